@@ -1,0 +1,1 @@
+"""Factorization machines that give every feature the rank its data can support."""
