@@ -1,0 +1,156 @@
+"""Where the numbers of a model lie: one record per feature in one flat array.
+
+A training record is [weight, its state, one state per block, vectors]; a scoring record is [weight, vectors]. Vectors are padded
+to multiples of 4 elements and lie on whole cache lines where they fill them; a record straddles no line it need not touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .kernels import Tables
+from .ranks import RankPlan
+
+LINE = 16  # float32 numbers in a cache line
+INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
+INITIAL_STATE = 1.0  # AdaGrad accumulators
+
+
+def _round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def _alignment(size: int) -> int:
+    """Return the largest power of two up to a cache line that divides a padded size.
+
+    >>> [_alignment(size) for size in (4, 8, 12, 32, 40)]
+    [4, 8, 4, 16, 8]
+    """
+    return min(size & -size, LINE)
+
+
+def _record_size(size: int) -> int:
+    """Round a record up to whole cache lines, or to a power of two within one.
+
+    >>> [_record_size(size) for size in (1, 3, 5, 12, 17, 36)]
+    [1, 4, 8, 16, 32, 48]
+    """
+    return 1 << (size - 1).bit_length() if size <= LINE else _round_up(size, LINE)
+
+
+def aligned_zeros(size: int, dtype: Any) -> np.ndarray:
+    """Return zeros that start on a cache line.
+
+    >>> aligned_zeros(5, np.float32).ctypes.data % 64
+    0
+    """
+    item = np.dtype(dtype).itemsize
+    raw = np.zeros(size + 64 // item, dtype)
+    skip = -(raw.ctypes.data // item) % (64 // item)
+    return raw[skip : skip + size]
+
+
+@dataclass(frozen=True)
+class RecordLayout:
+    """Places of weights, states and vectors within records, and of records within the array."""
+
+    plan: RankPlan
+    with_states: bool
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """Padded length of each block's vectors."""
+        return [_round_up(rank, 4) for rank in self.plan.block_ranks]
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """Where each block's vector starts within a record."""
+        end = 2 + len(self.widths) if self.with_states else 1
+        places = []
+        for width in self.widths:
+            places.append(_round_up(end, _alignment(width)))
+            end = places[-1] + width
+        return places
+
+    @cached_property
+    def strides(self) -> list[int]:
+        """Size of the record of a feature of level k = 0 .. m."""
+        ends = [2 if self.with_states else 1, *(o + w for o, w in zip(self.offsets, self.widths))]
+        return [_record_size(end) for end in ends]
+
+    def place(self, counts: Sequence[int]) -> tuple[np.ndarray, int]:
+        """Return per level where feature 0 would lie if counts[k] records of level k were packed, top level first; and their size.
+
+        Each level starts on a new cache line. Feature i of level k lies at origin[k] + i * strides[k].
+        """
+        origins, end = np.zeros(len(counts), np.int64), 0
+        for level in range(len(counts) - 1, -1, -1):
+            origins[level] = end - self.plan.sizes[level + 1] * self.strides[level]
+            end = _round_up(end + int(counts[level]) * self.strides[level], LINE)
+        return origins, end
+
+    @cached_property
+    def members(self) -> list[int]:
+        """Number of features of exactly level k = 0 .. m."""
+        return [self.plan.members(level) for level in range(self.plan.n_levels + 1)]
+
+    def tables(self, heads: Sequence[int] | None = None, dtype: Any = np.float32) -> Tables:
+        """Return the arrays that kernels navigate by; the first heads[k] features of level k sum their gradients."""
+        heads = [0] * len(self.members) if heads is None else heads
+        return Tables(
+            sizes=np.array(self.plan.sizes, np.int64),
+            origins=self.place(self.members)[0],
+            strides=np.array(self.strides, np.int64),
+            offsets=np.array(self.offsets, np.int64),
+            widths=np.array(self.widths, np.int64),
+            starts=np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64),
+            shares=(1 / np.array(self.plan.block_ranks, float)).astype(dtype),
+            heads=np.array(heads, np.int64),
+            head_origins=self.place(heads)[0],
+            nested=self.plan.nested,
+        )
+
+    def views(self, records: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
+        """Yield for each level its number, its feature numbers, and its records as the rows of a view."""
+        origins, _ = self.place(self.members)
+        for level, stride in enumerate(self.strides):
+            ids = slice(self.plan.sizes[level + 1], self.plan.sizes[level])
+            place = slice(origins[level] + ids.start * stride, origins[level] + ids.stop * stride)
+            yield level, ids, records[place].reshape(-1, stride)
+
+    def pack(self, weights: np.ndarray, factors: Sequence[np.ndarray]) -> np.ndarray:
+        """Return records that hold these weights and, per block, these vectors; states are at their start."""
+        records = aligned_zeros(self.place(self.members)[1], weights.dtype)
+        for level, ids, view in self.views(records):
+            view[:, 0] = weights[ids]
+            if self.with_states:
+                view[:, 1 : 2 + level] = INITIAL_STATE
+            for offset, block in zip(self.offsets, factors[:level]):
+                view[:, offset : offset + block.shape[1]] = block[ids]
+        return records
+
+    def unpack(self, records: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the weights of all features and, per block, the vectors of the features that have it."""
+        plan = self.plan
+        weights = np.empty(plan.n_features, records.dtype)
+        sizes = zip(plan.sizes[1:], plan.block_ranks)
+        factors = [np.empty((size, rank), records.dtype) for size, rank in sizes]
+        for level, ids, view in self.views(records):
+            weights[ids] = view[:, 0]
+            for offset, block in zip(self.offsets, factors[:level]):
+                block[ids] = view[:, offset : offset + block.shape[1]]
+        return weights, factors
+
+
+def initial_factors(plan: RankPlan, seed: int, dtype: Any = np.float32) -> list[np.ndarray]:
+    """Draw fresh vectors, block by block, from a normal distribution of spread 0.01."""
+    draw = np.random.default_rng(seed)
+    blocks = []
+    for size, rank in zip(plan.sizes[1:], plan.block_ranks):
+        blocks.append(draw.standard_normal((size, rank), dtype=np.float32) * np.float32(INITIAL_SPREAD))
+    return [block.astype(dtype, copy=False) for block in blocks]
