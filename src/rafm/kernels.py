@@ -29,6 +29,7 @@ from numba.extending import intrinsic
 SQUARED, LOGISTIC = 0, 1
 SGD, ADAGRAD = 0, 1
 FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergence must stay visible
+AHEAD, FETCHED, LINE = 2, 64, 16
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 OPTIONS = dict(nogil=True, error_model="numpy", fastmath=set(FAST))
 entry = njit(cache=True, **OPTIONS)
@@ -76,10 +77,11 @@ class Settings(NamedTuple):
 class Work(NamedTuple):
     """Scratch of one mini-batch."""
 
-    sums: np.ndarray  # per row: S, then T
+    sums: np.ndarray  # per row: S, then T, block after block
+    places: np.ndarray  # of one row's nonzeros, see locate_row and aim_row
+    ends: np.ndarray
     slopes: np.ndarray  # per row: dependent slope of each block, then the slope in the score
     losses: np.ndarray
-    pairs: np.ndarray  # per row: A_{p,p} of each block, then A_{p,p+1}
     heads: np.ndarray  # gradient sums, laid out like records
 
 
@@ -129,11 +131,11 @@ def _emit_lines(builder, lines, step, size, width):
         with cgutils.for_range_slice(builder, size.type(0), bulk, size.type(width)) as (position, _):
             lines.emit(step, position, width, add)
         lines.reduce(builder.load(acc))
-    while width > 4:
-        width //= 2
-        with builder.if_then(builder.icmp_signed("!=", builder.and_(size, size.type(width)), size.type(0))):
-            position = builder.and_(size, size.type(-2 * width))
-            lines.emit(step, position, width, lines.reduce)
+    with builder.if_then(builder.icmp_signed("!=", bulk, size)):
+        while width > 4:
+            width //= 2
+            with builder.if_then(builder.icmp_signed("!=", builder.and_(size, size.type(width)), size.type(0))):
+                lines.emit(step, builder.and_(size, size.type(-2 * width)), width, lines.reduce)
 
 
 def _blockwise(step):
@@ -250,7 +252,39 @@ def loss_value(loss, score, label):
     return 0.5 * (score - label) * (score - label)
 
 
-# ---- Phase 1: rows, from the parameters at the start of the batch
+# ---- Walking a row
+
+
+@compiled
+def locate_row(rows, r, tables, records, places, ends):
+    """Return the linear part; set places to the row's records and ends[k] to where features of level k or more stop."""
+    a, b = rows.indptr[r], rows.indptr[r + 1]
+    linear, e = ZERO, a
+    for k in range(tables.strides.size - 1, -1, -1):
+        origin, stride, size = tables.origins[k], tables.strides[k], tables.sizes[k]
+        while e < b and rows.indices[e] < size:
+            o = origin + rows.indices[e] * stride
+            places[e - a] = o
+            linear += records[o] * rows.values[e]
+            e += 1
+        ends[k] = e
+    return linear
+
+
+@compiled
+def first_free(a, p, level, tables, ends):
+    """Return where the row's features that have no more blocks than p begin; those before it are dependent in block p."""
+    return ends[p + 2] if tables.nested and p + 1 < level else a
+
+
+@compiled
+def add_vectors(rows, first, stop, places, shift, records, sums, j, n):
+    """Add v x of the nonzeros [first, stop) to a sum; return their squared norms, summed. shift is places to vectors."""
+    norm = ZERO
+    for e in range(first, stop):
+        x = rows.values[e]
+        norm += add_scaled(records, places[e - first] + shift, sums, j, n, x, x)
+    return norm
 
 
 @compiled
@@ -259,50 +293,36 @@ def half_pairs(sums, j, n, norm):
     return HALF * (combined_norm(sums, j, sums, j, n, ONE, ZERO) - norm)
 
 
-@compiled
-def sum_row(rows, r, tables, records, work, t):
-    """Fill S, T and the pair products of a row; return its linear part and the level of its first feature."""
-    m = tables.widths.size
-    s, a, b = 2 * t * tables.starts[m], rows.indptr[r], rows.indptr[r + 1]
-    pairs, linear, top, e = work.pairs[t], ZERO, 0, a
-    pairs[:] = 0
-    work.sums[s : s + tables.starts[m]] = 0
-    for k in range(m, -1, -1):
-        if k > 0 and e > a and tables.nested:
-            keep_dependents(tables, work.sums, s, pairs, k - 1)
-        while e < b and rows.indices[e] < tables.sizes[k]:
-            top, x = max(top, k), rows.values[e]
-            o = tables.origins[k] + rows.indices[e] * tables.strides[k]
-            linear += records[o] * x
-            for p in range(k):
-                place, n = o + tables.offsets[p], tables.widths[p]
-                pairs[p] += add_scaled(records, place, work.sums, s + tables.starts[p], n, x, x)
-            e += 1
-    for p in range(top):
-        pairs[p] = half_pairs(work.sums, s + tables.starts[p], tables.widths[p], pairs[p])
-    return linear, top
+# ---- Phase 1: rows, from the parameters at the start of the batch
 
 
 @compiled
-def keep_dependents(tables, sums, s, pairs, p):
-    """Copy to T what block p of S has from features that have more blocks; keep A_{p,p+1}."""
+def sum_block(rows, a, p, tables, records, work, t):
+    """Fill S and T of one block of a row; return A_{p,p} and A_{p,p+1}."""
     m = tables.widths.size
-    j, n = s + tables.starts[p], tables.widths[p]
-    pairs[m + p] = half_pairs(sums, j, n, pairs[p])
-    for f in range(j, j + n):
-        sums[tables.starts[m] + f] = sums[f]
+    j, n, shift = 2 * t * tables.starts[m] + tables.starts[p], tables.widths[p], tables.offsets[p]
+    free, norm, inner = first_free(a, p, m, tables, work.ends), ZERO, ZERO
+    work.sums[j : j + n] = 0
+    if free > a:
+        norm += add_vectors(rows, a, free, work.places, shift, records, work.sums, j, n)
+        inner = half_pairs(work.sums, j, n, norm)
+        for f in range(j, j + n):
+            work.sums[tables.starts[m] + f] = work.sums[f]
+    norm += add_vectors(rows, free, work.ends[p + 1], work.places[free - a :], shift, records, work.sums, j, n)
+    return half_pairs(work.sums, j, n, norm), inner
 
 
 @compiled
 def forward(rows, r, tables, records, bias, settings, work, t):
     """Compute the loss of a row and all that pulls on its features: S, T and the slopes."""
-    m = tables.widths.size
-    linear, top = sum_row(rows, r, tables, records, work, t)
-    slopes, pairs, weight = work.slopes[t], work.pairs[t], rows.weights[r]
-    score = bias + linear
-    for p in range(top):  # until the prediction is known, slopes[p] holds B_{1,p+1}
-        score += pairs[p] - (pairs[m + p - 1] if p > 0 else ZERO)
-        slopes[p] = score
+    m, a, top = tables.widths.size, rows.indptr[r], 0
+    slopes, weight = work.slopes[t], rows.weights[r]
+    score, excess = bias + locate_row(rows, r, tables, records, work.places, work.ends), ZERO
+    while top < m and work.ends[top + 1] > a:  # until the prediction is known, slopes[p] holds B_{1,p+1}
+        whole, inner = sum_block(rows, a, top, tables, records, work, t)
+        score += whole - excess
+        excess, slopes[top] = inner, score
+        top += 1
     work.losses[t] = weight * loss_value(settings.loss, np.float64(score), np.float64(rows.labels[r]))
     prediction = link(settings.loss, score)
     slopes[m] = weight * (prediction - rows.labels[r])
@@ -354,44 +374,64 @@ def update_vector(records, o, p, sums, j, c, d, tables, settings):
 
 
 @compiled
-def pull(p, k, x, slopes, s, tables):
-    """Return what pulls on block p of a feature of level k: slope g, and c * sums[j ...] - g x^2 v."""
-    m = tables.widths.size
-    if p + 1 == k or not tables.nested:
-        return slopes[m], slopes[m] * x, s + tables.starts[p]
-    return slopes[p], x, s + tables.starts[m] + tables.starts[p]
+def aim_row(rows, r, tables, places, ends):
+    """Set places to the row's records, or for heads to -1 - the place of their sums; and ends as locate_row does."""
+    a, b = rows.indptr[r], rows.indptr[r + 1]
+    e = a
+    for k in range(tables.strides.size - 1, -1, -1):
+        stride, heads = tables.strides[k], tables.sizes[k + 1] + tables.heads[k]
+        while e < b and rows.indices[e] < heads:
+            places[e - a] = -1 - tables.head_origins[k] - rows.indices[e] * stride
+            e += 1
+        while e < b and rows.indices[e] < tables.sizes[k]:
+            places[e - a] = tables.origins[k] + rows.indices[e] * stride
+            e += 1
+        ends[k] = e
+
+
+@compiled
+def update_weights(rows, r, slope, tables, records, settings, work):
+    """Update the linear weights of a row's tail features; add slope and row weight to the sums of its heads."""
+    a, weight = rows.indptr[r], rows.weights[r]
+    for e in range(a, rows.indptr[r + 1]):
+        o = work.places[e - a]
+        if o >= 0:
+            update_weight(records, o, slope * rows.values[e], weight * settings.l2_weights, settings)
+        else:
+            work.heads[-1 - o] += slope * rows.values[e]
+            work.heads[-o] += weight
+
+
+@compiled
+def update_block(rows, first, stop, places, p, j, c, g, decay, tables, records, settings, work):
+    """Update block p of the nonzeros [first, stop), whose gradient is x c sums[j:] + (decay - g x^2) v."""
+    shift, n = tables.offsets[p], tables.widths[p]
+    for e in range(first, stop):
+        o, x = places[e - first], rows.values[e]
+        d = decay - g * x * x
+        if o >= 0:
+            update_vector(records, o, p, work.sums, j, c * x, d, tables, settings)
+        else:
+            work.heads[1 - o + p] += d
+            combine(work.heads, shift - 1 - o, work.sums, j, n, ONE, c * x)
 
 
 @compiled
 def update_row(rows, r, tables, records, settings, work, t):
     """Update the tail features of a row in place, and add its part to the sums of its heads."""
-    m = tables.widths.size
-    s, e, b = 2 * t * tables.starts[m], rows.indptr[r], rows.indptr[r + 1]
-    slopes, weight = work.slopes[t], rows.weights[r]
-    for k in range(m, -1, -1):
-        while e < b and rows.indices[e] < tables.sizes[k]:
-            i, x = rows.indices[e], rows.values[e]
-            if i < tables.sizes[k + 1] + tables.heads[k]:
-                add_to_head(i, k, x, weight, slopes, s, tables, settings, work)
-            else:
-                o = tables.origins[k] + i * tables.strides[k]
-                update_weight(records, o, slopes[m] * x, weight * settings.l2_weights, settings)
-                for p in range(k):
-                    g, c, j = pull(p, k, x, slopes, s, tables)
-                    update_vector(records, o, p, work.sums, j, c, weight * settings.l2 - g * x * x, tables, settings)
-            e += 1
-
-
-@compiled
-def add_to_head(i, k, x, weight, slopes, s, tables, settings, work):
-    """Add one row's gradient to a head: slope, total weight, and per block c * sum and the factor d of the vector."""
-    heads, o = work.heads, tables.head_origins[k] + i * tables.strides[k]
-    heads[o] += slopes[tables.widths.size] * x
-    heads[o + 1] += weight
-    for p in range(k):
-        g, c, j = pull(p, k, x, slopes, s, tables)
-        heads[o + 2 + p] += weight * settings.l2 - g * x * x
-        combine(heads, o + tables.offsets[p], work.sums, j, tables.widths[p], ONE, c)
+    m, a, places = tables.widths.size, rows.indptr[r], work.places
+    slopes, decay = work.slopes[t], rows.weights[r] * settings.l2
+    aim_row(rows, r, tables, places, work.ends)
+    update_weights(rows, r, slopes[m], tables, records, settings, work)
+    for p in range(m):
+        stop, j = work.ends[p + 1], 2 * t * tables.starts[m] + tables.starts[p]
+        if stop == a:
+            break
+        free, g = first_free(a, p, m, tables, work.ends), slopes[m]
+        if free > a:
+            pulls = j + tables.starts[m]
+            update_block(rows, a, free, places, p, pulls, ONE, slopes[p], decay, tables, records, settings, work)
+        update_block(rows, free, stop, places[free - a :], p, j, g, g, decay, tables, records, settings, work)
 
 
 @compiled
@@ -426,6 +466,18 @@ def fetch_rows(rows, order, first, stop):
         prefetch(rows.values, b)
 
 
+@compiled
+def fetch_records(rows, r, tables, records):
+    """Ask for the first lines of the records of a row's features."""
+    e, b = rows.indptr[r], rows.indptr[r + 1]
+    for k in range(tables.widths.size, -1, -1):
+        while e < b and rows.indices[e] < tables.sizes[k]:
+            o = tables.origins[k] + rows.indices[e] * tables.strides[k]
+            for line in range(o, o + min(tables.strides[k], FETCHED), LINE):
+                prefetch(records, line)
+            e += 1
+
+
 @entry
 def train_rows(rows, order, tables, records, bias, settings, work):
     """Train on rows in the given order; return the summed loss and where it stopped being finite (or -1).
@@ -437,6 +489,8 @@ def train_rows(rows, order, tables, records, bias, settings, work):
         rest = min(size, order.size - first)
         fetch_rows(rows, order, first, first + rest)
         for t in range(rest):
+            if t + AHEAD < rest:
+                fetch_records(rows, order[first + t + AHEAD], tables, records)
             forward(rows, order[first + t], tables, records, bias[0], settings, work, t)
         batch, slope = work.losses[:rest].sum(), work.slopes[:rest, -1].sum()
         if not np.isfinite(batch):
@@ -453,49 +507,34 @@ def train_rows(rows, order, tables, records, bias, settings, work):
 
 
 @compiled
-def score_block(rows, a, first_free, stop, p, places, tables, records, sums):
+def score_block(rows, a, free, p, tables, records, work):
     """Return what block p adds to the score: its pairs with at least one free member.
 
-    With T over the dependent features [a, first_free) and S over all of [a, stop): (|S|^2 - |T|^2 - sum_free |v x|^2) / 2.
+    With T over the dependent features [a, free) and S over all: (|S|^2 - |T|^2 - sum over the free of |v x|^2) / 2.
     """
-    n, place, norm = tables.widths[p], tables.offsets[p], ZERO
+    n, shift, dependent, sums = tables.widths[p], tables.offsets[p], ZERO, work.sums
     sums[:n] = 0
-    for e in range(a, first_free):
-        add_scaled(records, places[e - a] + place, sums, 0, n, rows.values[e], ONE)
-    dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
-    for e in range(first_free, stop):
-        norm += add_scaled(records, places[e - a] + place, sums, 0, n, rows.values[e], ONE)
+    if free > a:
+        add_vectors(rows, a, free, work.places, shift, records, sums, 0, n)
+        dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
+    norm = add_vectors(rows, free, work.ends[p + 1], work.places[free - a :], shift, records, sums, 0, n)
     return half_pairs(sums, 0, n, dependent + norm)
 
 
 @compiled
-def locate_row(rows, r, tables, records, ends, places):
-    """Return the linear part; set ends[k] to where features of level k or more stop, and places to their records."""
-    a, b = rows.indptr[r], rows.indptr[r + 1]
-    linear, e = ZERO, a
-    for k in range(tables.strides.size - 1, -1, -1):
-        while e < b and rows.indices[e] < tables.sizes[k]:
-            places[e - a] = tables.origins[k] + rows.indices[e] * tables.strides[k]
-            linear += records[places[e - a]] * rows.values[e]
-            e += 1
-        ends[k] = e
-    return linear
+def score_row(rows, r, tables, records, level, work):
+    """Return B_{1,level} less the bias. Blocks without a free feature, or with a single one, cancel and are skipped."""
+    a = rows.indptr[r]
+    score = locate_row(rows, r, tables, records, work.places, work.ends)
+    for p in range(level):
+        free, stop = first_free(a, p, level, tables, work.ends), work.ends[p + 1]
+        if free < stop and a + 1 < stop:
+            score += score_block(rows, a, free, p, tables, records, work)
+    return score
 
 
 @entry
-def score_rows(rows, tables, records, bias, level, scores):
-    """Write B_{1,level} of every row into scores. Blocks without a free member, or with one feature, cancel and are skipped."""
-    a, longest = 0, 0
-    for b in rows.indptr[1:]:
-        a, longest = b, max(longest, b - a)
-    ends, places = np.zeros(tables.strides.size + 1, np.int64), np.empty(longest, np.int64)
-    sums = np.empty(tables.starts[-1], records.dtype)
+def score_rows(rows, tables, records, bias, level, work, scores):
+    """Write B_{1,level} of every row into scores."""
     for r in range(scores.size):
-        a, score = rows.indptr[r], bias
-        score += locate_row(rows, r, tables, records, ends, places)
-        for p in range(level):
-            stop = ends[p + 1]
-            free = ends[p + 2] if tables.nested and p + 1 < level else a
-            if free < stop and stop > a + 1:
-                score += score_block(rows, a, free, stop, p, places, tables, records, sums)
-        scores[r] = score
+        scores[r] = bias + score_row(rows, r, tables, records, level, work)
