@@ -13,7 +13,13 @@ def random_model(rng, ranks, levels, spread=0.5):
     vectors = [
         [rng.normal(0, spread, rank) if levels[i] > p else None for i in range(n)] for p, rank in enumerate(ranks)
     ]
-    return {"ranks": ranks, "levels": list(levels), "bias": rng.normal(), "w": rng.normal(0, spread, n), "v": vectors}
+    return {
+        "ranks": ranks,
+        "levels": list(levels),
+        "bias": rng.normal(),
+        "w": rng.normal(0, spread, n),
+        "v": vectors,
+    }
 
 
 def linear(model, row):
@@ -30,7 +36,10 @@ def pairs(row):
 
 
 def rafm_score(model, row, lower, upper):
-    """Return B_{l,k} by its definition: a pair interacts at level max(l, min(k, k_i, k_j)). Needs lower = 1 or dense vectors."""
+    """Return B_{l,k} by its definition: a pair interacts at level max(l, min(k, k_i, k_j)).
+
+    lower > 1 needs vectors of that level for all features.
+    """
     total = linear(model, row)
     for i, j, xx in pairs(row):
         level = max(lower, min(upper, model["levels"][i], model["levels"][j]))
@@ -43,9 +52,7 @@ def a_term(model, row, l, k):
     """Return A_{l,k}: the pairs of F_k with vectors of level l, one by one."""
     levels = model["levels"]
     return sum(
-        model["v"][l - 1][i] @ model["v"][l - 1][j] * xx
-        for i, j, xx in pairs(row)
-        if levels[i] >= k and levels[j] >= k
+        model["v"][l - 1][i] @ model["v"][l - 1][j] * xx for i, j, xx in pairs(row) if levels[i] >= k and levels[j] >= k
     )
 
 
@@ -54,6 +61,7 @@ def difacto_score(model, row):
 
     model["v"][p][i] holds the coordinates that level p + 1 adds.
     """
+
     def whole(i):
         parts = [model["v"][p][i] for p in range(model["levels"][i])]
         return np.concatenate(parts) if parts else np.zeros(0)
@@ -127,19 +135,26 @@ def penalty(model, row, l2, l2_weights):
 def rafm_gradient(model, row, label, kind, joint, dependent_weight=1.0, l2=0.0, l2_weights=0.0):
     """Return {name: gradient} of every number of a RaFM by Algorithm 1 or the joint rule, from finite differences.
 
-    Free numbers follow L(B_{1,m}, y). A dependent v_i^(p), k_i > p, follows L(B_{1,p}, B_{1,p+1}) with B_{1,p+1} held fixed,
-    and by the joint rule L(B_{1,m}, y) too.
+    Free numbers follow L(B_{1,m}, y). A dependent v_i^(p), k_i > p, follows L(B_{1,p}, B_{1,p+1}) with B_{1,p+1} held
+    fixed, and by the joint rule L(B_{1,m}, y) too.
     """
     m = len(model["ranks"])
 
     def outer():
         return loss(kind, rafm_score(model, row, 1, m), label) + penalty(model, row, l2, l2_weights)
 
-    gradients = {("bias",): (loss(kind, rafm_score(model, row, 1, m) + 1e-6, label)
-                             - loss(kind, rafm_score(model, row, 1, m) - 1e-6, label)) / 2e-6}
+    gradients = {
+        ("bias",): (
+            loss(kind, rafm_score(model, row, 1, m) + 1e-6, label)
+            - loss(kind, rafm_score(model, row, 1, m) - 1e-6, label)
+        )
+        / 2e-6
+    }
     for name, array in numbers(model):
         if name[0] == "v" and model["levels"][name[2]] > name[1] + 1:
-            gradients[name] = _dependent_gradient(model, row, kind, name, array, joint, dependent_weight, outer, l2, l2_weights)
+            gradients[name] = _dependent_gradient(
+                model, row, kind, name, array, joint, dependent_weight, outer, l2, l2_weights
+            )
         else:
             gradients[name] = derivative(outer, array)
     return gradients

@@ -13,28 +13,22 @@ Features are numbered by falling level, so in a row sorted by id those of level 
             after the forward pass T holds the direction that pulls on dependent factors
     g       slope of the loss in the score; of the dependent loss in B_{1,p+1}
 
-A record is [weight, its state, one state per block, vectors]; a scoring record has no states. Vectors are padded with zeros
-to multiples of 4 elements, which stay zero. This file imports nothing of ours: Numba's disk cache would not notice edits there.
+A record is [weight, its state, one state per block, vectors]; a scoring record has no states. Vectors are padded
+with zeros to multiples of 4 elements, which stay zero. Numba's disk cache notices edits of this file and vectors.py
+alone, so compiled code calls nothing else of ours.
 """
 
 # mypy: ignore-errors
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import config, njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from .vectors import add_scaled, combine, combined_norm, compiled, entry, prefetch
 
 SQUARED, LOGISTIC = 0, 1
 SGD, ADAGRAD = 0, 1
-FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergence must stay visible
 AHEAD, FETCHED, LINE = 2, 64, 16
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
-OPTIONS = dict(nogil=True, error_model="numpy", fastmath=set(FAST))
-entry = njit(cache=True, **OPTIONS)
-# Inner functions: inlined, and without reference counts, which cost more than the arithmetic at small ranks.
-compiled = njit(cache=True, forceinline=True, _nrt=False, **OPTIONS)
 
 
 class Rows(NamedTuple):
@@ -85,156 +79,6 @@ class Work(NamedTuple):
     heads: np.ndarray  # gradient sums, laid out like records
 
 
-# ---- Vector operations: left[i : i + n] and right[j : j + n], n a multiple of 4, scalars c and d
-
-
-def _lanes(builder, scalar, width):
-    """Return a vector of equal lanes."""
-    kind = ir.VectorType(scalar.type, width)
-    single = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
-    return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
-
-
-class _Lines:
-    """Emits one operation for some lanes: loads, arithmetic, stores, and a running sum."""
-
-    def __init__(self, builder, pointers, scalars, total):
-        self.builder, self.pointers, self.scalars, self.total = builder, pointers, scalars, total
-
-    def emit(self, step, position, width, add):
-        b, kind = self.builder, ir.VectorType(self.total.type.pointee, width)
-        left, right = (b.bitcast(b.gep(p, [position]), kind.as_pointer()) for p in self.pointers)
-        c, d = (_lanes(b, scalar, width) for scalar in self.scalars)
-        term = step(b, left, right, c, d)
-        if term is not None:
-            add(term)
-
-    def reduce(self, term):
-        """Add the lanes of term to the total."""
-        b, scalar = self.builder, self.total.type.pointee
-        name = f"llvm.vector.reduce.fadd.v{term.type.count}f{'32' if scalar == ir.FloatType() else '64'}"
-        call = cgutils.get_or_insert_function(b.module, ir.FunctionType(scalar, [scalar, term.type]), name)
-        lanes = b.call(call, [ir.Constant(scalar, 0.0), term], fastmath=FAST)
-        b.store(b.fadd(b.load(self.total), lanes, flags=FAST), self.total)
-
-
-def _emit_lines(builder, lines, step, size, width):
-    """Emit the step over size elements: width lanes at a time, then what is left in halves down to 4."""
-    kind = ir.VectorType(lines.total.type.pointee, width)
-    bulk = builder.and_(size, size.type(-width))
-    with builder.if_then(builder.icmp_signed(">", bulk, size.type(0))):
-        acc = cgutils.alloca_once_value(builder, ir.Constant(kind, [0.0] * width))
-
-        def add(term):
-            builder.store(builder.fadd(builder.load(acc), term, flags=FAST), acc)
-
-        with cgutils.for_range_slice(builder, size.type(0), bulk, size.type(width)) as (position, _):
-            lines.emit(step, position, width, add)
-        lines.reduce(builder.load(acc))
-    with builder.if_then(builder.icmp_signed("!=", bulk, size)):
-        while width > 4:
-            width //= 2
-            with builder.if_then(builder.icmp_signed("!=", builder.and_(size, size.type(width)), size.type(0))):
-                lines.emit(step, builder.and_(size, size.type(-2 * width)), width, lines.reduce)
-
-
-def _blockwise(step):
-    """Make a compiled function (left, i, right, j, n, c, d) -> sum of terms from what one step does with some lanes."""
-
-    @intrinsic
-    def operation(typingctx, left, i, right, j, n, c, d):
-        element = left.dtype
-        signature = element(left, types.intp, right, types.intp, types.intp, element, element)
-
-        def codegen(context, builder, signature, args):
-            left, i, right, j, size, c, d = args
-            arrays = zip((signature.args[0], signature.args[2]), (left, right), (i, j))
-            pointers = [builder.gep(context.make_array(k)(context, builder, v).data, [at]) for k, v, at in arrays]
-            total = cgutils.alloca_once_value(builder, ir.Constant(c.type, 0.0))
-            lines = _Lines(builder, pointers, (c, d), total)
-            _emit_lines(builder, lines, step, size, 32 if c.type == ir.FloatType() else 16)
-            return builder.load(total)
-
-        return signature, codegen
-
-    return operation
-
-
-def _load(b, pointer):
-    return b.load(pointer, align=4)
-
-
-def _fma(b, x, y, z):
-    return b.fadd(b.fmul(x, y, flags=FAST), z, flags=FAST)
-
-
-def _add_scaled_lanes(b, left, right, c, d):
-    z = b.fmul(_load(b, left), c, flags=FAST)
-    b.store(b.fadd(_load(b, right), z, flags=FAST), right, align=4)
-    return b.fmul(z, z, flags=FAST)
-
-
-def _norm_lanes(b, left, right, c, d):
-    gradient = _fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST))
-    return b.fmul(gradient, gradient, flags=FAST)
-
-
-def _combine_lanes(b, left, right, c, d):
-    b.store(_fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST)), left, align=4)
-
-
-if config.DISABLE_JIT or config.BOUNDSCHECK:  # plain twins, which can be checked
-
-    @compiled
-    def add_scaled(left, i, right, j, n, c, d):
-        """Add c * left to right; return the squared norm of what was added."""
-        total = ZERO
-        for f in range(n):
-            z = left[i + f] * c
-            right[j + f] += z
-            total += z * z
-        return total
-
-    @compiled
-    def combined_norm(left, i, right, j, n, c, d):
-        """Return |c * left + d * right|^2."""
-        total = ZERO
-        for f in range(n):
-            z = c * left[i + f] + d * right[j + f]
-            total += z * z
-        return total
-
-    @compiled
-    def combine(left, i, right, j, n, c, d):
-        """Set left to c * left + d * right."""
-        for f in range(n):
-            left[i + f] = c * left[i + f] + d * right[j + f]
-
-    @compiled
-    def prefetch(array, position):
-        """Do nothing."""
-
-else:
-    add_scaled = _blockwise(_add_scaled_lanes)
-    combined_norm = _blockwise(_norm_lanes)
-    combine = _blockwise(_combine_lanes)
-
-    @intrinsic
-    def prefetch(typingctx, array, position):
-        """Ask for the cache line at array[position]."""
-
-        def codegen(context, builder, signature, args):
-            data = context.make_array(signature.args[0])(context, builder, args[0]).data
-            line = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
-            i32 = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [line.type, i32, i32, i32])
-            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(call, [line, i32(1), i32(3), i32(1)])
-            return context.get_dummy_value()
-
-        return types.void(array, types.intp), codegen
-
-
 # ---- Losses
 
 
@@ -257,7 +101,7 @@ def loss_value(loss, score, label):
 
 @compiled
 def locate_row(rows, r, tables, records, places, ends):
-    """Return the linear part; set places to the row's records and ends[k] to where features of level k or more stop."""
+    """Return the linear part; set places to the row's records, ends[k] to where features of level >= k stop."""
     a, b = rows.indptr[r], rows.indptr[r + 1]
     linear, e = ZERO, a
     for k in range(tables.strides.size - 1, -1, -1):

@@ -1,7 +1,8 @@
 """Where the numbers of a model lie: one record per feature in one flat array.
 
-A training record is [weight, its state, one state per block, vectors]; a scoring record is [weight, vectors]. Vectors are padded
-to multiples of 4 elements and lie on whole cache lines where they fill them; a record straddles no line it need not touch.
+A training record is [weight, its state, one state per block, vectors]; a scoring record is [weight, vectors]. Vectors
+are padded to multiples of 4 elements and lie on whole cache lines where they fill them; a record touches no line that
+it could avoid.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .kernels import Tables
+from .kernels import Tables, Work
 from .ranks import RankPlan
 
 LINE = 16  # float32 numbers in a cache line
@@ -84,9 +85,9 @@ class RecordLayout:
         return [_record_size(end) for end in ends]
 
     def place(self, counts: Sequence[int]) -> tuple[np.ndarray, int]:
-        """Return per level where feature 0 would lie if counts[k] records of level k were packed, top level first; and their size.
+        """Return per level its origin when counts[k] records of level k are packed, top level first; and their size.
 
-        Each level starts on a new cache line. Feature i of level k lies at origin[k] + i * strides[k].
+        Feature i of level k lies at origin[k] + i * strides[k]. Each level starts on a new cache line.
         """
         origins, end = np.zeros(len(counts), np.int64), 0
         for level in range(len(counts) - 1, -1, -1):
@@ -154,3 +155,35 @@ def initial_factors(plan: RankPlan, seed: int, dtype: Any = np.float32) -> list[
     for size, rank in zip(plan.sizes[1:], plan.block_ranks):
         blocks.append(draw.standard_normal((size, rank), dtype=np.float32) * np.float32(INITIAL_SPREAD))
     return [block.astype(dtype, copy=False) for block in blocks]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The trained numbers of a model: bias, weights, and per block the vectors of the features that have it.
+
+    The bias is an array of one number. MRMA has mixture weights too, one per feature and rank.
+    """
+
+    bias: np.ndarray
+    weights: np.ndarray
+    factors: list[np.ndarray]
+    mixture: np.ndarray | None = None
+
+    def scaled(self, scale: float) -> Parameters:
+        """Return parameters whose scores are scale times as large; exact for powers of 4."""
+        root = np.float32(np.sqrt(scale))
+        factors = [block * root for block in self.factors]
+        return Parameters(self.bias * np.float32(scale), self.weights * np.float32(scale), factors, self.mixture)
+
+
+def make_work(tables: Tables, longest: int, batch_size: int = 1, head_size: int = 0, dtype: Any = np.float32) -> Work:
+    """Return scratch for mini-batches of so many rows, none longer than the longest."""
+    levels = tables.strides.size
+    return Work(
+        sums=aligned_zeros(2 * batch_size * int(tables.starts[-1]), dtype),
+        places=np.zeros(longest, np.int64),
+        ends=np.zeros(levels, np.int64),
+        slopes=np.zeros((batch_size, levels), dtype),
+        losses=np.zeros(batch_size),
+        heads=aligned_zeros(head_size, dtype),
+    )

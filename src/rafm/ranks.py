@@ -1,7 +1,8 @@
 """Counts -> levels -> plan: which rank every feature gets, and what that costs.
 
-With ranks D_1 < ... < D_m, a feature of level k has vectors of ranks D_1 .. D_k; level 0 means no vector at all. Features are
-numbered by falling level, ties by falling count, so that F_k, the features of level k or more, are the ids below `sizes[k]`.
+With ranks D_1 < ... < D_m, a feature of level k has vectors of ranks D_1 .. D_k; level 0 means no vector at all.
+Features are numbered by falling level, ties by falling count, so that F_k, the features of level k or more, are the
+numbers below `sizes[k]`.
 """
 
 from __future__ import annotations
@@ -147,8 +148,7 @@ def assign_levels(counts: np.ndarray, ranks: Sequence[int], rule: LevelRule | np
         )
     if levels.size and not 0 <= levels.min() <= levels.max() <= len(ranks):
         raise ConfigError(
-            f"levels must lie between 0 and {len(ranks)}, the number of ranks; "
-            f"found {levels.min()} to {levels.max()}",
+            f"levels must lie between 0 and {len(ranks)}, the number of ranks; found {levels.min()} to {levels.max()}",
             key="levels",
         )
     return levels
@@ -178,8 +178,8 @@ def plan_ranks(
 def describe_plan(plan: RankPlan, counts: np.ndarray, n_rows: int) -> list[dict[str, float]]:
     """Return one line per level, and last a plain FM of the top rank: what each costs in space and per row.
 
-    counts are in the order of the feature numbers. factors_per_row is the theory's D_k n(F_k), n(F_k) the mean number of
-    nonzeros of F_k in a row.
+    counts are in the order of the feature numbers. factors_per_row is the theory's D_k n(F_k), with n(F_k) the mean
+    number of nonzeros of F_k in a row.
     """
     occurrences = np.concatenate([[0], np.cumsum(counts, dtype=float)])
     total = max(occurrences[-1], 1.0)

@@ -1,0 +1,172 @@
+"""CSR rows, checked once at the border; then numbered as the kernels want them.
+
+Kernels do not check bounds, so nothing reaches them but what passed `check_batch` and `number_rows`. A stored zero
+counts as absent: it is no occurrence of its feature and never reaches a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+
+from .errors import DataValueError, FeatureRangeError
+from .kernels import Rows
+
+DENSE_IDS = 1 << 24  # id ranges up to this size get a table, however few ids occur
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows as they came: ids in any order within a row, each below n_features."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    n_features: int
+    labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.indptr.size - 1
+
+
+def check_batch(batch: Batch) -> Batch:
+    """Return the batch with arrays of the right types, or say what is wrong with it.
+
+    >>> check_batch(Batch(np.array([0, 1]), np.array([7]), np.array([1.0]), n_features=5))
+    Traceback (most recent call last):
+    rafm.errors.FeatureRangeError: row 0 has feature id 7, but ids must lie between 0 and 4
+    """
+    indptr, indices = np.asarray(batch.indptr, np.int64), np.asarray(batch.indices)
+    values = np.ascontiguousarray(batch.values, np.float32)
+    if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        raise DataValueError("malformed rows: indptr must start at 0 and never fall")
+    if indptr[-1] != indices.size or indices.size != values.size:
+        raise DataValueError(
+            f"malformed rows: indptr ends at {indptr[-1]}, but there are {indices.size} ids and {values.size} values"
+        )
+    bad = np.flatnonzero((indices < 0) | (indices >= batch.n_features))
+    if bad.size:
+        row = int(np.searchsorted(indptr, bad[0], side="right")) - 1
+        raise FeatureRangeError(
+            f"row {row} has feature id {indices[bad[0]]}, but ids must lie between 0 and {batch.n_features - 1}"
+        )
+    if not np.isfinite(values).all():
+        row = int(np.searchsorted(indptr, np.flatnonzero(~np.isfinite(values))[0], side="right")) - 1
+        raise DataValueError(f"row {row} has a value that is NaN, infinite or beyond float32; all must be finite")
+    labels = _check_column(batch.labels, "label", indptr.size - 1)
+    weights = _check_column(batch.weights, "sample weight", indptr.size - 1)
+    if weights is not None and weights.size and weights.min() < 0:
+        raise DataValueError(
+            f"sample weight of row {weights.argmin()} is {weights.min()}; weights must not be negative"
+        )
+    return Batch(indptr, indices, values, batch.n_features, labels, weights)
+
+
+def _check_column(column: np.ndarray | None, name: str, n_rows: int) -> np.ndarray | None:
+    if column is None:
+        return None
+    found = np.ascontiguousarray(column, np.float32)
+    if found.shape != (n_rows,):
+        raise DataValueError(f"expected one {name} for each of {n_rows} rows, found shape {found.shape}")
+    if not np.isfinite(found).all():
+        raise DataValueError(f"{name} of row {np.flatnonzero(~np.isfinite(found))[0]} is not finite")
+    return found
+
+
+def count_features(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids that occur, rising, and how often; rows of weight 0 and stored zeros do not count.
+
+    >>> batch = Batch(np.array([0, 2, 3]), np.array([5, 1, 5]), np.array([1, 0, 2.0]), n_features=9)
+    >>> count_features(batch)
+    (array([5]), array([2]))
+    """
+    counted = batch.values != 0
+    if batch.weights is not None:
+        counted &= np.repeat(batch.weights > 0, np.diff(batch.indptr))
+    ids = batch.indices if counted.all() else batch.indices[counted]
+    if batch.n_features <= max(DENSE_IDS, 8 * ids.size):
+        counts = np.bincount(ids, minlength=1)
+        seen = np.flatnonzero(counts)
+        return seen, counts[seen]
+    return np.unique(ids, return_counts=True)
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Maps feature ids to feature numbers: ids[number] = id. Ids that are not listed are unknown."""
+
+    ids: np.ndarray
+    n_inputs: int
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        table = np.full(self.n_inputs, -1, np.int32)
+        table[self.ids] = np.arange(self.ids.size, dtype=np.int32)
+        return table
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.ids, kind="stable").astype(np.int32)
+        return self.ids[order], order
+
+    def lookup(self, indices: np.ndarray) -> np.ndarray:
+        """Return the number of every id, -1 for unknown ones, whatever their size.
+
+        >>> Numbering(np.array([7, 2]), n_inputs=8).lookup(np.array([2, 7, 3, 99]))
+        array([ 1,  0, -1, -1], dtype=int32)
+        """
+        if self.n_inputs <= max(DENSE_IDS, 8 * self.ids.size):
+            inside = indices < self.n_inputs
+            if inside.all():
+                return self._table[indices]
+            return np.where(inside, self._table[np.where(inside, indices, 0)], np.int32(-1))
+        ids, order = self._sorted
+        at = np.minimum(np.searchsorted(ids, indices), ids.size - 1)
+        return np.where(ids[at] == indices, order[at], np.int32(-1))
+
+
+@njit(cache=True, nogil=True)
+def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
+    """Copy the known, nonzero entries of one row, sorted by number; return how many there are."""
+    n = 0
+    for e in range(numbers.size):
+        i, x = numbers[e], values[e]
+        if i < 0 or x == 0:
+            continue
+        at = n
+        while at > 0 and kept_numbers[at - 1] > i:
+            kept_numbers[at], kept_values[at] = kept_numbers[at - 1], kept_values[at - 1]
+            at -= 1
+        kept_numbers[at], kept_values[at] = i, x
+        n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _sort_rows(indptr, numbers, values, kept_indptr, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
+    """Sort the known, nonzero entries of every row; long rows go through a general sort first."""
+    place = 0
+    for r in range(indptr.size - 1):
+        row, x = numbers[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]]
+        if row.size > 64:  # insertion sort is quick only on short or sorted rows
+            order = np.argsort(row)
+            row, x = row[order], x[order]
+        place += _sort_known(row, x, kept_numbers[place:], kept_values[place:])
+        kept_indptr[r + 1] = place
+    return place
+
+
+def number_rows(batch: Batch, numbering: Numbering) -> Rows:
+    """Return the rows with features by number, rising within each row; unknown features are left out."""
+    numbers = numbering.lookup(batch.indices)
+    kept_indptr = np.zeros(batch.n_rows + 1, np.int64)
+    kept_numbers, kept_values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
+    size = _sort_rows(batch.indptr, numbers, batch.values, kept_indptr, kept_numbers, kept_values)
+    labels = np.zeros(batch.n_rows, np.float32) if batch.labels is None else batch.labels
+    weights = np.ones(batch.n_rows, np.float32) if batch.weights is None else batch.weights
+    return Rows(kept_indptr, kept_numbers[:size], kept_values[:size], labels, weights)

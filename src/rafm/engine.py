@@ -1,0 +1,122 @@
+"""The numbers in training and what steps them: one engine for LR, FM, DiFacto and RaFM, and one for MRMA.
+
+Both offer the same four methods, so that the trainer needs to know of neither.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from . import kernels, mixture
+from .errors import DataValueError
+from .options import TrainingOptions
+from .parameters import Parameters, RecordLayout, initial_factors, make_work
+from .ranks import RankPlan
+from .scoring import score, score_mixture
+
+MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
+LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
+
+
+class Engine(Protocol):
+    """Holds parameters with their optimiser states, and trains and scores numbered rows."""
+
+    def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
+        """Train on the rows in the given order; return the summed loss, and where it stopped being finite or -1."""
+
+    def scores(self, rows: kernels.Rows) -> np.ndarray:
+        """Return the score of every row."""
+
+    def parameters(self) -> Parameters:
+        """Return a copy of the trained numbers."""
+
+
+def settings_of(options: TrainingOptions, dtype: type = np.float32) -> kernels.Settings:
+    """Return what the kernels need to know of the options."""
+    return kernels.Settings(
+        loss=options.loss.code,
+        joint=options.joint,
+        dependent_weight=dtype(options.dependent_weight),
+        optimizer=options.optimizer.code,
+        learning_rate=dtype(options.learning_rate),
+        l2=dtype(options.l2),
+        l2_weights=dtype(options.l2_weights),
+    )
+
+
+def count_heads(plan: RankPlan, counts: np.ndarray, threshold: float) -> list[int]:
+    """Return per level how many features occur more often than the threshold; they are its first."""
+    levels = range(plan.n_levels + 1)
+    return [int((counts[plan.sizes[k + 1] : plan.sizes[k]] > threshold).sum()) for k in levels]
+
+
+class RecordEngine:
+    """Trains LR, FM, DiFacto and RaFM on records, by small mini-batches in two phases."""
+
+    def __init__(self, plan: RankPlan, counts: np.ndarray, rows: kernels.Rows, options: TrainingOptions, bias: float):
+        n_rows, longest = rows.labels.size, int(np.diff(rows.indptr).max(initial=1))
+        batch_size = max(1, min(options.optimizer.batch_size, LONG_BATCH // max(longest, 1)))
+        heads = count_heads(plan, counts, options.optimizer.head_share * n_rows / batch_size)
+        self.layout = RecordLayout(plan, with_states=True)
+        self.tables = self.layout.tables(heads)
+        start = np.zeros(plan.n_features, np.float32)
+        self.records = self.layout.pack(start, initial_factors(plan, options.seed))
+        self.bias = np.array([bias, 1], np.float32)
+        self.work = make_work(self.tables, longest, batch_size, self.layout.place(heads)[1])
+        self.settings = settings_of(options)
+
+    def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
+        return kernels.train_rows(rows, order, self.tables, self.records, self.bias, self.settings, self.work)
+
+    def scores(self, rows: kernels.Rows) -> np.ndarray:
+        return score(rows, self.tables, self.records, self.bias[0])
+
+    def parameters(self) -> Parameters:
+        weights, factors = self.layout.unpack(self.records)
+        return Parameters(self.bias[:1].copy(), weights, factors)
+
+
+class MixtureEngine:
+    """Trains MRMA row by row: each pass over the data first steps the factors, then the mixture weights."""
+
+    def __init__(self, plan: RankPlan, rows: kernels.Rows, options: TrainingOptions, bias: float):
+        lengths = np.diff(rows.indptr)
+        if (lengths != 2).any():
+            row = int(np.flatnonzero(lengths != 2)[0])
+            raise DataValueError(
+                f"model 'mrma' needs exactly two features in every row, such as user and item; "
+                f"row {row} has {lengths[row]}. Keep two columns, or use model='rafm'."
+            )
+        self.layout = RecordLayout(plan, with_states=True)
+        self.tables = self.layout.tables()
+        start = np.zeros(plan.n_features, np.float32)
+        self.records = self.layout.pack(start, initial_factors(plan, options.seed))
+        self.bias = np.array([bias, 1], np.float32)
+        self.mixture = np.ones((plan.n_features, plan.n_levels), np.float32)
+        self.states = np.ones_like(self.mixture)
+        self.settings = settings_of(options)
+
+    def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
+        known = (rows, order, self.tables, self.records, self.bias, self.mixture)
+        total, diverged = mixture.train_factors(*known, self.settings)
+        if diverged < 0:
+            mixture.train_mixture(*known, self.states, MIXTURE_PULL, self.settings)
+        return total, diverged
+
+    def scores(self, rows: kernels.Rows) -> np.ndarray:
+        return score_mixture(rows, self.tables, self.records, self.bias[0], self.mixture)
+
+    def parameters(self) -> Parameters:
+        weights, factors = self.layout.unpack(self.records)
+        return Parameters(self.bias[:1].copy(), weights, factors, self.mixture.copy())
+
+
+def make_engine(
+    plan: RankPlan, counts: np.ndarray, rows: kernels.Rows, options: TrainingOptions, bias: float
+) -> Engine:
+    """Return the engine of the plan's family, with fresh parameters."""
+    if plan.family == "mrma":
+        return MixtureEngine(plan, rows, options, bias)
+    return RecordEngine(plan, counts, rows, options, bias)

@@ -1,0 +1,167 @@
+"""Compiled code of MRMA: a mixture of FMs of all ranks for rows of two features, trained by iterated conditional modes.
+
+    score = bias + w_i x_i + w_j x_j + sum_p c_p q_p / sum_p c_p
+    c_p = a_i^p a_j^p, the mixture weights of the two features;  q_p = (v_i^p . v_j^p) x_i x_j
+
+A row whose features are not exactly two known ones keeps its linear part. Names as in kernels.py, whose code this never
+calls.
+"""
+
+# mypy: ignore-errors
+import numpy as np
+
+from .vectors import entry as compiled
+
+FLOOR = np.float32(0.01)  # mixture weights stay positive
+
+
+@compiled
+def dot(left, right):
+    """Return the inner product."""
+    total = left[0] * 0
+    for f in range(left.size):
+        total += left[f] * right[f]
+    return total
+
+
+@compiled
+def linear_part(rows, r, tables, records):
+    """Return w.x of a row."""
+    total = records[:1].sum() * 0
+    for e in range(rows.indptr[r], rows.indptr[r + 1]):
+        total += records[tables.origins[-1] + rows.indices[e] * tables.strides[-1]] * rows.values[e]
+    return total
+
+
+@compiled
+def mix(i, j, xx, tables, records, mixture, shares, products):
+    """Set shares to c_p / sum c and products to q_p; return their mixture."""
+    n = shares.size
+    o, u = (tables.origins[n] + i * tables.strides[n], tables.origins[n] + j * tables.strides[n])
+    for p in range(n):
+        place, width = tables.offsets[p], tables.widths[p]
+        shares[p] = mixture[i, p] * mixture[j, p]
+        left = records[o + place : o + place + width]
+        products[p] = xx * dot(left, records[u + place : u + place + width])
+    shares /= shares.sum()
+    return dot(shares, products)
+
+
+@compiled
+def score_pair(rows, r, tables, records, mixture, shares, products):
+    """Return the score of a row less the bias, and what its pair adds to it."""
+    a, pair = rows.indptr[r], shares[0] * 0
+    if rows.indptr[r + 1] - a == 2:
+        i, j, xx = rows.indices[a], rows.indices[a + 1], rows.values[a] * rows.values[a + 1]
+        pair = mix(i, j, xx, tables, records, mixture, shares, products)
+    return linear_part(rows, r, tables, records) + pair, pair
+
+
+@compiled
+def score_rows(rows, tables, records, bias, mixture, scores):
+    """Write the score of every row into scores."""
+    shares, products = np.empty_like(mixture[0]), np.empty_like(mixture[0])
+    for r in range(scores.size):
+        scores[r] = bias + score_pair(rows, r, tables, records, mixture, shares, products)[0]
+
+
+@compiled
+def slope_and_loss(logistic, score, label):
+    """Return slope and value of the log loss, or of half the squared error."""
+    if logistic:
+        value = max(score, 0.0) - score * label + np.log1p(np.exp(-abs(score)))
+        return 1 / (1 + np.exp(-score)) - label, value
+    return score - label, 0.5 * (score - label) * (score - label)
+
+
+@compiled
+def adagrad(states, at, square, learning_rate):
+    """Take a mean square into a state; return the length of the step."""
+    states[at] += square
+    return learning_rate / np.sqrt(states[at])
+
+
+@compiled
+def step_weights(rows, r, slope, tables, records, settings):
+    """Step the linear weights of a row."""
+    for e in range(rows.indptr[r], rows.indptr[r + 1]):
+        o = tables.origins[-1] + rows.indices[e] * tables.strides[-1]
+        g = slope * rows.values[e] + settings.l2_weights * records[o]
+        records[o] -= adagrad(records, o + 1, g * g, settings.learning_rate) * g
+
+
+@compiled
+def step_vector(vector, other, c, settings, records, state):
+    """Step a vector along c * other + l2 * vector."""
+    square = c * 0
+    for f in range(vector.size):
+        g = c * other[f] + settings.l2 * vector[f]
+        square += g * g
+    step = adagrad(records, state, square / vector.size, settings.learning_rate)
+    for f in range(vector.size):
+        vector[f] -= step * (c * other[f] + settings.l2 * vector[f])
+
+
+@compiled
+def step_factors(i, j, c, shares, tables, records, settings):
+    """Step all vectors of a pair; c is slope * x_i x_j. Both step from where they were before."""
+    n = shares.size
+    o, u = (tables.origins[n] + i * tables.strides[n], tables.origins[n] + j * tables.strides[n])
+    for p in range(n):
+        place, width = tables.offsets[p], tables.widths[p]
+        left, right = records[o + place : o + place + width], records[u + place : u + place + width]
+        before = left.copy()
+        step_vector(left, right, c * shares[p], settings, records, o + 2 + p)
+        step_vector(right, before, c * shares[p], settings, records, u + 2 + p)
+
+
+@compiled
+def step_mixture(i, other, slope, pair, total, products, mixture, states, pull, learning_rate):
+    """Step the mixture weights of feature i, whose gradient is slope a_other^p (q_p - pair) / total.
+
+    An L1 penalty pulls them towards 1, their prior mean.
+    """
+    for p in range(products.size):
+        g = slope * other[p] * (products[p] - pair) / total
+        step = adagrad(states[i], p, g * g, learning_rate)
+        away = mixture[i, p] - step * g - 1
+        kept = max(abs(away) - step * pull, 0.0)
+        mixture[i, p] = max(1 + (kept if away > 0 else -kept), FLOOR)
+
+
+@compiled
+def train_factors(rows, order, tables, records, bias, mixture, settings):
+    """Train all but the mixture weights; return the summed loss, and where it stopped being finite or -1."""
+    shares, products, total = np.empty_like(mixture[0]), np.empty_like(mixture[0]), 0.0
+    for t in range(order.size):
+        r = order[t]
+        a, weight = rows.indptr[r], rows.weights[r]
+        score, _ = score_pair(rows, r, tables, records, mixture, shares, products)
+        slope, value = slope_and_loss(settings.loss == 1, np.float64(bias[0] + score), np.float64(rows.labels[r]))
+        if not np.isfinite(value):
+            return total, t
+        total += weight * value
+        g = mixture.dtype.type(weight * slope)
+        bias[0] -= adagrad(bias, 1, g * g, settings.learning_rate) * g
+        step_weights(rows, r, g, tables, records, settings)
+        if rows.indptr[r + 1] - a == 2:
+            c = g * rows.values[a] * rows.values[a + 1]
+            step_factors(rows.indices[a], rows.indices[a + 1], c, shares, tables, records, settings)
+    return total, -1
+
+
+@compiled
+def train_mixture(rows, order, tables, records, bias, mixture, states, pull, settings):
+    """Train the mixture weights with everything else held fixed."""
+    shares, products = np.empty_like(mixture[0]), np.empty_like(mixture[0])
+    for r in order:
+        a = rows.indptr[r]
+        if rows.indptr[r + 1] - a != 2:
+            continue
+        i, j = rows.indices[a], rows.indices[a + 1]
+        score, pair = score_pair(rows, r, tables, records, mixture, shares, products)
+        slope, _ = slope_and_loss(settings.loss == 1, np.float64(bias[0] + score), np.float64(rows.labels[r]))
+        g, before = mixture.dtype.type(rows.weights[r] * slope), mixture[i].copy()
+        total = dot(mixture[i], mixture[j])
+        step_mixture(i, mixture[j], g, pair, total, products, mixture, states, pull, settings.learning_rate)
+        step_mixture(j, before, g, pair, total, products, mixture, states, pull, settings.learning_rate)

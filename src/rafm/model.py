@@ -1,0 +1,81 @@
+"""A trained model: plan, parameters and loss -> scores and predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .batch import Batch, Numbering, number_rows
+from .errors import ConfigError
+from .kernels import Tables
+from .losses import Loss
+from .parameters import Parameters, RecordLayout
+from .ranks import RankPlan
+from .scoring import score, score_mixture
+
+
+@dataclass(frozen=True)
+class Model:
+    """Scores rows of feature ids; knows how often each feature was seen and how training went.
+
+    Feature number i has id numbering.ids[i] and was seen counts[i] times. The history has one entry per epoch.
+    """
+
+    plan: RankPlan
+    numbering: Numbering
+    counts: np.ndarray
+    loss: Loss
+    parameters: Parameters
+    n_rows: int  # seen in training
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_epoch: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def _layout(self) -> RecordLayout:
+        return RecordLayout(self.plan, with_states=False)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return self._layout.tables()
+
+    @cached_property
+    def _records(self) -> np.ndarray:
+        return self._layout.pack(self.parameters.weights, self.parameters.factors)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.plan.n_parameters
+
+    def scores(self, batch: Batch, level: int | None = None) -> np.ndarray:
+        """Return the score of every row; with a level p the paper's B_{1,p}, for RaFM alone."""
+        if level is not None and not (self.plan.nested and 1 <= level <= self.plan.n_levels):
+            raise ConfigError(
+                f"level must lie between 1 and {self.plan.n_levels} and needs model='rafm', "
+                f"found {level!r} for {self.plan.family!r}",
+                key="level",
+            )
+        rows, bias = number_rows(batch, self.numbering), self.parameters.bias[0]
+        if self.parameters.mixture is not None:
+            return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
+        return score(rows, self._tables, self._records, bias, level)
+
+    def predict(self, batch: Batch) -> np.ndarray:
+        """Return the prediction of every row: probabilities, or values."""
+        return self.loss.predict(self.scores(batch).astype(float))
+
+    def levels(self) -> np.ndarray:
+        """Return the level of every feature id, 0 for those never seen."""
+        return self._by_id(self.plan.levels())
+
+    def feature_counts(self) -> np.ndarray:
+        """Return how often every feature id was seen in training."""
+        return self._by_id(self.counts)
+
+    def _by_id(self, by_number: np.ndarray) -> np.ndarray:
+        table = np.zeros(self.numbering.n_inputs, np.int64)
+        table[self.numbering.ids] = by_number
+        return table

@@ -1,0 +1,108 @@
+"""What a user may choose about training, checked in one place; estimators and commands build it alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import ConfigError
+from .losses import Loss, loss_for
+from .optimizers import Optimizer, optimizer_for
+from .ranks import LevelRule, NearestRank, check_ranks
+
+UPDATES = ("joint", "algorithm1")
+DEFAULT_L2 = {"binary": 3e-3, "regression": 0.1}
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """All choices of one training run, with every default filled in by `resolve`."""
+
+    family: str
+    loss: Loss
+    ranks: tuple[int, ...]
+    rule: LevelRule | np.ndarray
+    joint: bool
+    dependent_weight: float
+    optimizer: Optimizer
+    learning_rate: float
+    l2: float
+    l2_weights: float
+    n_epochs: int
+    patience: int | None
+    seed: int
+
+    def summary(self) -> dict[str, Any]:
+        """Return the choices as plain values, for the model file."""
+        return {
+            "optimizer": type(self.optimizer).__name__.lower(),
+            "batch_size": self.optimizer.batch_size,
+            "update": UPDATES[0] if self.joint else UPDATES[1],
+            "learning_rate": self.learning_rate,
+            "l2": self.l2,
+            "l2_weights": self.l2_weights,
+            "n_epochs": self.n_epochs,
+            "patience": self.patience,
+            "seed": self.seed,
+        }
+
+
+def resolve(
+    *,
+    task: str,
+    model: str = "rafm",
+    ranks: Any = (8, 32, 128),
+    rank_scale: float = 1.0,
+    levels: LevelRule | np.ndarray | None = None,
+    update: str = "joint",
+    dependent_weight: float = 1.0,
+    optimizer: str | Optimizer = "adagrad",
+    learning_rate: float | None = None,
+    l2: float | None = None,
+    l2_weights: float = 0.0,
+    n_epochs: int = 30,
+    patience: int | None = 3,
+    seed: int = 0,
+) -> TrainingOptions:
+    """Check every choice and fill in what was left open.
+
+    >>> resolve(task="binary", l2=-1)
+    Traceback (most recent call last):
+    rafm.errors.ConfigError: l2 must be a number of at least 0, found -1
+    """
+    loss = loss_for(task)
+    if update not in UPDATES:
+        raise ConfigError(f"update must be {' or '.join(UPDATES)}, found {update!r}", key="update")
+    return TrainingOptions(
+        family=model,
+        loss=loss,
+        ranks=check_ranks(model, ranks),
+        rule=NearestRank(rank_scale) if levels is None else levels,
+        joint=update == "joint",
+        dependent_weight=_number("dependent_weight", dependent_weight),
+        optimizer=optimizer_for(optimizer),
+        learning_rate=_number(
+            "learning_rate", loss.learning_rate if learning_rate is None else learning_rate, positive=True
+        ),
+        l2=_number("l2", DEFAULT_L2[task] if l2 is None else l2),
+        l2_weights=_number("l2_weights", l2_weights),
+        n_epochs=_whole("n_epochs", n_epochs),
+        patience=None if patience is None else _whole("patience", patience),
+        seed=_whole("seed", seed, least=0),
+    )
+
+
+def _number(key: str, value: float, positive: bool = False) -> float:
+    rule = "a positive number" if positive else "a number of at least 0"
+    good = isinstance(value, int | float | np.number) and np.isfinite(value) and value >= 0
+    if not good or (positive and value == 0):
+        raise ConfigError(f"{key} must be {rule}, found {value!r}", key=key)
+    return float(value)
+
+
+def _whole(key: str, value: int, least: int = 1) -> int:
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ConfigError(f"{key} must be a whole number of at least {least}, found {value!r}", key=key)
+    return int(value)

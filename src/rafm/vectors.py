@@ -1,0 +1,183 @@
+"""Explicit vectors: operations on left[i : i + n] and right[j : j + n], n a multiple of 4, with scalars c and d.
+
+Numba's own vectorisation spends more on alias checks and loop heads than on arithmetic at small ranks; these emit the
+vector instructions themselves. Where bounds are to be checked, plain twins of the same names take their place.
+"""
+
+# mypy: ignore-errors
+import os
+
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergence must stay visible
+PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)
+
+
+def _kernel(**options):
+    """Return a decorator that compiles, and whose disk cache notices edits of this file as well as of the caller's."""
+
+    def decorate(function):
+        dispatcher = njit(cache=True, nogil=True, error_model="numpy", fastmath=set(FAST), **options)(function)
+        index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+        if index is not None:
+            here = os.stat(__file__)
+            index._source_stamp = (index._source_stamp, here.st_mtime, here.st_size)
+        return dispatcher
+
+    return decorate
+
+
+entry = _kernel()
+# Inner functions are inlined and do not count references, which would cost more than the arithmetic at small ranks.
+compiled = _kernel(forceinline=True, _nrt=False)
+
+
+def _lanes(builder, scalar, width):
+    """Return a vector of equal lanes."""
+    kind = ir.VectorType(scalar.type, width)
+    single = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
+    return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
+
+
+class _Lines:
+    """Emits one operation for some lanes: loads, arithmetic, stores, and a running sum."""
+
+    def __init__(self, builder, pointers, scalars, total):
+        self.builder, self.pointers, self.scalars, self.total = builder, pointers, scalars, total
+
+    def emit(self, step, position, width, add):
+        b, kind = self.builder, ir.VectorType(self.total.type.pointee, width)
+        left, right = (b.bitcast(b.gep(p, [position]), kind.as_pointer()) for p in self.pointers)
+        c, d = (_lanes(b, scalar, width) for scalar in self.scalars)
+        term = step(b, left, right, c, d)
+        if term is not None:
+            add(term)
+
+    def reduce(self, term):
+        """Add the lanes of term to the total."""
+        b, scalar = self.builder, self.total.type.pointee
+        name = f"llvm.vector.reduce.fadd.v{term.type.count}f{'32' if scalar == ir.FloatType() else '64'}"
+        call = cgutils.get_or_insert_function(b.module, ir.FunctionType(scalar, [scalar, term.type]), name)
+        lanes = b.call(call, [ir.Constant(scalar, 0.0), term], fastmath=FAST)
+        b.store(b.fadd(b.load(self.total), lanes, flags=FAST), self.total)
+
+
+def _emit_lines(builder, lines, step, size, width):
+    """Emit the step over size elements: width lanes at a time, then what is left in halves down to 4."""
+    kind = ir.VectorType(lines.total.type.pointee, width)
+    bulk = builder.and_(size, size.type(-width))
+    with builder.if_then(builder.icmp_signed(">", bulk, size.type(0))):
+        acc = cgutils.alloca_once_value(builder, ir.Constant(kind, [0.0] * width))
+
+        def add(term):
+            builder.store(builder.fadd(builder.load(acc), term, flags=FAST), acc)
+
+        with cgutils.for_range_slice(builder, size.type(0), bulk, size.type(width)) as (position, _):
+            lines.emit(step, position, width, add)
+        lines.reduce(builder.load(acc))
+    with builder.if_then(builder.icmp_signed("!=", bulk, size)):
+        while width > 4:
+            width //= 2
+            with builder.if_then(builder.icmp_signed("!=", builder.and_(size, size.type(width)), size.type(0))):
+                lines.emit(step, builder.and_(size, size.type(-2 * width)), width, lines.reduce)
+
+
+def _blockwise(step):
+    """Make a compiled function (left, i, right, j, n, c, d) -> sum of terms from what one step does with some lanes."""
+
+    @intrinsic
+    def operation(typingctx, left, i, right, j, n, c, d):
+        element = left.dtype
+        signature = element(left, types.intp, right, types.intp, types.intp, element, element)
+
+        def codegen(context, builder, signature, args):
+            left, i, right, j, size, c, d = args
+            arrays = zip((signature.args[0], signature.args[2]), (left, right), (i, j))
+            pointers = [builder.gep(context.make_array(k)(context, builder, v).data, [at]) for k, v, at in arrays]
+            total = cgutils.alloca_once_value(builder, ir.Constant(c.type, 0.0))
+            lines = _Lines(builder, pointers, (c, d), total)
+            _emit_lines(builder, lines, step, size, 32 if c.type == ir.FloatType() else 16)
+            return builder.load(total)
+
+        return signature, codegen
+
+    return operation
+
+
+def _load(b, pointer):
+    return b.load(pointer, align=4)
+
+
+def _fma(b, x, y, z):
+    return b.fadd(b.fmul(x, y, flags=FAST), z, flags=FAST)
+
+
+def _add_scaled_lanes(b, left, right, c, d):
+    z = b.fmul(_load(b, left), c, flags=FAST)
+    b.store(b.fadd(_load(b, right), z, flags=FAST), right, align=4)
+    return b.fmul(z, z, flags=FAST)
+
+
+def _norm_lanes(b, left, right, c, d):
+    gradient = _fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST))
+    return b.fmul(gradient, gradient, flags=FAST)
+
+
+def _combine_lanes(b, left, right, c, d):
+    b.store(_fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST)), left, align=4)
+
+
+if PLAIN:
+
+    @compiled
+    def add_scaled(left, i, right, j, n, c, d):
+        """Add c * left to right; return the squared norm of what was added."""
+        total = np.float32(0)
+        for f in range(n):
+            z = left[i + f] * c
+            right[j + f] += z
+            total += z * z
+        return total
+
+    @compiled
+    def combined_norm(left, i, right, j, n, c, d):
+        """Return |c * left + d * right|^2."""
+        total = np.float32(0)
+        for f in range(n):
+            z = c * left[i + f] + d * right[j + f]
+            total += z * z
+        return total
+
+    @compiled
+    def combine(left, i, right, j, n, c, d):
+        """Set left to c * left + d * right."""
+        for f in range(n):
+            left[i + f] = c * left[i + f] + d * right[j + f]
+
+    @compiled
+    def prefetch(array, position):
+        """Do nothing."""
+
+else:
+    add_scaled = _blockwise(_add_scaled_lanes)
+    combined_norm = _blockwise(_norm_lanes)
+    combine = _blockwise(_combine_lanes)
+
+    @intrinsic
+    def prefetch(typingctx, array, position):
+        """Ask for the cache line at array[position]."""
+
+        def codegen(context, builder, signature, args):
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            line = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+            i32 = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [line.type, i32, i32, i32])
+            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(call, [line, i32(1), i32(3), i32(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp), codegen
