@@ -1,0 +1,256 @@
+"""Compiled scanner of libsvm text. It finds the first bad token and never says why it is bad.
+
+text   uint8, whole lines: its last byte is LF, where every loop below stops at the latest
+at     a position in text; functions that can fail return a negative number instead
+row    index of a data row, below the number of LF in the text
+entry  index of an id:value pair, below the number of colons in the text
+
+Numbers become the float32 that float() and a cast would give, or nan where float64 arithmetic is too coarse
+to tell; the caller reads those again. This file imports nothing of ours, because a cached kernel does not
+notice edits in another file.
+"""
+
+# mypy: disallow-untyped-defs=False
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+TAB, LF, CR, BLANK, HASH, PLUS, MINUS, DOT, COLON = b"\t\n\r #+-.:"
+ZERO, NINE, UPPER_E, LOWER_E = b"09Ee"
+MANTISSA_FULL = 9 * 10**17  # one more digit still fits into int64
+EXACT_MANTISSA, EXACT_POWER = 2**53, 22  # one float64 operation on these rounds once, hence correctly
+LOWEST_POWER, HIGHEST_POWER = -70, 38  # beyond: below the smallest, above the largest float32
+BELOW, ABOVE = 1 - 2.0**-50, 1 + 2.0**-50  # wider than the error of float64(mantissa) * float64(power)
+POWERS = np.array([float(f"1e{k}") for k in range(-LOWEST_POWER + 1)])
+
+
+class Rules(NamedTuple):
+    """What the scanner checks besides the grammar."""
+
+    index_base: int
+    end_id: int  # ids as written are below this
+    max_line_bytes: int
+
+
+class Scan(NamedTuple):
+    """Arrays the scanner fills; nan in labels or values marks a number left to float()."""
+
+    labels: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    lines: np.ndarray  # per row: its line, counted from 0 in this text
+    starts: np.ndarray  # per row: where its line starts in this text
+    unsorted: np.ndarray  # one flag: some row's ids do not increase
+
+
+@njit(cache=True, nogil=True)
+def peek(text, at):
+    """Return the byte at a position; an unsigned index spares the check for one from the end."""
+    return text[np.uint64(at)]
+
+
+@njit(cache=True, nogil=True)
+def count_lines_and_colons(text):
+    """Count the bytes that bound the number of rows and of entries."""
+    n_lines = n_colons = 0
+    for byte in text:
+        n_lines += byte == LF
+        n_colons += byte == COLON
+    return n_lines, n_colons
+
+
+@njit(cache=True, nogil=True)
+def ends_row(byte):
+    """Tell whether nothing but a comment or the end of the line follows."""
+    return byte in (LF, CR, HASH)
+
+
+@njit(cache=True, nogil=True)
+def ends_token(byte):
+    """Tell whether a number may end before this byte."""
+    return byte in (BLANK, TAB, LF, CR, HASH)
+
+
+@njit(cache=True, nogil=True)
+def skip_blanks(text, at):
+    """Return the position of the next byte that is neither space nor tab."""
+    while peek(text, at) == BLANK or peek(text, at) == TAB:
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def take_digits(text, at, number):
+    """Append digits to number; return where they end, the number and how many digits it had no room for."""
+    dropped = 0
+    while ZERO <= peek(text, at) <= NINE:
+        if number < MANTISSA_FULL:
+            number = number * 10 + (np.int64(peek(text, at)) - ZERO)
+        else:
+            dropped += 1
+        at += 1
+    return at, number, dropped
+
+
+@njit(cache=True, nogil=True)
+def take_exponent(text, at):
+    """Read `[+-]digits` after the e; return where it ends, or -1, and the exponent."""
+    negative = peek(text, at) == MINUS
+    if negative or peek(text, at) == PLUS:
+        at += 1
+    end, exponent, _ = take_digits(text, at, 0)
+    exponent = min(exponent, 10**15)  # longer than any line, so no digits before it make up for it
+    return end if end > at else -1, -exponent if negative else exponent
+
+
+@njit(cache=True, nogil=True)
+def scale(mantissa, exponent):
+    """Return the float32 nearest to mantissa * 10**exponent, or nan if float64 is too coarse to tell."""
+    if mantissa == 0 or exponent < LOWEST_POWER:
+        return np.float32(0)
+    if exponent > HIGHEST_POWER:
+        return np.float32(np.inf)
+    number = mantissa / POWERS[-exponent] if exponent < 0 else mantissa * POWERS[exponent]
+    if mantissa <= EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:
+        return np.float32(number)
+    low, high = np.float32(number * BELOW), np.float32(number * ABOVE)
+    return low if low == high else np.float32(np.nan)
+
+
+@njit(cache=True, nogil=True)
+def take_number(text, at):
+    """Read a decimal number; return where it ends, or -1 if it is none or too large, and the number."""
+    negative = peek(text, at) == MINUS
+    if negative or peek(text, at) == PLUS:
+        at += 1
+    end, mantissa, exponent = take_digits(text, at, 0)
+    n_digits = end - at
+    if peek(text, end) == DOT:
+        point = end
+        end, mantissa, dropped = take_digits(text, point + 1, mantissa)
+        n_digits += end - point - 1
+        exponent += dropped - (end - point - 1)
+    if n_digits > 0 and (peek(text, end) == LOWER_E or peek(text, end) == UPPER_E):
+        end, power = take_exponent(text, end + 1)
+        exponent += power
+    if n_digits == 0 or end < 0 or not ends_token(peek(text, end)):
+        return -1, np.float32(0)
+    number = scale(mantissa, exponent)
+    return -1 if np.isinf(number) else end, -number if negative else number
+
+
+@njit(cache=True, nogil=True)
+def take_entry(text, at, low, high):
+    """Read `id:value` with low <= id < high; return where it ends, or -1, the id and the value."""
+    end, number, dropped = take_digits(text, at, 0)
+    if end == at or peek(text, end) != COLON or dropped > 0 or not low <= number < high:
+        return -1, number, np.float32(0)
+    first = peek(text, end + 1)
+    if ZERO <= first <= NINE and ends_token(peek(text, end + 2)):  # the usual value is 1
+        return end + 2, number, np.float32(np.int64(first) - ZERO)
+    end, value = take_number(text, end + 1)
+    return end, number, value
+
+
+@njit(cache=True, nogil=True)
+def take_row(text, at, rules, indices, values, entry):
+    """Read a row; return where it ends, or ~(start of the bad token), the next entry, the label, order."""
+    low, high, _ = rules
+    last, increasing = -1, True
+    end, label = take_number(text, at)
+    while end >= 0:
+        at = skip_blanks(text, end)
+        if ends_row(peek(text, at)):
+            return at, entry, label, increasing
+        end, number, value = take_entry(text, at, low, high)
+        if end >= 0:
+            indices[entry], values[entry] = number - low, value
+            entry += 1
+        increasing &= number > last
+        last = number
+    return ~at, entry, label, increasing
+
+
+@njit(cache=True, nogil=True)
+def take_line_end(text, at):
+    """Skip a comment and the line end; return the next line's start, or ~(position of a lone CR or NUL)."""
+    while peek(text, at) != LF:
+        if peek(text, at) == 0 or (peek(text, at) == CR and peek(text, at + 1) != LF):
+            return ~at
+        at += 1
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
+def scan_lines(text, rules, scan):
+    """Fill scan; return the numbers of rows and lines read and ~(start of the bad token), if there is one."""
+    labels, indptr, indices, values, lines, starts, unsorted = scan
+    at = row = line = 0
+    while at < text.size:
+        start, entry = at, indptr[row]
+        at = skip_blanks(text, at)
+        has_row = not ends_row(peek(text, at))
+        if has_row:
+            at, entry, labels[row], increasing = take_row(text, at, rules, indices, values, entry)
+            unsorted[0] |= not increasing
+        if at >= 0:
+            at = take_line_end(text, at)
+        if at - start - 1 > rules.max_line_bytes:
+            at = ~start
+        if at < 0:
+            break
+        if has_row:
+            lines[row], starts[row] = line, start
+            row += 1
+            indptr[row] = entry
+        line += 1
+    return row, line, at
+
+
+@njit(cache=True, nogil=True)
+def sort_row(ids, values):
+    """Sort the entries of one row by id, stably."""
+    if ids.size > 64:
+        order = np.argsort(ids, kind="mergesort")
+        ids[:], values[:] = ids[order], values[order]
+        return
+    for end in range(1, ids.size):
+        number, value, at = ids[end], values[end], end
+        while at > 0 and ids[at - 1] > number:
+            ids[at], values[at] = ids[at - 1], values[at - 1]
+            at -= 1
+        ids[at], values[at] = number, value
+
+
+@njit(cache=True, nogil=True)
+def sort_rows(indptr, ids, values):
+    """Sort the entries of every row by id; return the first entry that repeats an id, or -1."""
+    repeat = -1
+    for row in range(indptr.size - 1):
+        begin, end = indptr[row], indptr[row + 1]
+        sort_row(ids[begin:end], values[begin:end])
+        for entry in range(begin + 1, end):
+            if repeat < 0 and ids[entry] == ids[entry - 1]:
+                repeat = entry
+    return repeat
+
+
+@njit(cache=True, nogil=True)
+def sum_duplicates(indptr, ids, values):
+    """Add up the values of equal neighbouring ids in place, in float64, and shorten indptr accordingly."""
+    kept = begin = 0
+    for row in range(indptr.size - 1):
+        entry, end = begin, indptr[row + 1]
+        while entry < end:
+            number, total = ids[entry], np.float64(0)
+            while entry < end and ids[entry] == number:
+                total += values[entry]
+                entry += 1
+            ids[kept], values[kept] = number, np.float32(total)
+            kept += 1
+        begin, indptr[row + 1] = end, kept

@@ -1,0 +1,182 @@
+"""Open text, plain or gzip, as a stream of bytes in bounded memory.
+
+Whether a file is compressed is decided by its first two bytes, never by its name. Files are read, not mapped:
+a mapped file that shrinks kills the process with SIGBUS, a read one just ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from itertools import chain
+from types import TracebackType
+from typing import BinaryIO
+
+from rafm.errors import DataFormatError
+
+BLOCK_BYTES = 1 << 20
+STDIN = "-"
+GZIP_MAGIC = b"\x1f\x8b"
+GZIP_WINDOW = 31  # zlib: the largest window, with gzip's header and checksum
+UTF8_BOM = b"\xef\xbb\xbf"
+UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def open_bytes(path: str | os.PathLike[str]) -> ByteSource:
+    """Open text for reading: decompress gzip, skip a UTF-8 byte order mark, refuse UTF-16.
+
+    path: a file, or "-" for the standard input, which stays open afterwards.
+    A missing file, a directory or a file without permission raises the system's OSError.
+    """
+    name, stream = source_name(path), _open_stream(path)
+    source = ByteSource(name, stream, _text_blocks(stream, name))
+    try:
+        source.skip_mark()
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+def source_name(path: str | os.PathLike[str]) -> str:
+    """Return what messages call this input.
+
+    >>> source_name("-"), source_name("data/train.svm")
+    ('<stdin>', 'data/train.svm')
+    """
+    path = os.fspath(path)
+    return "<stdin>" if path == STDIN else path
+
+
+class ByteSource:
+    """Hand out a stream of blocks in pieces of the size the caller wants.
+
+    `name` is what messages call the input. A failure of the stream is raised after all bytes before it were
+    handed out, so that what a reader sees does not depend on the sizes it asks for.
+    """
+
+    def __init__(self, name: str, stream: BinaryIO, blocks: Iterator[bytes]):
+        self.name = name
+        self._stream, self._blocks = stream, blocks
+        self._held = b""
+        self._failure: Exception | None = None
+
+    def read(self, n_bytes: int, after: bytes = b"") -> bytes:
+        """Return `after` and the next n_bytes bytes: fewer where the stream ends or fails, then none."""
+        parts, size = [after, self._held], len(self._held)
+        while size < n_bytes and (block := self._next_block()):
+            parts.append(block)
+            size += len(block)
+        if not size and self._failure:
+            raise self._failure
+        data, end = b"".join(parts), len(after) + n_bytes
+        self._held = data[end:]
+        return data[:end]
+
+    def skip_mark(self) -> None:
+        """Drop a UTF-8 byte order mark at the start; refuse UTF-16."""
+        head = self.read(4)
+        if _looks_like_utf16(head):
+            raise DataFormatError(
+                "the text looks like UTF-16; convert it to UTF-8", path=self.name, line=1, column=1
+            )
+        self._held = head.removeprefix(UTF8_BOM) + self._held
+
+    def close(self) -> None:
+        """Close the file; the standard input is left open."""
+        if self._stream is not _stdin():
+            self._stream.close()
+
+    def _next_block(self) -> bytes:
+        try:
+            return next(self._blocks, b"")
+        except (DataFormatError, OSError) as failure:
+            self._failure = failure
+            return b""
+
+    def __enter__(self) -> ByteSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _stdin() -> BinaryIO | None:
+    return None if sys.stdin is None else sys.stdin.buffer
+
+
+def _open_stream(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open the file, or take the standard input."""
+    if os.fspath(path) != STDIN:
+        return open(path, "rb")
+    stream = _stdin()
+    if stream is None:
+        raise OSError("the standard input is closed")
+    return stream
+
+
+def _looks_like_utf16(head: bytes) -> bool:
+    """Return whether the text starts with a UTF-16 mark or with two letters that have a zero byte each."""
+    zeros = [byte == 0 for byte in head]
+    return head.startswith(UTF16_BOMS) or zeros in ([False, True] * 2, [True, False] * 2)
+
+
+def _text_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the text in blocks of at most BLOCK_BYTES, decompressed where it starts as gzip does."""
+    raw = _raw_blocks(stream, name)
+    head = next(raw, b"")
+    raw = chain([head], raw)
+    yield from _gunzip(raw, name) if head.startswith(GZIP_MAGIC) else raw
+
+
+def _raw_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the stream as it is; name the file in the errors of the system."""
+    try:
+        while block := stream.read(BLOCK_BYTES):
+            yield block
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
+
+
+def _gunzip(raw: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """Yield the text of all gzip members; zero bytes after a member are padding."""
+    n_lines, data = 0, b""
+    try:
+        while data := _next_member(data, raw):
+            member = zlib.decompressobj(GZIP_WINDOW)
+            for block in _inflate(member, data, raw):
+                n_lines += block.count(b"\n")
+                yield block
+            data = member.unused_data
+    except (EOFError, zlib.error) as error:
+        place = f"after {n_lines} complete lines; copy or compress the file again"
+        raise DataFormatError(f"{_gzip_fault(error)} {place}", path=name, line=n_lines + 1) from None
+
+
+def _gzip_fault(error: Exception) -> str:
+    return "compressed data ends early" if isinstance(error, EOFError) else f"broken gzip data ({error})"
+
+
+def _next_member(data: bytes, raw: Iterator[bytes]) -> bytes:
+    """Return the bytes from the next gzip member on, none at the end of the stream."""
+    while len(data := data.lstrip(b"\0")) < len(GZIP_MAGIC) and (block := next(raw, b"")):
+        data += block
+    if data and not data.startswith(GZIP_MAGIC):
+        raise zlib.error("it is followed by bytes that are not gzip")
+    return data
+
+
+def _inflate(member: zlib._Decompress, data: bytes, raw: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield one member in blocks of at most BLOCK_BYTES, however much it unpacks to."""
+    while not member.eof:
+        block = member.decompress(data, BLOCK_BYTES)
+        if block:
+            yield block
+        data = member.unconsumed_tail
+        if not (block or data or member.eof) and not (data := next(raw, b"")):
+            raise EOFError
