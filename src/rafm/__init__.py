@@ -1,1 +1,31 @@
 """Factorization machines that give every feature the rank its data can support."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .estimators import RaFMClassifier, RaFMRegressor, load
+    from .optimizers import AdaGrad, Sgd
+    from .ranks import NearestRank, Thresholds
+
+__version__ = "0.1.0"
+__all__ = ["AdaGrad", "NearestRank", "RaFMClassifier", "RaFMRegressor", "Sgd", "Thresholds", "load"]
+
+_HOMES = {
+    "RaFMClassifier": "estimators",
+    "RaFMRegressor": "estimators",
+    "load": "estimators",
+    "AdaGrad": "optimizers",
+    "Sgd": "optimizers",
+    "NearestRank": "ranks",
+    "Thresholds": "ranks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `import rafm` is quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rafm' has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -91,9 +91,7 @@ class ClickLog:
     def split(self, fractions: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0) -> tuple[ClickLog, ...]:
         """Deal the rows at random into parts of the given fractions; every row goes into one part."""
         if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
-            raise ConfigError(
-                f"fractions must be at least 0 and sum to 1, found {tuple(fractions)}", "fractions"
-            )
+            raise ConfigError(f"fractions must be at least 0 and sum to 1, found {tuple(fractions)}", "fractions")
         ends = np.rint(np.cumsum(fractions)[:-1] * len(self)).astype(np.int64)
         order = np.random.default_rng(seed).permutation(len(self))
         return tuple(self.take(rows) for rows in np.split(order, ends))
@@ -161,9 +159,7 @@ def _draw(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarr
     return np.minimum(np.searchsorted(ends, rng.random(n_rows), side="right"), shares.size - 1)
 
 
-def _true_scores(
-    columns: dict[str, np.ndarray], shares: dict[str, np.ndarray], rng: np.random.Generator
-) -> np.ndarray:
+def _true_scores(columns: dict[str, np.ndarray], shares: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """Score the rows by weights and, axis by axis, by sum_{i<j} v_i v_j = (|sum v|^2 - sum |v|^2) / 2."""
     weights = {field.name: rng.normal(0, field.effect, field.size) for field in FIELDS}
     axes = {field.name: _axes(field, shares[field.name], rng) for field in FIELDS}

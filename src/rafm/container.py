@@ -136,9 +136,7 @@ def _header_text(header: Header) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFormatError(f"the header cannot be written as JSON: {error}") from error
     if not survives:
-        raise ModelFormatError(
-            "the header changes when written as JSON. Use lists, not tuples, and text as keys."
-        )
+        raise ModelFormatError("the header changes when written as JSON. Use lists, not tuples, and text as keys.")
     return text
 
 
@@ -224,16 +222,13 @@ def _looks(start: bytes) -> str:
 def _check_head_size(n_bytes: int) -> None:
     if n_bytes > MAX_HEADER_BYTES:
         raise ModelFormatError(
-            f"its JSON header has {n_bytes} bytes, allowed are {MAX_HEADER_BYTES}. "
-            "Large content belongs in tensors."
+            f"its JSON header has {n_bytes} bytes, allowed are {MAX_HEADER_BYTES}. Large content belongs in tensors."
         )
 
 
 def _check_complete(expected: int, size: int) -> None:
     if size < expected:
-        raise ModelFormatError(
-            f"ends early: {size} bytes, expected at least {expected}. Copy or save it again."
-        )
+        raise ModelFormatError(f"ends early: {size} bytes, expected at least {expected}. Copy or save it again.")
 
 
 def _reader(head: bytes) -> Callable[[bytes, BufferedReader, int], tuple[Header, Tensors]]:
@@ -331,9 +326,7 @@ def _naturals(name: str, numbers: Any) -> tuple[int, ...]:
     """Return a short list of whole numbers as a tuple; True and 1.0 are none."""
     is_short = isinstance(numbers, list) and len(numbers) <= MAX_DIMENSIONS
     if not is_short or any(type(number) is not int or number < 0 for number in numbers):
-        raise ModelFormatError(
-            f"tensor {name}: {numbers!r:.80} must be up to {MAX_DIMENSIONS} whole numbers >= 0."
-        )
+        raise ModelFormatError(f"tensor {name}: {numbers!r:.80} must be up to {MAX_DIMENSIONS} whole numbers >= 0.")
     return tuple(numbers)
 
 
@@ -409,9 +402,7 @@ def _parse_header(text: str) -> Header:
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"the text of its header is not JSON ({error}).") from error
     if not is_canonical:
-        raise ModelFormatError(
-            "its header must be a JSON object with sorted keys, each once, and finite numbers."
-        )
+        raise ModelFormatError("its header must be a JSON object with sorted keys, each once, and finite numbers.")
     return header
 
 

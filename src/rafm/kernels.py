@@ -117,13 +117,13 @@ def locate_row(rows, r, tables, records, places, ends):
 
 @compiled
 def first_free(a, p, level, tables, ends):
-    """Return where the row's features that have no more blocks than p begin; those before it are dependent in block p."""
+    """Return where the row's features that have no block after p begin; those before it are dependent in block p."""
     return ends[p + 2] if tables.nested and p + 1 < level else a
 
 
 @compiled
 def add_vectors(rows, first, stop, places, shift, records, sums, j, n):
-    """Add v x of the nonzeros [first, stop) to a sum; return their squared norms, summed. shift is places to vectors."""
+    """Add v x of the nonzeros [first, stop) to a sum; return their summed squared norms. Vectors lie at place + shift."""
     norm = ZERO
     for e in range(first, stop):
         x = rows.values[e]

@@ -169,11 +169,14 @@ class Parameters:
     factors: list[np.ndarray]
     mixture: np.ndarray | None = None
 
-    def scaled(self, scale: float) -> Parameters:
-        """Return parameters whose scores are scale times as large; exact for powers of 4."""
-        root = np.float32(np.sqrt(scale))
-        factors = [block * root for block in self.factors]
-        return Parameters(self.bias * np.float32(scale), self.weights * np.float32(scale), factors, self.mixture)
+    def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
+        """Return what these parameters are for labels label_scale times as large, and feature i value_scales[i] times.
+
+        Exact if label_scale is a power of 4 and value_scales are powers of 2.
+        """
+        grow, root = np.float32(label_scale), np.float32(np.sqrt(label_scale))
+        factors = [block * root / value_scales[: len(block), None] for block in self.factors]
+        return Parameters(self.bias * grow, self.weights * grow / value_scales, factors, self.mixture)
 
 
 def make_work(tables: Tables, longest: int, batch_size: int = 1, head_size: int = 0, dtype: Any = np.float32) -> Work:

@@ -19,6 +19,7 @@ from .options import TrainingOptions
 from .parameters import Parameters
 from .ranks import RankPlan, plan_ranks
 
+LARGE_VALUE = 2.0  # features whose values are larger than this on average are scaled down in training
 ABSURD = 100.0  # an epoch's loss above this many times that of the best constant counts as diverged
 
 
@@ -82,7 +83,7 @@ def train(data: Batch, options: TrainingOptions, valid: Batch | None = None) -> 
             numbering=numbering,
             counts=counts,
             loss=options.loss,
-            parameters=run.best_parameters().scaled(run.scale),
+            parameters=run.best_parameters().undo_scaling(run.label_scale, run.value_scales),
             n_rows=data.n_rows,
             history=history,
             best_epoch=run.best_epoch,
@@ -109,7 +110,7 @@ def plan_features(data: Batch, options: TrainingOptions) -> tuple[RankPlan, Numb
 
 
 def label_scale(rows: Rows, options: TrainingOptions) -> float:
-    """Return the power of 4 that brings the spread of the labels near 1, so that learning rates mean the same everywhere.
+    """Return the power of 4 that brings the spread of the labels near 1, so that learning rates mean the same.
 
     Ratings from 1 to 5 keep their scale. With a power of 4, dividing labels and undoing it in the model are exact.
     """
@@ -119,12 +120,26 @@ def label_scale(rows: Rows, options: TrainingOptions) -> float:
     return 1.0 if spread == 0 else float(4.0 ** np.round(np.log2(spread) / 2))
 
 
+def value_scales(rows: Rows, n_features: int) -> np.ndarray:
+    """Return per feature the power of 2 to divide its values by: 1, or the size of values that are large on average.
+
+    >>> rows = Rows(np.array([0, 2]), np.array([0, 1]), np.array([1.0, 100.0]), np.zeros(1), np.ones(1))
+    >>> value_scales(rows, n_features=2)
+    array([  1., 128.], dtype=float32)
+    """
+    squares = np.bincount(rows.indices, rows.values.astype(float) ** 2, minlength=n_features)
+    counts = np.bincount(rows.indices, minlength=n_features)
+    size = np.sqrt(squares / np.maximum(counts, 1))
+    return np.where(size > LARGE_VALUE, 2.0 ** np.round(np.log2(np.maximum(size, 1))), 1.0).astype(np.float32)
+
+
 class _Run:
     """The state of one training run: the engine, and the best parameters so far."""
 
     def __init__(self, plan: RankPlan, counts: np.ndarray, rows: Rows, options: TrainingOptions):
-        self.options, self.scale = options, label_scale(rows, options)
-        self.rows = rows._replace(labels=rows.labels / np.float32(self.scale))
+        self.options, self.label_scale = options, label_scale(rows, options)
+        self.value_scales = value_scales(rows, plan.n_features)
+        self.rows = self._scaled(rows)._replace(labels=rows.labels / np.float32(self.label_scale))
         self.prior = options.loss.prior(self.rows.labels, self.rows.weights)
         self.engine: Engine = make_engine(plan, counts, self.rows, options, self.prior)
         self.total_weight = float(rows.weights.sum(dtype=float))
@@ -144,11 +159,16 @@ class _Run:
         metrics = {} if held_out is None else self._judge(held_out)
         self._check_sense(mean, metrics, epoch)
         best = self._keep_best(epoch, metrics)
-        shown = self.options.loss.report(mean) * self.scale
+        shown = self.options.loss.report(mean) * self.label_scale
         return EpochFinished(epoch, shown, metrics, time.perf_counter() - start, best)
 
+    def _scaled(self, rows: Rows) -> Rows:
+        if (self.value_scales == 1).all():
+            return rows
+        return rows._replace(values=rows.values / self.value_scales[rows.indices])
+
     def _judge(self, held_out: Rows) -> dict[str, float | None]:
-        scores = self.engine.scores(held_out) * np.float32(self.scale)
+        scores = self.engine.scores(self._scaled(held_out)) * np.float32(self.label_scale)
         return evaluate(self.options.loss, held_out.labels, scores, held_out.weights)
 
     def _keep_best(self, epoch: int, metrics: dict[str, float | None]) -> bool:
@@ -175,7 +195,7 @@ class _Run:
         known = evaluate(self.options.loss, self.rows.labels, constant, np.maximum(self.rows.weights, 1e-30))
         baseline = next(iter(known.values())) or 0.0
         shown = self.options.loss.report(mean)
-        if shown > ABSURD * max(baseline, 1e-3):
+        if shown > ABSURD * max(baseline, 0.1):
             raise self._divergence(
                 f"the training loss of epoch {epoch} is {shown:.4g}, a constant would have {baseline:.4g}",
                 epoch,
@@ -188,5 +208,5 @@ class _Run:
         largest = float(np.abs(self.rows.values).max(initial=0))
         advice = f"Lower learning_rate (now {self.options.learning_rate:g})"
         if largest > 10:
-            advice += f" or scale the features (largest value {largest:g})"
+            advice += f" or look for outliers (some values are {largest:.3g} times the usual size of their feature)"
         return DivergenceError(f"training diverged: {what}. {advice}.", epoch=epoch, row=row)

@@ -70,9 +70,10 @@ class Options(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A block of lines and where it stands in its file; what follows its last LF does not count."""
+    """A buffer, where the lines in it end, and which line of the file is the first."""
 
-    data: bytes
+    data: bytearray
+    end: int
     first_line: int
     options: Options
 
@@ -93,7 +94,7 @@ class Page(NamedTuple):
 
 WORD = re.compile(rb"[^ \t\r\n]+")
 DEFAULT_LIMITS = Limits()
-CHUNK_BYTES = 2 * 2**20  # text and arrays of a chunk fit into the cache: 1.3 times as fast as 8 MiB
+CHUNK_BYTES = 8 * 2**20
 
 
 def iterate_libsvm(
@@ -134,8 +135,7 @@ def read_libsvm(path: str | os.PathLike[str], **options: Any) -> TextRows:
     offsets = np.cumsum([0, *(chunk.indices.size for chunk in chunks)])
     indptr = [chunk.indptr[1:] + offset for chunk, offset in zip(chunks, offsets)]
     labels, indices, values, lines = (
-        np.concatenate([getattr(chunk, part) for chunk in chunks])
-        for part in ("labels", "indices", "values", "lines")
+        np.concatenate([getattr(chunk, part) for chunk in chunks]) for part in ("labels", "indices", "values", "lines")
     )
     return TextRows(labels, np.concatenate([[0], *indptr]), indices, values, 1, lines)
 
@@ -162,8 +162,8 @@ def _chunks(path: str | os.PathLike[str], options: Options, chunk_bytes: int) ->
     """Yield the rows of each block of lines, at most max_rows in all, then raise what went wrong."""
     first_line, left = 1, options.limits.max_rows
     with open_bytes(path) as source:
-        for block in _line_blocks(source, chunk_bytes, options.limits.max_line_bytes):
-            rows, n_lines, failure = _parse(Page(block, first_line, options))
+        for data, end in _line_blocks(source, chunk_bytes, options.limits.max_line_bytes):
+            rows, n_lines, failure = _parse(Page(data, end, first_line, options))
             if left is not None:
                 if rows.labels.size >= left:
                     rows, failure = _head(rows, left), None
@@ -177,27 +177,31 @@ def _chunks(path: str | os.PathLike[str], options: Options, chunk_bytes: int) ->
             first_line += n_lines
 
 
-def _line_blocks(source: ByteSource, chunk_bytes: int, max_line_bytes: int) -> Iterator[bytes]:
-    """Yield blocks of lines; what follows the last LF of a block is the start of the next block.
+def _line_blocks(source: ByteSource, chunk_bytes: int, max_line_bytes: int) -> Iterator[tuple[bytearray, int]]:
+    """Yield a buffer of lines and where they end; the buffer is used again for the next lines.
 
     A line that is too long comes cut, a last line without LF gets one.
     """
-    held = b""
-    while len(held) <= max_line_bytes:
-        block = source.read(max(chunk_bytes, len(held)), after=held)
-        if len(block) == len(held):
+    buffer, held = bytearray(chunk_bytes + 1), 0
+    while held <= max_line_bytes:
+        if 2 * held >= len(buffer) - 1:
+            buffer = buffer + bytes(len(buffer))
+        size = held + source.readinto(memoryview(buffer)[held:-1])
+        if size == held:
             break
-        end = block.rfind(b"\n", len(held)) + 1
-        held = block[end:]
+        end = buffer.rfind(b"\n", held, size) + 1
         if end:
-            yield block
+            yield buffer, end
+        held = size - end
+        buffer[:held] = buffer[end:size]
     if held:
-        yield held + b"\n"
+        buffer[held : held + 1] = b"\n"
+        yield buffer, held + 1
 
 
 def _parse(page: Page) -> tuple[TextRows, int, RafmError | None]:
     """Return the rows before the first failure, the number of lines read and that failure."""
-    text = np.frombuffer(page.data, np.uint8, count=page.data.rindex(b"\n") + 1)
+    text = np.frombuffer(page.data, np.uint8, count=page.end)
     scan = _new_scan(*count_lines_and_colons(text))
     _, base, _, limits = page.options
     rules = Rules(base, limits.max_features + base, limits.max_line_bytes)
@@ -239,9 +243,7 @@ def _empty_rows() -> TextRows:
     return _head(TextRows(*_new_scan(0, 0)[:4], 1, np.empty(0, np.int64)), 0)
 
 
-def _settle_numbers(
-    page: Page, scan: Scan, n_rows: int, failure: RafmError | None
-) -> tuple[int, RafmError | None]:
+def _settle_numbers(page: Page, scan: Scan, n_rows: int, failure: RafmError | None) -> tuple[int, RafmError | None]:
     """Read again, with float(), the rows with a number the scanner could not round; stop at one too large."""
     entries = np.flatnonzero(np.isnan(scan.values[: scan.indptr[n_rows]]))
     rows = np.searchsorted(scan.indptr[: n_rows + 1], entries, side="right") - 1
@@ -257,9 +259,7 @@ def _settle_numbers(
     return n_rows, failure
 
 
-def _settle_order(
-    page: Page, scan: Scan, n_rows: int, failure: RafmError | None
-) -> tuple[int, RafmError | None]:
+def _settle_order(page: Page, scan: Scan, n_rows: int, failure: RafmError | None) -> tuple[int, RafmError | None]:
     """Sort the ids within the rows where needed; refuse or add up repeated ids."""
     indptr = scan.indptr[: n_rows + 1]
     if not scan.unsorted[0] or (repeat := sort_rows(indptr, scan.indices, scan.values)) < 0:
@@ -296,7 +296,7 @@ def _explain(page: Page, at: int) -> RafmError:
     if end - start > limits.max_line_bytes:
         rule = f"line longer than max_line_bytes = {limits.max_line_bytes}"
         return page.error(ResourceLimitError, f"{rule}; check the line ends or raise the limit", start)
-    token = re.split(rb"[ \t#]", page.data[at:end].removesuffix(b"\r"), maxsplit=1)[0]
+    token = re.split(rb"[ \t#]", bytes(page.data[at:end]).removesuffix(b"\r"), maxsplit=1)[0]
     for rogue, message in ROGUES.items():
         if rogue in token:
             return page.error(DataFormatError, f"found {message}", at + token.index(rogue))

@@ -63,25 +63,28 @@ class ByteSource:
         self._held = b""
         self._failure: Exception | None = None
 
-    def read(self, n_bytes: int, after: bytes = b"") -> bytes:
-        """Return `after` and the next n_bytes bytes: fewer where the stream ends or fails, then none."""
-        parts, size = [after, self._held], len(self._held)
-        while size < n_bytes and (block := self._next_block()):
-            parts.append(block)
-            size += len(block)
+    def read(self, n_bytes: int) -> bytes:
+        """Return the next n_bytes bytes: fewer where the stream ends or fails, then none."""
+        buffer = bytearray(n_bytes)
+        return bytes(buffer[: self.readinto(memoryview(buffer))])
+
+    def readinto(self, view: memoryview) -> int:
+        """Fill the view with the next bytes; return how many: fewer where the stream ends or fails, then 0."""
+        size = 0
+        while size < len(view) and (block := self._held or self._next_block()):
+            part = block[: len(view) - size]
+            view[size : size + len(part)] = part
+            size += len(part)
+            self._held = block[len(part) :]
         if not size and self._failure:
             raise self._failure
-        data, end = b"".join(parts), len(after) + n_bytes
-        self._held = data[end:]
-        return data[:end]
+        return size
 
     def skip_mark(self) -> None:
         """Drop a UTF-8 byte order mark at the start; refuse UTF-16."""
         head = self.read(4)
         if _looks_like_utf16(head):
-            raise DataFormatError(
-                "the text looks like UTF-16; convert it to UTF-8", path=self.name, line=1, column=1
-            )
+            raise DataFormatError("the text looks like UTF-16; convert it to UTF-8", path=self.name, line=1, column=1)
         self._held = head.removeprefix(UTF8_BOM) + self._held
 
     def close(self) -> None:

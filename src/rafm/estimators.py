@@ -1,0 +1,279 @@
+"""Estimators for scikit-learn, the only users of its base classes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from . import storage
+from .batch import Batch, check_batch
+from .data.encoder import TableEncoder
+from .data.frames import as_table, has_categories, is_frame
+from .errors import ConfigError, FeatureRangeError
+from .files import PathLike
+from .model import Model
+from .options import TrainingOptions, resolve
+from .progress import show_events
+from .trainer import Finished, train
+
+
+class _FactorizationMachine(BaseEstimator):
+    """What classifier and regressor share: parameters, encoding, training, saving."""
+
+    _task: str
+
+    def __init__(
+        self,
+        ranks: Any = (8, 32, 128),
+        *,
+        model: str = "rafm",
+        rank_scale: float = 1.0,
+        levels: Any = None,
+        update: str = "joint",
+        optimizer: Any = "adagrad",
+        learning_rate: float | None = None,
+        l2: float | None = None,
+        l2_weights: float = 0.0,
+        n_epochs: int = 30,
+        patience: int | None = 3,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: bool = False,
+    ):
+        self.ranks = ranks
+        self.model = model
+        self.rank_scale = rank_scale
+        self.levels = levels
+        self.update = update
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.l2_weights = l2_weights
+        self.n_epochs = n_epochs
+        self.patience = patience
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Train on rows X with labels y.
+
+        sample_weight: one number of at least 0 per row. eval_set: (X, y) to choose the best epoch by and to stop early
+        on, or a list with one such pair.
+        """
+        options = self._options()
+        data = self._rows(X, y, sample_weight, fitting=True)
+        valid = None if eval_set is None else self._rows(*_single_pair(eval_set), None, fitting=False)
+        for event in show_events(train(data, options, valid), options, enabled=self.verbose):
+            if isinstance(event, Finished):
+                self._keep(event.model)
+        return self
+
+    def _options(self) -> TrainingOptions:
+        chosen = self.get_params(deep=False)
+        for name in ("n_jobs", "verbose", "random_state"):
+            chosen.pop(name)
+        whole = isinstance(self.random_state, int | np.integer)
+        seed = int(self.random_state) if whole else int(check_random_state(self.random_state).randint(2**31))
+        return resolve(task=self._task, seed=seed, **chosen)
+
+    def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool) -> Batch:
+        """Return X and y as checked rows; fitting learns the columns or the encoder, otherwise they must agree."""
+        if fitting:
+            self.encoder_ = TableEncoder.learn(as_table(X)) if is_frame(X) and has_categories(X) else None
+        if self.encoder_ is not None:
+            rows = self._encode(X, fitting)
+            y = None if y is None else column_or_1d(y, warn=True)
+        else:
+            rows, y = self._matrix(X, y, fitting)
+        labels = None if y is None else self._labels(y, fitting)
+        weights = None
+        if sample_weight is not None:
+            stand_in = np.empty((rows.n_rows, 1), np.float64)
+            weights = _check_sample_weight(sample_weight, stand_in, ensure_non_negative=True)
+        return check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights))
+
+    def _encode(self, X: Any, fitting: bool) -> Batch:
+        assert self.encoder_ is not None
+        if not is_frame(X):
+            raise ConfigError("this model was trained on a table; give it a table with the same columns", key="X")
+        rows = self.encoder_.encode(as_table(X))
+        if fitting:
+            self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
+            self.n_features_in_ = self.feature_names_in_.size
+        return rows
+
+    def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:
+        kept: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
+        if y is None and not fitting:
+            X = validate_data(self, X, **kept)
+        else:
+            X, y = validate_data(self, X, y, **kept)
+        matrix = sparse.csr_array(X)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        return Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]), y
+
+    def _labels(self, y: np.ndarray, fitting: bool) -> np.ndarray:
+        return np.asarray(y, np.float32)
+
+    def _keep(self, model: Model) -> None:
+        self.model_ = model
+        self.n_parameters_ = model.n_parameters
+        self.history_ = model.history
+        self.best_epoch_ = model.best_epoch
+
+    @property
+    def levels_(self) -> np.ndarray:
+        """Level of every feature: how many vectors it has; 0 for features never seen in training."""
+        return self._fitted().levels()
+
+    @property
+    def feature_counts_(self) -> np.ndarray:
+        """How often every feature was seen in training."""
+        return self._fitted().feature_counts()
+
+    def _fitted(self) -> Model:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def _scores(self, X: Any, level: int | None = None) -> np.ndarray:
+        model = self._fitted()
+        return model.scores(self._rows(X, fitting=False), level).astype(np.float64)
+
+    def save(self, path: PathLike) -> None:
+        """Write the model to a .rafm file, in one atomic step."""
+        classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
+        storage.save(path, storage.Saved(self._fitted(), self.encoder_, 0, classes or None))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
+    """Binary classifier: rank-aware factorization machine, or LR, FM, DiFacto, MRMA, trained on the log loss.
+
+    Parameters
+    ----------
+    ranks : rising ranks D_1 < ... < D_m; one rank for `model="fm"`.
+    model : "rafm", "fm", "lr", "difacto" or "mrma".
+    rank_scale : a feature seen n times gets the rank nearest to rank_scale * n, in logarithms; 1 in the paper.
+    levels : another rule, such as `rafm.Thresholds((10, 100))`, or one level per feature.
+    update : "joint", or "algorithm1" for the paper's Algorithm 1 to the letter.
+    optimizer : "adagrad" or "sgd", or settings such as `rafm.AdaGrad(batch_size=64)`.
+    learning_rate : 0.2 unless given (regression: 0.1).
+    l2 : penalty of factors at each occurrence; 0.003 unless given (regression: 0.1).
+    l2_weights : penalty of linear weights at each occurrence.
+    n_epochs, patience : with an eval_set, training stops after `patience` epochs without improvement.
+    n_jobs : accepted for compatibility; training uses one core, and the result never depends on it.
+    random_state : seed; equal seeds give equal models.
+    verbose : print the plan and one line per epoch.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> X = csr_matrix([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]] * 50)
+    >>> y = [1, 0, 0, 1] * 50  # only pairs of features tell
+    >>> model = RaFMClassifier(ranks=4, model="fm", l2=0).fit(X, y)
+    >>> model.predict(X[:4])
+    array([1, 0, 0, 1])
+    """
+
+    _task = "binary"
+
+    def _labels(self, y: np.ndarray, fitting: bool) -> np.ndarray:
+        if fitting:
+            check_classification_targets(y)
+            self.classes_ = np.unique(y)
+            if type_of_target(y) == "multiclass" or self.classes_.size > 2:
+                raise ValueError(
+                    "Only binary classification is supported. The type of the target is "
+                    f"{type_of_target(y)}, with {self.classes_.size} classes."
+                )
+            if self.classes_.size == 1:
+                warnings.warn(f"all labels are {self.classes_[0]!r}; a model of one class is a constant", stacklevel=4)
+        unknown = ~np.isin(y, self.classes_)
+        if unknown.any():
+            raise ValueError(f"label {y[unknown][0]!r} is not one of the classes {self.classes_.tolist()}")
+        return (np.asarray(y) == self.classes_[-1]).astype(np.float32)
+
+    def decision_function(self, X: Any, level: int | None = None) -> np.ndarray:
+        """Return the scores before the link; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""
+        return self._scores(X, level)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class."""
+        if self._fitted() and self.classes_.size == 1:
+            return np.ones((self._scores(X).size, 1))
+        positive = self.model_.loss.predict(self._scores(X))
+        return np.column_stack([1 - positive, positive])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the more likely class of every row."""
+        scores = self._scores(X)
+        return self.classes_[np.where(scores > 0, self.classes_.size - 1, 0)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class RaFMRegressor(RegressorMixin, _FactorizationMachine):
+    """Regressor: rank-aware factorization machine, or LR, FM, DiFacto, MRMA, trained on the squared loss.
+
+    Parameters are those of RaFMClassifier.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_matrix
+    >>> X = csr_matrix([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]] * 50)
+    >>> y = [5.0, 1.0, 1.0, 5.0] * 50
+    >>> RaFMRegressor(ranks=4, model="fm", l2=0).fit(X, y).predict(X[:2]).round(1)
+    array([5., 1.])
+    """
+
+    _task = "regression"
+
+    def predict(self, X: Any, level: int | None = None) -> np.ndarray:
+        """Return the prediction of every row; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""
+        return self._scores(X, level)
+
+
+def _single_pair(eval_set: Any) -> tuple[Any, Any]:
+    pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise ConfigError("eval_set must be one pair (X, y)", key="eval_set")
+    return pair
+
+
+def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
+    """Read a .rafm file as a fitted estimator."""
+    saved = storage.load(path)
+    model, options = saved.model, saved.model.options
+    if saved.index_base:
+        raise FeatureRangeError(
+            f"{path}: its ids count from 1, matrices count columns from 0. Score files with `rafm predict`."
+        )
+    kind = RaFMClassifier if model.loss.task == "binary" else RaFMRegressor
+    names = ("update", "optimizer", "learning_rate", "l2", "l2_weights")
+    known = {name: options[name] for name in names if name in options}
+    estimator = kind(ranks=model.plan.ranks, model=model.plan.family, **known)
+    estimator.encoder_ = saved.encoder
+    estimator._keep(model)
+    estimator.n_features_in_ = len(saved.encoder.columns) if saved.encoder else model.numbering.n_inputs
+    if saved.encoder:
+        estimator.feature_names_in_ = np.array([column.name for column in saved.encoder.columns], object)
+    if kind is RaFMClassifier:
+        estimator.classes_ = np.array([0, 1] if saved.classes is None else saved.classes)
+    return estimator
