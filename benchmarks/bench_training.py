@@ -1,0 +1,155 @@
+"""How many factor updates a second does training make on one thread, next to other libraries and to its own theory?
+
+    python benchmarks/bench_training.py [--shapes frappe,criteo] [--peers xlearn,vw] [--ranks 8,32,128,512]
+
+First table: a plain FM, millions of factor updates (nonzeros x rank) per CPU second of one epoch, default AdaGrad, and
+how many times as fast as each installed peer that is; peers.py says what their figures contain.
+
+Second table: RaFM of several rank sets against the FM of their top rank. A row costs D_k per nonzero and level it
+reaches; if time per active factor is that of the FM, the pass costs what the theory says. Short vectors cost more per
+factor, so the FM of the mean active rank (active factors / nonzeros, a multiple of 16) stands beside it.
+
+On criteo-shaped rows peers stop at rank 128: with a state per factor their tables would take 5 GB at rank 512.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from peers import cpu_seconds, installed, measure
+from shapes import Rows, criteo_shaped, frappe_shaped
+
+from rafm.batch import Batch, check_batch, number_rows
+from rafm.engine import make_engine
+from rafm.options import resolve
+from rafm.ranks import describe_plan
+from rafm.trainer import plan_features
+
+SHAPES = {"frappe": frappe_shaped, "criteo": criteo_shaped}
+RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))
+REPEATS = 3
+PEER_FACTORS = 3e8  # peers skip tables with more factors than this
+
+
+def as_batch(rows: Rows) -> Batch:
+    """Return generated rows as the library takes them."""
+    return check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, rows.labels))
+
+
+class Trainee:
+    """An engine with its rows, ready for the clock."""
+
+    def __init__(self, rows: Rows, family: str, ranks: tuple[int, ...]):
+        batch, options = as_batch(rows), resolve(task="binary", model=family, ranks=ranks)
+        plan, numbering, counts = plan_features(batch, options)
+        self.rows = number_rows(batch, numbering)
+        prior = options.loss.prior(self.rows.labels, self.rows.weights)
+        self.engine = make_engine(plan, counts, self.rows, options, prior)
+        self.order = np.random.default_rng(0).permutation(batch.n_rows)
+        *self.levels, self.top = describe_plan(plan, counts, batch.n_rows)
+        self.best = np.inf
+
+    def epoch(self) -> float:
+        """Train one epoch; return the mean loss."""
+        total, diverged = self.engine.train(self.rows, self.order)
+        assert diverged < 0, f"diverged at row {diverged}"
+        return total / self.order.size
+
+    def check(self) -> None:
+        """Assert that epochs lower the training loss; this also compiles outside the clock."""
+        losses = [self.epoch() for _ in range(3)]
+        assert losses[2] < losses[1] < losses[0], f"the loss must fall, found {losses}"
+
+    def time(self, repeats: int = REPEATS) -> float:
+        """Return the CPU seconds of the fastest epoch so far."""
+        self.best = min(self.best, cpu_seconds(self.epoch, repeats))
+        return self.best
+
+    @property
+    def active_factors(self) -> float:
+        """Active factors of the mean row: the sum over levels of D_k times the row's nonzeros of that level or more."""
+        return sum(line["factors_per_row"] for line in self.levels)
+
+    @property
+    def nanoseconds_per_row(self) -> float:
+        return 1e9 * self.best / self.order.size
+
+
+def compare_peers(rows: Rows, peers: list[str], rank: int) -> str:
+    """Return one line of the first table; ours is timed before and after each peer."""
+    ours, theirs = Trainee(rows, "fm", (rank,)), {}
+    ours.check()
+    ours.time()
+    updates = rows.indices.size * rank / 1e6
+    for peer in peers if rows.n_features * rank <= PEER_FACTORS else []:
+        theirs[peer] = measure(peer, rows, rank).seconds_per_epoch
+        ours.time()
+    line = f"{rank:5} {updates / ours.best:10.1f} {1e-6 * rows.labels.size / ours.best:14.3f}"
+    for peer in peers:
+        rate = f"{updates / theirs[peer]:10.1f} {theirs[peer] / ours.best:8.2f}" if peer in theirs else " " * 17 + "-"
+        line += f" {rate}"
+    return line
+
+
+def show_peers(rows: Rows, peers: list[str], ranks: list[int]) -> None:
+    """Print the first table."""
+    print(
+        f"{'rank':>5} {'rafm M/s':>10} {'rafm M rows/s':>14}", *(f"{peer + ' M/s':>10} {'ratio':>8}" for peer in peers)
+    )
+    for rank in ranks:
+        print(compare_peers(rows, peers, rank), flush=True)
+
+
+def shares_of(trainee: Trainee) -> str:
+    """Return the share of nonzeros that reach each rank."""
+    return ", ".join(f"{line['share_of_nonzeros']:.0%} >= {line['rank']}" for line in trainee.levels)
+
+
+def compare_theory(rows: Rows, ranks: tuple[int, ...]) -> str:
+    """Return one line of the second table; the three models take turns."""
+    rafm = Trainee(rows, "rafm", ranks)
+    mean_rank = 16 * max(1, round(rafm.active_factors * rafm.order.size / rows.indices.size / 16))
+    top, even = Trainee(rows, "fm", ranks[-1:]), Trainee(rows, "fm", (mean_rank,))
+    for trainee in (rafm, top, even):
+        trainee.check()
+    for _ in range(REPEATS):
+        for trainee in (rafm, top, even):
+            trainee.time(1)
+    per_factor = [one.nanoseconds_per_row / one.active_factors for one in (rafm, top, even)]
+    work, time = rafm.active_factors / top.active_factors, rafm.best / top.best
+    return (
+        f"{' '.join(map(str, ranks)):>12} {rafm.active_factors:9.0f} {work:9.3f} {time:9.3f} "
+        f"{per_factor[0]:10.3f} {per_factor[1]:10.3f} {per_factor[0] / per_factor[1]:7.2f} "
+        f"{mean_rank:9} {per_factor[0] / per_factor[2]:7.2f}   {shares_of(rafm)}"
+    )
+
+
+def show_theory(rows: Rows) -> None:
+    """Print the second table."""
+    print(
+        f"\n{'rafm ranks':>12} {'active':>9} {'of fm top':>9} {'time of':>9} {'ns/factor':>10} {'ns/factor':>10} "
+        f"{'ratio':>7} {'mean rank':>9} {'ratio':>7}   share of nonzeros\n"
+        f"{'':>12} {'per row':>9} {'(theory)':>9} {'fm top':>9} {'rafm':>10} {'fm top':>10} "
+        f"{'to top':>7} {'':>9} {'to mean':>7}   per rank"
+    )
+    for ranks in RANK_SETS:
+        print(compare_theory(rows, ranks), flush=True)
+
+
+def main() -> None:
+    """Print both tables for each shape."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shapes", default=",".join(SHAPES))
+    parser.add_argument("--peers", default=",".join(installed()))
+    parser.add_argument("--ranks", default="8,32,128,512")
+    options = parser.parse_args()
+    for shape in options.shapes.split(","):
+        rows = SHAPES[shape]()
+        print(f"\n{rows}")
+        show_peers(rows, [peer for peer in options.peers.split(",") if peer], [*map(int, options.ranks.split(","))])
+        show_theory(rows)
+
+
+if __name__ == "__main__":
+    main()
