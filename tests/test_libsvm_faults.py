@@ -30,8 +30,7 @@ def lists(rows: TextRows) -> list:
     """Return rows as [label, {id: value}, line]."""
     spans = zip(rows.labels.tolist(), rows.indptr[:-1], rows.indptr[1:], rows.lines.tolist())
     return [
-        [label, dict(zip(rows.indices[a:b].tolist(), rows.values[a:b].tolist())), line]
-        for label, a, b, line in spans
+        [label, dict(zip(rows.indices[a:b].tolist(), rows.values[a:b].tolist())), line] for label, a, b, line in spans
     ]
 
 
@@ -170,9 +169,7 @@ def test_good_rows_before_an_error_are_yielded_whatever_the_chunk_size(tmp_path,
 
 
 def test_id_zero_is_refused_when_ids_start_from_one(parse):  # case 20
-    with pytest.raises(
-        DataValueError, match=r"train.svm:2:3: id 0 in a file with ids from 1; check --index-base"
-    ):
+    with pytest.raises(DataValueError, match=r"train.svm:2:3: id 0 in a file with ids from 1; check --index-base"):
         parse(b"1 1:1\n1 0:1\n", index_base=1)
 
 
@@ -229,9 +226,7 @@ def test_the_longest_line_has_exactly_max_line_bytes(parse, length):  # case 35,
         if length == 20:
             assert parse(b"0\n" + line + end, limits=Limits(max_line_bytes=20)).labels[:2].tolist() == [0, 1]
         else:
-            with pytest.raises(
-                ResourceLimitError, match=r"train.svm:2:1: line longer than max_line_bytes = 20"
-            ):
+            with pytest.raises(ResourceLimitError, match=r"train.svm:2:1: line longer than max_line_bytes = 20"):
                 parse(b"0\n" + line + end, limits=Limits(max_line_bytes=20))
 
 

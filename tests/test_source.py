@@ -47,12 +47,13 @@ def test_pieces_of_any_size_make_up_the_text(write, pack, n_bytes):
     assert read_all(write(pack(text)), n_bytes) == text
 
 
-def test_a_piece_comes_after_what_the_caller_held(write):
+def test_a_view_is_filled_as_far_as_the_text_goes(write):
+    buffer = bytearray(b"....")
     with open_bytes(write(b"abcdef")) as source:
-        assert source.read(2) == b"ab"
-        assert source.read(3, after=b"xy") == b"xycde"
-        assert source.read(3, after=b"z") == b"zf"
-        assert source.read(3, after=b"z") == b"z"
+        assert source.read(1) == b"a"
+        assert (source.readinto(memoryview(buffer)[1:]), bytes(buffer)) == (3, b".bcd")
+        assert (source.readinto(memoryview(buffer)), bytes(buffer)) == (2, b"efcd")
+        assert source.readinto(memoryview(buffer)) == 0
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
