@@ -193,6 +193,14 @@ def read_container(path: PathLike) -> tuple[Header, Tensors]:
             return _reader(head)(head, file, size)
 
 
+def is_container(path: PathLike) -> bool:
+    """Tell whether a file begins like ours; nothing else of it is checked."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(8 + len(_MAGIC))[8:] == _MAGIC
+
+
 def _check_regular(path: PathLike) -> None:
     """Refuse folders, and also pipes and devices: opening them may wait for ever."""
     mode = os.stat(path).st_mode

@@ -37,8 +37,8 @@ def save(path: PathLike, saved: Saved) -> int:
     tensors = {
         "bias": model.parameters.bias,
         "weights": model.parameters.weights,
-        "ids": model.numbering.ids.astype(np.int64),
-        "counts": model.counts.astype(np.int64),
+        "ids": _short(model.numbering.ids),
+        "counts": _short(model.counts),
         **{f"factors.{level}": block for level, block in enumerate(model.parameters.factors, start=1)},
     }
     if model.parameters.mixture is not None:
@@ -63,6 +63,11 @@ def save(path: PathLike, saved: Saved) -> int:
     return write_container(path, tensors, header)
 
 
+def _short(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers in 4 bytes each if they fit, else in 8."""
+    return numbers.astype(np.int32 if numbers.max(initial=0) < 2**31 else np.int64)
+
+
 def load(path: PathLike) -> Saved:
     """Read a model file, checking that its parts fit together; nothing in it is ever executed."""
     header, tensors = read_container(path)
@@ -72,8 +77,8 @@ def load(path: PathLike) -> Saved:
         encoder = _read_encoder(header["encoder"], tensors)
         model = Model(
             plan=plan,
-            numbering=Numbering(tensors["ids"], header["n_inputs"]),
-            counts=tensors["counts"],
+            numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
+            counts=tensors["counts"].astype(np.int64),
             loss=LOSSES[header["task"]],
             parameters=_read_parameters(plan, tensors),
             n_rows=header["n_rows"],
@@ -101,25 +106,26 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
 def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
     """Check names, types and shapes of all tensors, and that ids are distinct and in range."""
     n = plan.n_features
-    wanted: dict[str, tuple[tuple[int, ...], type]] = {
-        "bias": ((1,), np.float32),
-        "weights": ((n,), np.float32),
-        "ids": ((n,), np.int64),
-        "counts": ((n,), np.int64),
+    wanted: dict[str, tuple[tuple[int, ...], str]] = {
+        "bias": ((1,), "f"),
+        "weights": ((n,), "f"),
+        "ids": ((n,), "i"),
+        "counts": ((n,), "i"),
     }
     for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
-        wanted[f"factors.{level}"] = ((size, rank), np.float32)
+        wanted[f"factors.{level}"] = ((size, rank), "f")
     if plan.family == "mrma":
-        wanted["mixture"] = ((n, plan.n_levels), np.float32)
+        wanted["mixture"] = ((n, plan.n_levels), "f")
     extra = [name for name in tensors if name not in wanted and not name.startswith("encoder.")]
     if extra:
         raise ModelFormatError(f"tensor {extra[0]!r} does not belong in a model")
     for name, (shape, kind) in wanted.items():
         if name not in tensors:
             raise ModelFormatError(f"tensor {name!r} is missing")
-        if tensors[name].shape != shape or tensors[name].dtype != kind:
+        allowed = ("float32",) if kind == "f" else ("int32", "int64")
+        if tensors[name].shape != shape or tensors[name].dtype.name not in allowed:
             raise ModelFormatError(
-                f"tensor {name!r} must have shape {shape} and type {np.dtype(kind)}, "
+                f"tensor {name!r} must have shape {shape} and type {' or '.join(allowed)}, "
                 f"found {tensors[name].shape} and {tensors[name].dtype}"
             )
     ids = tensors["ids"]

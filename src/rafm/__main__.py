@@ -1,0 +1,5 @@
+"""`python -m rafm`."""
+
+from .cli import main
+
+main()

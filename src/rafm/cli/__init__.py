@@ -1,0 +1,79 @@
+"""The command line: parse, call the library, print. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+import typer
+
+from ..errors import RafmError
+from .demo import demo
+from .evaluate import evaluate
+from .inspect import inspect
+from .predict import predict
+from .train import train
+
+app = typer.Typer(
+    name="rafm",
+    help="Factorization machines that give every feature the rank its data can support.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (train, evaluate, predict, inspect, demo):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def common(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+    """Factorization machines that give every feature the rank its data can support.
+
+    Exit codes: 0 ok, 2 usage or configuration, 3 data, 4 model file, 5 diverged, 6 input/output or resources,
+    130 interrupted. Any command takes --debug to show where an error came from.
+    """
+    if version:
+        from .. import __version__
+
+        print(f"rafm {__version__}")
+        raise typer.Exit()
+
+
+def main() -> NoReturn:
+    """Run the command line; errors become one line on stderr and an exit code."""
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    try:
+        code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has left; that is its right
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        fail("interrupted", 130)
+    except (RafmError, click.ClickException, OSError, MemoryError) as error:
+        if debug:
+            raise
+        fail(*describe(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def describe(error: BaseException) -> tuple[str, int]:
+    """Return the line and the exit code of an error."""
+    if isinstance(error, RafmError):
+        return str(error), error.exit_code
+    if isinstance(error, click.ClickException):
+        return " ".join(error.format_message().split()), 2
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}", 6
+    return str(error) or "out of memory", 6
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Print one line and leave."""
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,18 @@
+"""`rafm demo`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where models and picture go.")] = "rafm-demo",
+    rows: Annotated[int, typer.Option(min=1000, help="Rows to generate.")] = 300_000,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal logs and models.")] = 0,
+) -> None:
+    """Make a long-tailed click log, train LR, FM, DiFacto and RaFM on it, and compare them."""
+    from ..demo import run_demo
+
+    run_demo(out, rows, seed)
