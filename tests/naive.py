@@ -1,24 +1,27 @@
 """The paper's equations, slow and obvious, in float64. Nothing here shares code with the package.
 
-A model is a dict: ranks D, levels k (one per feature), bias, w, and v[p][i], the vector v_i^(p+1) (None if inactive).
-A row is a pair of arrays: feature ids and values.
+A model is a dict: family, ranks of its blocks, levels k (one per feature), bias, w, and v[p][i], the vector v_i^(p+1)
+(None if inactive; for DiFacto the coordinates that level p + 1 adds). MRMA has mixture[i][p] too.
+A row is a pair of arrays: feature ids and values. A rule is a dict of what the steps depend on.
 """
 
 import numpy as np
 
 
-def random_model(rng, ranks, levels, spread=0.5):
-    """Return a model with random numbers for the given levels."""
+def random_model(rng, ranks, levels, spread=0.5, family="rafm"):
+    """Return a model with random numbers for the given block ranks and levels."""
     n = len(levels)
     vectors = [
         [rng.normal(0, spread, rank) if levels[i] > p else None for i in range(n)] for p, rank in enumerate(ranks)
     ]
     return {
+        "family": family,
         "ranks": ranks,
         "levels": list(levels),
         "bias": rng.normal(),
         "w": rng.normal(0, spread, n),
         "v": vectors,
+        "mixture": rng.uniform(0.5, 2, (n, len(ranks))),
     }
 
 
@@ -56,6 +59,13 @@ def a_term(model, row, l, k):
     )
 
 
+def a_term_in_linear_time(model, row, l, k):
+    """Return A_{l,k} as 1/2 (|sum v x|^2 - sum |v x|^2) over F_k."""
+    terms = [model["v"][l - 1][i] * x for i, x in zip(*row) if model["levels"][i] >= k]
+    total = sum(terms, np.zeros(model["ranks"][l - 1]))
+    return 0.5 * (total @ total - sum(z @ z for z in terms))
+
+
 def difacto_score(model, row):
     """Return the score when a pair uses the common prefix of two vectors of lengths D_{k_i} and D_{k_j}.
 
@@ -75,11 +85,34 @@ def difacto_score(model, row):
 
 def mrma_score(model, row):
     """Return bias, weights and the mixture over ranks of u.v, weighted by a_i^k b_j^k."""
-    (i, j), _ = row
+    (i, j), (x, z) = row
     mix = model["mixture"]
     weights = [mix[i][p] * mix[j][p] for p in range(len(model["ranks"]))]
-    products = [model["v"][p][i] @ model["v"][p][j] for p in range(len(model["ranks"]))]
+    products = [model["v"][p][i] @ model["v"][p][j] * x * z for p in range(len(model["ranks"]))]
     return linear(model, row) + np.dot(weights, products) / np.sum(weights)
+
+
+def score(model, row):
+    """Return the score of a row by the definition of the model's family."""
+    if model["family"] == "difacto":
+        return difacto_score(model, row)
+    if model["family"] == "mrma":
+        return mrma_score(model, row) if len(row[0]) == 2 else linear(model, row)
+    return rafm_score(model, row, 1, len(model["ranks"]))
+
+
+def score_size(model, row):
+    """Return how large the numbers are that add up to a score; rounding errors are relative to it."""
+    total = abs(model["bias"]) + sum(abs(model["w"][i] * x) for i, x in zip(*row))
+    for p in range(len(model["ranks"])):
+        members = [abs(model["v"][p][i] * x) for i, x in zip(*row) if model["levels"][i] > p]
+        total += sum(sum(members) ** 2) if members else 0
+    return total
+
+
+def factors_touched(ranks, levels, ids):
+    """Return sum_k D_k n(F_k), with n(F_k) the number of the row's features of level k or more."""
+    return sum(rank * sum(levels[i] >= k for i in ids) for k, rank in enumerate(ranks, start=1))
 
 
 def sigmoid(score):
@@ -91,6 +124,11 @@ def loss(kind, score, label):
     if kind == "squared":
         return 0.5 * (score - label) ** 2
     return -label * np.log(sigmoid(score)) - (1 - label) * np.log(1 - sigmoid(score))
+
+
+def slope(kind, score, target):
+    """Return the derivative of the loss in the score: prediction less label."""
+    return (score if kind == "squared" else sigmoid(score)) - target
 
 
 def target_loss(kind, score, target):
@@ -132,44 +170,136 @@ def penalty(model, row, l2, l2_weights):
     return total
 
 
-def rafm_gradient(model, row, label, kind, joint, dependent_weight=1.0, l2=0.0, l2_weights=0.0):
-    """Return {name: gradient} of every number of a RaFM by Algorithm 1 or the joint rule, from finite differences.
+def gradient(model, row, label, rule, weight=1.0):
+    """Return {name: gradient} of every number by finite differences, times the weight of the row.
 
-    Free numbers follow L(B_{1,m}, y). A dependent v_i^(p), k_i > p, follows L(B_{1,p}, B_{1,p+1}) with B_{1,p+1} held
-    fixed, and by the joint rule L(B_{1,m}, y) too.
+    Free numbers follow L(score, y). A dependent v_i^(p) of a RaFM, k_i > p, follows L(B_{1,p}, B_{1,p+1}) with
+    B_{1,p+1} held fixed, and by the joint rule L(score, y) too.
     """
-    m = len(model["ranks"])
 
     def outer():
-        return loss(kind, rafm_score(model, row, 1, m), label) + penalty(model, row, l2, l2_weights)
+        return loss(rule["kind"], score(model, row), label)
 
-    gradients = {
-        ("bias",): (
-            loss(kind, rafm_score(model, row, 1, m) + 1e-6, label)
-            - loss(kind, rafm_score(model, row, 1, m) - 1e-6, label)
-        )
-        / 2e-6
-    }
+    def costs():
+        return penalty(model, row, rule["l2"], rule["l2_weights"])
+
+    found = {("bias",): weight * slope(rule["kind"], score(model, row), label)}
     for name, array in numbers(model):
-        if name[0] == "v" and model["levels"][name[2]] > name[1] + 1:
-            gradients[name] = _dependent_gradient(
-                model, row, kind, name, array, joint, dependent_weight, outer, l2, l2_weights
-            )
-        else:
-            gradients[name] = derivative(outer, array)
-    return gradients
+        change = derivative(costs, array)
+        dependent = model["family"] == "rafm" and name[0] == "v" and model["levels"][name[2]] > name[1] + 1
+        if dependent:
+            change += rule["dependent_weight"] * _inner_derivative(model, row, rule["kind"], name[1] + 1, array)
+        if rule["joint"] or not dependent:
+            change += derivative(outer, array)
+        found[name] = weight * change
+    return found
 
 
-def _dependent_gradient(model, row, kind, name, array, joint, dependent_weight, outer, l2, l2_weights):
-    level = name[1] + 1
+def _inner_derivative(model, row, kind, level, array):
+    """Return the derivative of L(B_{1,p}, B_{1,p+1}), the latter held fixed."""
     target = rafm_score(model, row, 1, level + 1)
+    return derivative(lambda: target_loss(kind, rafm_score(model, row, 1, level), target), array)
 
-    def inner():
-        return dependent_weight * target_loss(kind, rafm_score(model, row, 1, level), target)
 
-    if joint:
-        return derivative(inner, array) + derivative(outer, array)
-    return derivative(inner, array) + derivative(lambda: penalty(model, row, l2, l2_weights), array)
+def mixture_gradient(model, row, label, kind):
+    """Return the gradient of L(score, y) in MRMA's mixture weights, as an array of their shape."""
+    flat = model["mixture"].reshape(-1)  # a view
+    return derivative(lambda: loss(kind, score(model, row), label), flat).reshape(model["mixture"].shape)
+
+
+def fresh_states(model):
+    """Return AdaGrad's states at their start: 1 for every number and every vector."""
+    return {("bias",): 1.0, "w": np.ones(len(model["w"])), "v": np.ones((len(model["ranks"]), len(model["w"])))}
+
+
+def pulls(model, row, label, weight, rule):
+    """Yield (block or None for the weight, feature, c, d) of a row: the gradient is c + d * (the number as it is then).
+
+    With S over all features that have the block and T over those that have more: a free vector has
+    g x (S - v x), a dependent one g_p x (S - v x), plus g x (S - T) by the joint rule; and the penalty adds l2 v.
+    """
+    nested, levels = model["family"] == "rafm", model["levels"]
+    g = weight * slope(rule["kind"], score(model, row), label)
+    for i, x in zip(*row):
+        yield None, i, g * x, weight * rule["l2_weights"]
+        for p in range(levels[i]):
+            S = sum(model["v"][p][j] * z for j, z in zip(*row) if levels[j] > p)
+            if not nested or levels[i] == p + 1:
+                yield p, i, g * x * S, weight * rule["l2"] - g * x * x
+                continue
+            T = sum(model["v"][p][j] * z for j, z in zip(*row) if levels[j] > p + 1)
+            upper = rafm_score(model, row, 1, p + 2)
+            target = upper if rule["kind"] == "squared" else sigmoid(upper)
+            inner = weight * rule["dependent_weight"] * slope(rule["kind"], rafm_score(model, row, 1, p + 1), target)
+            joint = g * x * (S - T) if rule["joint"] else 0
+            yield p, i, inner * x * S + joint, weight * rule["l2"] - inner * x * x
+
+
+def step_size(rule, state, gradient):
+    """Return the new state and the length of the step; AdaGrad's state grows by the gradient's mean square."""
+    if rule["optimizer"] == "sgd":
+        return state, rule["learning_rate"]
+    state = state + np.mean(np.square(gradient))
+    return state, rule["learning_rate"] / np.sqrt(state)
+
+
+def move(model, states, p, i, c, d, rule):
+    """Step one weight (p is None) or one vector along c + d * itself, in place."""
+    array, state, at = (model["w"], states["w"], i) if p is None else (model["v"][p], states["v"], (p, i))
+    gradient = c + d * array[i]
+    state[at], step = step_size(rule, state[at], gradient)
+    array[i] = array[i] - step * gradient
+
+
+def train_batch(model, states, batch, heads, rule):
+    """Train on one mini-batch [(row, label, weight), ...] in place; return its loss.
+
+    All slopes and sums come from the numbers at the start. Features among the heads step once, by their summed
+    gradient; the others at each occurrence, in the order of the rows. The bias steps once, by its summed slope.
+    """
+    total = sum(weight * loss(rule["kind"], score(model, row), label) for row, label, weight in batch)
+    bias = sum(weight * slope(rule["kind"], score(model, row), label) for row, label, weight in batch)
+    pulled = [list(pulls(model, row, label, weight, rule)) for row, label, weight in batch]
+    occurred = {i for row, _, weight in batch for i in row[0] if weight > 0}
+    summed = {}
+    for p, i, c, d in (pull for row in pulled for pull in row):
+        if i in heads:
+            old = summed.get((p, i), (0, 0))
+            summed[p, i] = (old[0] + c, old[1] + d)
+        else:
+            move(model, states, p, i, c, d, rule)
+    for (p, i), (c, d) in summed.items():
+        if i in occurred:
+            move(model, states, p, i, c, d, rule)
+    states["bias",], step = step_size(rule, states["bias",], bias)
+    model["bias"] -= step * bias
+    return total
+
+
+def step_mrma_factors(model, states, row, label, weight, rule):
+    """Train all but MRMA's mixture weights on one row of two features, in place, from the numbers before the row."""
+    before = [list(block) for block in model["v"]]
+    g = weight * slope(rule["kind"], score(model, row), label)
+    shares = np.prod([model["mixture"][i] for i in row[0]], axis=0)
+    shares = shares / shares.sum()
+    for (i, x), (j, z) in zip(zip(*row), list(zip(*row))[::-1]):
+        move(model, states, None, i, g * x, weight * rule["l2_weights"], rule)
+        for p, share in enumerate(shares):
+            move(model, states, p, i, g * share * x * z * before[p][j], weight * rule["l2"], rule)
+    states["bias",], step = step_size(rule, states["bias",], g)
+    model["bias"] -= step * g
+
+
+def step_mrma_mixture(model, states, row, label, weight, pull, rule, floor):
+    """Train MRMA's mixture weights on one row: a gradient step, then |a - 1| shrinks by the step times the pull."""
+    change = weight * mixture_gradient(model, row, label, rule["kind"])
+    for i in row[0]:
+        for p in range(len(model["ranks"])):
+            states[i, p] += change[i, p] ** 2
+            step = rule["learning_rate"] / np.sqrt(states[i, p])
+            away = model["mixture"][i, p] - step * change[i, p] - 1
+            away = np.sign(away) * max(abs(away) - step * weight * pull, 0)
+            model["mixture"][i, p] = max(1 + away, floor)
 
 
 def auc(labels, scores):
@@ -178,3 +308,20 @@ def auc(labels, scores):
     negative = [s for s, y in zip(scores, labels) if y <= 0]
     wins = sum((p > n) + 0.5 * (p == n) for p in positive for n in negative)
     return wins / (len(positive) * len(negative))
+
+
+def log_loss(labels, scores, weights):
+    """Return the weighted mean of -log of the probability given to what happened."""
+    chosen = [p if y > 0 else 1 - p for p, y in zip(sigmoid(np.asarray(scores)), labels)]
+    return -np.dot(weights, np.log(chosen)) / np.sum(weights)
+
+
+def nearest_levels(count, ranks, scale):
+    """Return |log(c n) - log D_k| for every level k."""
+    return [abs(np.log(scale * count) - np.log(rank)) for rank in ranks]
+
+
+def numbered(row, ids):
+    """Return the row's known nonzeros as (number, value), rising; ids[number] is the id of a number."""
+    place = {i: number for number, i in enumerate(ids)}
+    return sorted((place[i], x) for i, x in zip(*row) if i in place and x != 0)

@@ -102,15 +102,19 @@ def draw(results: list[Result], path: Path) -> str:
     from matplotlib import pyplot
 
     figure, (sizes, epochs) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for result, marker, color in zip(results, "ovs^DP", pyplot.cm.viridis(np.linspace(0, 0.9, len(results)))):
+    linear, *factorized = results  # the linear model is far off; it would squeeze the others together
+    colors = pyplot.cm.viridis(np.linspace(0, 0.85, len(factorized)))
+    for at, (result, marker, color) in enumerate(zip(factorized, "vs^DP", colors)):
         style = {"marker": marker, "color": "crimson" if result.name.startswith("RaFM") else color}
-        sizes.plot(result.model.n_parameters, result.metrics["log_loss"], linestyle="", markersize=9, **style)
         place = (result.model.n_parameters, result.metrics["log_loss"])
-        sizes.annotate(result.name, place, textcoords="offset points", xytext=(8, 6), fontsize=9)
+        sizes.plot(*place, linestyle="", markersize=9, **style)
+        below = at == len(factorized) - 1
+        sizes.annotate(result.name, place, textcoords="offset points", xytext=(6, -14 if below else 8), fontsize=9)
         losses = [entry["valid_log_loss"] for entry in result.model.history]
         epochs.plot(range(1, len(losses) + 1), losses, markersize=5, label=result.name, **style)
-    sizes.set(xscale="log", xlabel="parameters", ylabel="test log loss", title="Less loss with fewer parameters")
-    sizes.margins(x=0.25, y=0.12)
+    title = f"Test loss against size (LR: {linear.metrics['log_loss']:.3f})"
+    sizes.set(xscale="log", xlabel="parameters", ylabel="test log loss", title=title)
+    sizes.margins(x=0.3, y=0.25)
     epochs.set(xlabel="epoch", ylabel="validation log loss", title="While training")
     epochs.legend(fontsize=8)
     figure.savefig(path, dpi=130)

@@ -123,7 +123,7 @@ def first_free(a, p, level, tables, ends):
 
 @compiled
 def add_vectors(rows, first, stop, places, shift, records, sums, j, n):
-    """Add v x of the nonzeros [first, stop) to a sum; return their summed squared norms. Vectors lie shift after places."""
+    """Add v x of the nonzeros [first, stop) to a sum; return their squared norms, summed."""
     norm = ZERO
     for e in range(first, stop):
         x = rows.values[e]
