@@ -42,13 +42,16 @@ def check_batch(batch: Batch) -> Batch:
     rafm.errors.FeatureRangeError: row 0 has feature id 7, but ids must lie between 0 and 4
     """
     indptr, indices = np.asarray(batch.indptr, np.int64), np.asarray(batch.indices)
-    values = np.ascontiguousarray(batch.values, np.float32)
+    values = _float32(batch.values)
     if indptr.ndim != 1 or indptr.size == 0 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise DataValueError("malformed rows: indptr must start at 0 and never fall")
     if indptr[-1] != indices.size or indices.size != values.size:
         raise DataValueError(
             f"malformed rows: indptr ends at {indptr[-1]}, but there are {indices.size} ids and {values.size} values"
         )
+    if indices.size and not np.issubdtype(indices.dtype, np.integer):
+        raise DataValueError(f"malformed rows: feature ids must be whole numbers, found type {indices.dtype}")
+    indices = indices.astype(np.int64 if indices.size == 0 else indices.dtype, copy=False)
     bad = np.flatnonzero((indices < 0) | (indices >= batch.n_features))
     if bad.size:
         row = int(np.searchsorted(indptr, bad[0], side="right")) - 1
@@ -67,10 +70,16 @@ def check_batch(batch: Batch) -> Batch:
     return Batch(indptr, indices, values, batch.n_features, labels, weights)
 
 
+def _float32(numbers: np.ndarray) -> np.ndarray:
+    """Return the numbers as float32; those beyond its range become infinite, to be reported by row."""
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(numbers, np.float32)
+
+
 def _check_column(column: np.ndarray | None, name: str, n_rows: int) -> np.ndarray | None:
     if column is None:
         return None
-    found = np.ascontiguousarray(column, np.float32)
+    found = _float32(column)
     if found.shape != (n_rows,):
         raise DataValueError(f"expected one {name} for each of {n_rows} rows, found shape {found.shape}")
     if not np.isfinite(found).all():
@@ -126,6 +135,8 @@ class Numbering:
                 return self._table[indices]
             return np.where(inside, self._table[np.where(inside, indices, 0)], np.int32(-1))
         ids, order = self._sorted
+        if not ids.size:
+            return np.full(indices.size, -1, np.int32)
         at = np.minimum(np.searchsorted(ids, indices), ids.size - 1)
         return np.where(ids[at] == indices, order[at], np.int32(-1))
 
@@ -169,4 +180,5 @@ def number_rows(batch: Batch, numbering: Numbering) -> Rows:
     size = _sort_rows(batch.indptr, numbers, batch.values, kept_indptr, kept_numbers, kept_values)
     labels = np.zeros(batch.n_rows, np.float32) if batch.labels is None else batch.labels
     weights = np.ones(batch.n_rows, np.float32) if batch.weights is None else batch.weights
-    return Rows(kept_indptr, kept_numbers[:size], kept_values[:size], labels, weights)
+    columns = (np.require(column, requirements="W") for column in (labels, weights))  # read-only ones would recompile
+    return Rows(kept_indptr, kept_numbers[:size], kept_values[:size], *columns)

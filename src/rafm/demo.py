@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from .batch import Batch, check_batch
-from .clicklog import ClickLog, make_click_log
+from .clicklog import ClickLog, make_click_log, write_libsvm
 from .metrics import evaluate
 from .model import Model
 from .options import resolve
@@ -50,11 +50,13 @@ class Result:
 
 
 def run_demo(folder: str, n_rows: int = 300_000, seed: int = 0, out: TextIO | None = None) -> list[Result]:
-    """Train all contestants on a generated log, print the comparison, and save models and picture in the folder."""
+    """Train all contestants on a generated log and compare them; rows, models and picture go into the folder."""
     out = out or sys.stdout
     Path(folder).mkdir(parents=True, exist_ok=True)
     log = make_click_log(n_rows, seed)
     parts = log.split((0.8, 0.1, 0.1), seed)
+    for part, name in zip(parts, ("train", "valid", "test")):
+        write_libsvm(Path(folder, f"{name}.libsvm"), part)
     print(_introduction(log, parts), file=out)
     batches = [check_batch(Batch(p.indptr, p.indices, p.values, log.n_features, p.labels)) for p in parts]
     results = [_train_one(name, batches, folder, seed, out) for name in CONTESTANTS]

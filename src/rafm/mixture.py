@@ -82,37 +82,37 @@ def adagrad(states, at, square, learning_rate):
 
 
 @compiled
-def step_weights(rows, r, slope, tables, records, settings):
-    """Step the linear weights of a row."""
+def step_weights(rows, r, slope, decay, tables, records, learning_rate):
+    """Step the linear weights of a row along slope x + decay * weight."""
     for e in range(rows.indptr[r], rows.indptr[r + 1]):
         o = tables.origins[-1] + rows.indices[e] * tables.strides[-1]
-        g = slope * rows.values[e] + settings.l2_weights * records[o]
-        records[o] -= adagrad(records, o + 1, g * g, settings.learning_rate) * g
+        g = slope * rows.values[e] + decay * records[o]
+        records[o] -= adagrad(records, o + 1, g * g, learning_rate) * g
 
 
 @compiled
-def step_vector(vector, other, c, settings, records, state):
-    """Step a vector along c * other + l2 * vector."""
+def step_vector(vector, other, c, decay, share, records, state, learning_rate):
+    """Step a vector along c * other + decay * vector; share is 1 / rank, for vectors are padded."""
     square = c * 0
     for f in range(vector.size):
-        g = c * other[f] + settings.l2 * vector[f]
+        g = c * other[f] + decay * vector[f]
         square += g * g
-    step = adagrad(records, state, square / vector.size, settings.learning_rate)
+    step = adagrad(records, state, square * share, learning_rate)
     for f in range(vector.size):
-        vector[f] -= step * (c * other[f] + settings.l2 * vector[f])
+        vector[f] -= step * (c * other[f] + decay * vector[f])
 
 
 @compiled
-def step_factors(i, j, c, shares, tables, records, settings):
+def step_factors(i, j, c, decay, shares, tables, records, learning_rate):
     """Step all vectors of a pair; c is slope * x_i x_j. Both step from where they were before."""
     n = shares.size
     o, u = (tables.origins[n] + i * tables.strides[n], tables.origins[n] + j * tables.strides[n])
     for p in range(n):
         place, width = tables.offsets[p], tables.widths[p]
         left, right = records[o + place : o + place + width], records[u + place : u + place + width]
-        before = left.copy()
-        step_vector(left, right, c * shares[p], settings, records, o + 2 + p)
-        step_vector(right, before, c * shares[p], settings, records, u + 2 + p)
+        before, share = left.copy(), tables.shares[p]
+        step_vector(left, right, c * shares[p], decay, share, records, o + 2 + p, learning_rate)
+        step_vector(right, before, c * shares[p], decay, share, records, u + 2 + p, learning_rate)
 
 
 @compiled
@@ -143,10 +143,10 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
         total += weight * value
         g = mixture.dtype.type(weight * slope)
         bias[0] -= adagrad(bias, 1, g * g, settings.learning_rate) * g
-        step_weights(rows, r, g, tables, records, settings)
+        step_weights(rows, r, g, weight * settings.l2_weights, tables, records, settings.learning_rate)
         if rows.indptr[r + 1] - a == 2:
-            c = g * rows.values[a] * rows.values[a + 1]
-            step_factors(rows.indices[a], rows.indices[a + 1], c, shares, tables, records, settings)
+            i, j, c = rows.indices[a], rows.indices[a + 1], g * rows.values[a] * rows.values[a + 1]
+            step_factors(i, j, c, weight * settings.l2, shares, tables, records, settings.learning_rate)
     return total, -1
 
 
@@ -162,6 +162,6 @@ def train_mixture(rows, order, tables, records, bias, mixture, states, pull, set
         score, pair = score_pair(rows, r, tables, records, mixture, shares, products)
         slope, _ = slope_and_loss(settings.loss == 1, np.float64(bias[0] + score), np.float64(rows.labels[r]))
         g, before = mixture.dtype.type(rows.weights[r] * slope), mixture[i].copy()
-        total = dot(mixture[i], mixture[j])
-        step_mixture(i, mixture[j], g, pair, total, products, mixture, states, pull, settings.learning_rate)
-        step_mixture(j, before, g, pair, total, products, mixture, states, pull, settings.learning_rate)
+        total, shrink = dot(mixture[i], mixture[j]), rows.weights[r] * pull
+        step_mixture(i, mixture[j], g, pair, total, products, mixture, states, shrink, settings.learning_rate)
+        step_mixture(j, before, g, pair, total, products, mixture, states, shrink, settings.learning_rate)

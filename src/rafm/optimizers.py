@@ -21,8 +21,12 @@ class _MiniBatches:
     head_share: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.batch_size <= 65_536:
-            raise ConfigError(f"batch_size must lie between 1 and 65536, found {self.batch_size}", key="optimizer")
+        if not (isinstance(self.batch_size, int) and 1 <= self.batch_size <= 65_536):
+            raise ConfigError(
+                f"batch_size must be a whole number between 1 and 65536, found {self.batch_size!r}", key="optimizer"
+            )
+        if not self.head_share >= 0:
+            raise ConfigError(f"head_share must be a number of at least 0, found {self.head_share!r}", key="optimizer")
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def resolve(
         family=model,
         loss=loss,
         ranks=check_ranks(model, ranks),
-        rule=NearestRank(rank_scale) if levels is None else levels,
+        rule=NearestRank(_number("rank_scale", rank_scale, positive=True)) if levels is None else levels,
         joint=update == "joint",
         dependent_weight=_number("dependent_weight", dependent_weight),
         optimizer=optimizer_for(optimizer),

@@ -136,10 +136,8 @@ def check_ranks(family: str, ranks: Iterable[int] | int | None) -> tuple[int, ..
 
 
 def assign_levels(counts: np.ndarray, ranks: Sequence[int], rule: LevelRule | np.ndarray) -> np.ndarray:
-    """Return the level of every feature by a rule, or check levels given one by one."""
-    if callable(rule):
-        return rule(counts, ranks)
-    levels = np.asarray(rule)
+    """Return the level of every feature by a rule, or as given one by one; checked, for kernels trust them."""
+    levels = np.asarray(rule(counts, ranks) if callable(rule) else rule)
     if levels.shape != counts.shape or not np.issubdtype(levels.dtype, np.integer):
         raise ConfigError(
             f"levels must be {counts.size} whole numbers, one per feature; found shape {levels.shape}, "

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
-import click
 import typer
 
 from ..errors import RafmError
@@ -16,10 +15,12 @@ from .inspect import inspect
 from .predict import predict
 from .train import train
 
+# Typer brings its own copy of click or imports it, depending on its version; this finds the one in use.
+ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
 app = typer.Typer(
     name="rafm",
     help="Factorization machines that give every feature the rank its data can support.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -30,7 +31,9 @@ for command in (train, evaluate, predict, inspect, demo):
 
 
 @app.callback(invoke_without_command=True)
-def common(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+def common(
+    context: typer.Context, version: bool = typer.Option(False, "--version", help="Show the version and exit.")
+) -> None:
     """Factorization machines that give every feature the rank its data can support.
 
     Exit codes: 0 ok, 2 usage or configuration, 3 data, 4 model file, 5 diverged, 6 input/output or resources,
@@ -40,7 +43,8 @@ def common(version: bool = typer.Option(False, "--version", help="Show the versi
         from .. import __version__
 
         print(f"rafm {__version__}")
-        raise typer.Exit()
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main() -> NoReturn:
@@ -53,20 +57,20 @@ def main() -> NoReturn:
     except BrokenPipeError:  # the reader of our output has left; that is its right
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         fail("interrupted", 130)
-    except (RafmError, click.ClickException, OSError, MemoryError) as error:
+    except (RafmError, ClickException, OSError, MemoryError) as error:
         if debug:
             raise
         fail(*describe(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def describe(error: BaseException) -> tuple[str, int]:
+def describe(error: Any) -> tuple[str, int]:
     """Return the line and the exit code of an error."""
     if isinstance(error, RafmError):
         return str(error), error.exit_code
-    if isinstance(error, click.ClickException):
+    if isinstance(error, ClickException):
         return " ".join(error.format_message().split()), 2
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", 6

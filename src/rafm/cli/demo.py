@@ -8,7 +8,7 @@ import typer
 
 
 def demo(
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where models and picture go.")] = "rafm-demo",
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where rows, models and picture go.")] = "rafm-demo",
     rows: Annotated[int, typer.Option(min=1000, help="Rows to generate.")] = 300_000,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal logs and models.")] = 0,
 ) -> None:

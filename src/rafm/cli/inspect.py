@@ -64,7 +64,10 @@ def _model_report(path: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _history_line(entry: dict[str, Any], best: int) -> str:
-    numbers = [f"{name} {value:.5f}" for name, value in entry.items() if isinstance(value, float)]
+    names = [
+        name for name in ("train_loss", "valid_log_loss", "valid_auc", "valid_rmse", "valid_mae") if entry.get(name)
+    ]
+    numbers = [f"{name} {entry[name]:.5f}" for name in names]
     return f"epoch {entry['epoch']:3d}   " + "   ".join(numbers) + ("   kept" if entry["epoch"] == best else "")
 
 
