@@ -1,0 +1,131 @@
+"""Explicit vectors do what their plain twins do, and an edit of their file reaches the kernels that use them."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import config, njit
+from worlds import run_python
+
+import rafm
+from rafm import kernels, vectors
+
+SIZES = range(4, 204, 4)
+PRECISIONS = (np.float32, np.float64)
+
+
+@njit
+def add_scaled(left, i, right, j, n, c, d):
+    return vectors.add_scaled(left, i, right, j, n, c, d)
+
+
+@njit
+def combined_norm(left, i, right, j, n, c, d):
+    return vectors.combined_norm(left, i, right, j, n, c, d)
+
+
+@njit
+def combine(left, i, right, j, n, c, d):
+    vectors.combine(left, i, right, j, n, c, d)
+
+
+@pytest.fixture(params=PRECISIONS)
+def draw(request):
+    """Return a function that yields, for every size, places that are seldom aligned, two arrays, and two scalars."""
+    rng = np.random.default_rng(0)
+
+    def cases():
+        for size in SIZES:
+            for i, j in ((0, 0), (1, 3), (2, 5), (7, 4)):
+                left, right = rng.normal(size=(2, size + 16)).astype(request.param)
+                c, d = rng.normal(size=2).astype(request.param)
+                yield size, i, j, left, right, c, d
+
+    return cases
+
+
+def assert_close(found, expected, size):
+    """Compare within 8 roundings of the size of the terms: lanes are added in any order, with products fused or not."""
+    assert np.all(np.abs(found - expected) <= 8 * np.finfo(size.dtype).eps * size)
+
+
+def test_add_scaled_adds_and_returns_the_squared_norm(draw):
+    for size, i, j, left, right, c, d in draw():
+        added, before = left[i : i + size].astype(float) * c, left.copy()
+        expected = right.astype(float)
+        expected[j : j + size] += added
+        norm = add_scaled(left, i, right, j, size, c, d)
+        assert_close(right, expected, np.full_like(right, 4 + np.abs(added).max()))
+        assert_close(norm, added @ added, left.dtype.type(added @ added))
+        np.testing.assert_array_equal(left, before)
+
+
+def test_combined_norm_is_the_squared_norm_of_the_combination(draw):
+    for size, i, j, left, right, c, d in draw():
+        before = left.copy(), right.copy()
+        combination = c * left[i : i + size].astype(float) + d * right[j : j + size].astype(float)
+        norm = combined_norm(left, i, right, j, size, c, d)
+        terms = abs(c * left[i : i + size]) + abs(d * right[j : j + size])
+        assert_close(norm, combination @ combination, terms @ terms)
+        np.testing.assert_array_equal((left, right), before)
+
+
+def test_combine_replaces_the_left_side_alone(draw):
+    for size, i, j, left, right, c, d in draw():
+        expected, before = left.astype(float), right.copy()
+        expected[i : i + size] = c * expected[i : i + size] + d * right[j : j + size].astype(float)
+        combine(left, i, right, j, size, c, d)
+        assert_close(left, expected, np.full_like(left, 4 * (abs(c) + abs(d) + 1)))
+        np.testing.assert_array_equal(right, before)
+
+
+def test_no_elements_means_no_change_and_a_norm_of_zero():
+    left, right = np.ones(4, np.float32), np.ones(4, np.float32)
+    one = np.float32(1)
+    assert add_scaled(left, 0, right, 0, 0, one, one) == 0
+    assert combined_norm(left, 0, right, 0, 0, one, one) == 0
+    combine(left, 0, right, 0, 0, one, one)
+    assert (left == 1).all()
+    assert (right == 1).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf], ids=str)
+def test_numbers_that_are_not_finite_stay_visible(bad):
+    """Fast arithmetic must not assume them away: divergence is detected by them."""
+    left, right = np.ones(36, np.float32), np.ones(36, np.float32)
+    left[33] = bad
+    assert not np.isfinite(combined_norm(left, 0, right, 0, 36, np.float32(1), np.float32(1)))
+    assert not np.isfinite(add_scaled(left, 0, right, 0, 36, np.float32(1), np.float32(1)))
+    assert np.flatnonzero(~np.isfinite(right)).tolist() == [33]
+
+
+@pytest.mark.skipif(not vectors.PLAIN, reason="compiled vectors check no bounds; run with NUMBA_BOUNDSCHECK=1")
+def test_plain_twins_notice_an_index_out_of_bounds():
+    assert config.BOUNDSCHECK or config.DISABLE_JIT
+    with pytest.raises(IndexError):
+        kernels.half_pairs(np.ones(7), 0, 8, 0.0)
+
+
+HALF_PAIRS = """
+import numpy as np
+from rafm import kernels
+found = kernels.half_pairs(np.ones(8, np.float32), 0, 8, np.float32(0))
+print(found, sum(kernels.half_pairs.stats.cache_hits.values()))
+"""
+
+
+def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
+    package = tmp_path / "rafm"
+    shutil.copytree(Path(rafm.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run():
+        return run_python("-c", HALF_PAIRS, path=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")).split()
+
+    assert run() == ["4.0", "0"]
+    assert run() == ["4.0", "1"]  # from the cache
+    source = (package / "vectors.py").read_text()
+    edited = source.replace("gradient = _fma(b, c,", "gradient = _fma(b, d,")  # forget the left side
+    assert edited != source
+    (package / "vectors.py").write_text(edited)
+    assert run() == ["0.0", "0"]

@@ -1,0 +1,223 @@
+"""Tiny data with known answers, strategies that draw models and rows, and a way to drive the kernels in float64.
+
+A world is a model of `naive` together with the plan and the records that hold the same numbers in the package.
+"""
+
+import copy
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import naive
+import numpy as np
+from hypothesis import strategies as st
+
+from rafm import kernels
+from rafm.batch import Batch, check_batch
+from rafm.parameters import RecordLayout, make_work
+from rafm.ranks import RankPlan
+from rafm.scoring import score
+
+ODD_RANKS = (1, 3, 5, 17, 33, 70)  # none a multiple of 4: all vectors are padded
+ALL_RANKS = (*ODD_RANKS, 4, 8, 16, 32)
+FAMILIES = ("rafm", "difacto", "fm", "lr")
+RULE = {
+    "kind": "squared",
+    "joint": True,
+    "dependent_weight": 1.0,
+    "optimizer": "sgd",
+    "learning_rate": 1.0,
+    "l2": 0.0,
+    "l2_weights": 0.0,
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """The same model twice: as plain equations, and as plan and records."""
+
+    plan: RankPlan
+    model: dict
+
+    def arrays(self, dtype=np.float64):
+        """Return weights and factors as the package keeps them."""
+        blocks = zip(self.model["v"], self.model["ranks"])
+        factors = [np.array([v for v in block if v is not None], dtype).reshape(-1, rank) for block, rank in blocks]
+        return self.model["w"].astype(dtype), factors
+
+    def layout(self, with_states=True):
+        return RecordLayout(self.plan, with_states)
+
+    def scores(self, rows, level=None, dtype=np.float64, with_states=False):
+        """Score rows with the package's kernels."""
+        layout = self.layout(with_states)
+        records = layout.pack(*self.arrays(dtype))
+        return score(
+            pack_rows(rows, dtype=dtype), layout.tables(dtype=dtype), records, dtype(self.model["bias"]), level
+        )
+
+
+def make_world(family, ranks, levels, seed=0):
+    """Return a world of random numbers; levels are put in falling order, as features are numbered."""
+    levels = sorted((int(level) for level in levels), reverse=True)
+    sizes = [sum(level >= k for level in levels) for k in range(len(ranks) + 1)]
+    blocks = tuple(np.diff(ranks, prepend=0).tolist()) if family == "difacto" else tuple(ranks)
+    model = naive.random_model(np.random.default_rng(seed), blocks, levels, family=family)
+    return World(RankPlan(family, tuple(ranks), (*sizes, 0)), model)
+
+
+def pack_rows(rows, labels=None, weights=None, dtype=np.float64):
+    """Return rows, pairs of ids and values, as the kernels want them."""
+    lengths = [len(ids) for ids, _ in rows]
+    return kernels.Rows(
+        indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        indices=np.concatenate([np.empty(0), *(ids for ids, _ in rows)]).astype(np.int32),
+        values=np.concatenate([np.empty(0), *(values for _, values in rows)]).astype(dtype),
+        labels=np.zeros(len(rows), dtype) if labels is None else np.asarray(labels, dtype),
+        weights=np.ones(len(rows), dtype) if weights is None else np.asarray(weights, dtype),
+    )
+
+
+def pack_settings(rule, dtype=np.float64):
+    """Return a rule of `naive` as the kernels' settings."""
+    return kernels.Settings(
+        loss={"squared": kernels.SQUARED, "logistic": kernels.LOGISTIC}[rule["kind"]],
+        joint=rule["joint"],
+        dependent_weight=dtype(rule["dependent_weight"]),
+        optimizer={"sgd": kernels.SGD, "adagrad": kernels.ADAGRAD}[rule["optimizer"]],
+        learning_rate=dtype(rule["learning_rate"]),
+        l2=dtype(rule["l2"]),
+        l2_weights=dtype(rule["l2_weights"]),
+    )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a pass over rows left behind."""
+
+    records: np.ndarray
+    bias: np.ndarray  # with its state
+    weights: np.ndarray
+    factors: list
+    loss: float
+    stopped: int
+
+
+def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None):
+    """Train on a batch of `naive` with the package's kernels; heads[k] features of level k sum their gradients."""
+    layout = world.layout()
+    heads = [0] * len(layout.members) if heads is None else heads
+    tables, records = layout.tables(heads, dtype), layout.pack(*world.arrays(dtype))
+    rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
+    work = make_work(
+        tables, max(map(len, (ids for (ids, _), _, _ in batch)), default=0), batch_size, layout.place(heads)[1], dtype
+    )
+    bias = np.array([world.model["bias"], 1], dtype)
+    order = np.arange(len(batch)) if order is None else np.asarray(order)
+    loss, stopped = kernels.train_rows(rows, order, tables, records, bias, pack_settings(rule, dtype), work)
+    return Trained(records, bias, *layout.unpack(records), loss, stopped)
+
+
+def changes(world, trained):
+    """Yield (name, number before less number after) of everything trained."""
+    before, after = naive.numbers(world.model), trained
+    yield ("bias",), world.model["bias"] - after.bias[0]
+    for name, array in before:
+        yield name, array - (after.weights if name == ("w",) else after.factors[name[1]][name[2]])
+
+
+def head_ids(world, heads):
+    """Return the feature numbers of the first heads[k] features of every level."""
+    return {world.plan.sizes[k + 1] + place for k, count in enumerate(heads) for place in range(count)}
+
+
+def twin(world, batches, rule, heads):
+    """Return model, states and loss after training the twin on one mini-batch after the other."""
+    model = copy.deepcopy(world.model)
+    states = naive.fresh_states(model)
+    loss = sum(naive.train_batch(model, states, batch, head_ids(world, heads), rule) for batch in batches)
+    return model, states, loss
+
+
+# Strategies
+
+
+def seeds():
+    return st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def worlds(draw, families=FAMILIES, ranks=ALL_RANKS, max_features=9):
+    """Draw a model of any family: levels may be empty, one level may hold all features, and some may have no vector."""
+    family = draw(st.sampled_from(families))
+    n_levels = {"lr": 0, "fm": 1}.get(family) if family in ("lr", "fm") else draw(st.integers(1, 3))
+    chosen = sorted(draw(st.lists(st.sampled_from(ranks), min_size=n_levels, max_size=n_levels, unique=True)))
+    n_features = draw(st.integers(1, max_features))
+    lowest = 0 if family in ("rafm", "difacto") else n_levels
+    levels = draw(st.lists(st.integers(lowest, n_levels), min_size=n_features, max_size=n_features))
+    return make_world(family, chosen, levels, draw(seeds()))
+
+
+@st.composite
+def rows_of(draw, n_features):
+    """Draw a row: rising ids, maybe none, and values of both signs, not zero."""
+    ids = sorted(draw(st.sets(st.integers(0, n_features - 1))))
+    values = st.floats(-4, 4, width=16).filter(bool)
+    return np.array(ids, np.int32), np.array(draw(st.lists(values, min_size=len(ids), max_size=len(ids))))
+
+
+@st.composite
+def worlds_with_rows(draw, n_rows=3, **kinds):
+    """Draw a world and some rows of its features."""
+    world = draw(worlds(**kinds))
+    return world, [draw(rows_of(world.plan.n_features)) for _ in range(n_rows)]
+
+
+# Data
+
+
+def random_rows(rng, n_features, n_rows, longest):
+    """Return rows of random ids and values."""
+    rows = []
+    for _ in range(n_rows):
+        ids = np.sort(rng.choice(n_features, rng.integers(0, min(longest, n_features) + 1), replace=False))
+        rows.append((ids, rng.normal(size=ids.size)))
+    return rows
+
+
+def one_hot(columns, labels, weights=None):
+    """Return a checked batch from a table of feature ids, all values 1."""
+    n_rows, n_columns = columns.shape
+    n_features = int(columns.max()) + 1
+    indptr = np.arange(n_rows + 1) * n_columns
+    return check_batch(Batch(indptr, columns.ravel(), np.ones(columns.size), n_features, labels, weights))
+
+
+def planted(task="binary", n_rows=6000, seed=0):
+    """Return training and validation rows of two fields whose truth is a product of two rank-2 vectors.
+
+    Neither field tells anything alone: a linear model can do no better than a constant.
+    """
+    rng = np.random.default_rng(seed)
+    n_users, n_items = 30, 20
+    users, items = rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2))
+    users, items = users - users.mean(0), items - items.mean(0)
+    columns = np.stack([rng.integers(0, n_users, n_rows), n_users + rng.integers(0, n_items, n_rows)], axis=1)
+    truth = 1.5 * (users[columns[:, 0]] * items[columns[:, 1] - n_users]).sum(axis=1)
+    labels = truth if task == "regression" else rng.random(n_rows) < naive.sigmoid(truth)
+    split = 2 * n_rows // 3
+    return one_hot(columns[:split], labels[:split]), one_hot(columns[split:], labels[split:])
+
+
+# Fresh interpreters
+
+
+def run_python(*arguments, path=None, **environment):
+    """Run a fresh interpreter that finds the same packages, with path first; return what it prints."""
+    paths = [path, *sys.path] if path else sys.path
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **environment}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
