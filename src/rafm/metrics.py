@@ -25,11 +25,13 @@ def auc(labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> float | 
     >>> auc(np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8]), np.ones(4))
     0.75
     """
+    if not scores.size:
+        return None
     order = np.argsort(scores, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(scores[order]), 1))  # the last row of each group of equal scores
     positive = np.cumsum((weights * (labels > 0))[order], dtype=float)[ends]
     negative = np.cumsum((weights * (labels <= 0))[order], dtype=float)[ends]
-    if not ends.size or positive[-1] == 0 or negative[-1] == 0:
+    if positive[-1] == 0 or negative[-1] == 0:
         return None
     below = np.concatenate([[0.0], negative[:-1]])
     wins = np.diff(positive, prepend=0) * (below + negative) / 2

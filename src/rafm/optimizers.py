@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar
 
 from . import kernels
@@ -21,7 +22,7 @@ class _MiniBatches:
     head_share: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.batch_size, int) and 1 <= self.batch_size <= 65_536):
+        if not (isinstance(self.batch_size, Integral) and 1 <= self.batch_size <= 65_536):
             raise ConfigError(
                 f"batch_size must be a whole number between 1 and 65536, found {self.batch_size!r}", key="optimizer"
             )

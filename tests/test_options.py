@@ -1,0 +1,108 @@
+"""Every choice of a training run is checked in one place, and what is left open gets the documented default."""
+
+import numpy as np
+import pytest
+
+from rafm import kernels
+from rafm.errors import ConfigError
+from rafm.optimizers import AdaGrad, Sgd, optimizer_for
+from rafm.options import resolve
+from rafm.ranks import NearestRank, Thresholds
+
+BAD = {
+    "unknown task": ("task", "multiclass"),
+    "unknown model": ("model", "ffm"),
+    "unknown update": ("update", "algorithm2"),
+    "unknown optimizer": ("optimizer", "adamw"),
+    "rank of zero": ("ranks", (0,)),
+    "scale of zero": ("rank_scale", 0),
+    "scale as text": ("rank_scale", "2"),
+    "negative learning rate": ("learning_rate", -0.1),
+    "learning rate of zero": ("learning_rate", 0),
+    "learning rate that is no number": ("learning_rate", float("nan")),
+    "learning rate as text": ("learning_rate", "fast"),
+    "negative l2": ("l2", -1e-3),
+    "infinite l2": ("l2", float("inf")),
+    "negative l2 of weights": ("l2_weights", -1),
+    "negative weight of dependents": ("dependent_weight", -1),
+    "no epochs": ("n_epochs", 0),
+    "half an epoch": ("n_epochs", 1.5),
+    "no patience": ("patience", 0),
+    "negative seed": ("seed", -1),
+    "seed as text": ("seed", "0"),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), BAD.values(), ids=BAD)
+def test_a_choice_that_cannot_work_is_named(key, value):
+    with pytest.raises(ConfigError, match=str(key)) as caught:
+        resolve(**{"task": "binary", key: value})
+    assert caught.value.key == key
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(("task", "learning_rate", "l2"), [("binary", 0.2, 3e-3), ("regression", 0.1, 0.1)])
+def test_defaults_depend_on_the_task(task, learning_rate, l2):
+    options = resolve(task=task)
+    assert (options.learning_rate, options.l2, options.l2_weights) == (learning_rate, l2, 0)
+    assert (options.family, options.ranks, options.rule) == ("rafm", (8, 32, 128), NearestRank(1.0))
+    assert options.joint
+    assert options.optimizer == AdaGrad()
+
+
+def test_zero_is_a_choice_and_not_a_default():
+    assert resolve(task="binary", l2=0).l2 == 0
+    assert resolve(task="binary", patience=None).patience is None
+
+
+def test_numpy_numbers_are_numbers():
+    options = resolve(task="binary", l2=np.float32(0.5), n_epochs=np.int64(3), seed=np.int32(7), ranks=np.array([4]))
+    assert (options.l2, options.n_epochs, options.seed, options.ranks) == (0.5, 3, 7, (4,))
+
+
+def test_levels_replace_the_scale():
+    rule = Thresholds((5,))
+    assert resolve(task="binary", levels=rule, ranks=(4, 8)).rule is rule
+    assert resolve(task="binary", rank_scale=4).rule == NearestRank(4)
+
+
+def test_ranks_are_left_out_for_lr():
+    assert resolve(task="binary", model="lr").ranks == ()
+
+
+def test_the_summary_holds_plain_values():
+    summary = resolve(task="binary", update="algorithm1", optimizer="sgd", seed=np.int64(5)).summary()
+    assert summary["update"] == "algorithm1"
+    assert summary["optimizer"] == "sgd"
+    assert all(type(value) in (str, int, float, type(None)) for value in summary.values())
+
+
+# ---- Optimisers
+
+
+@pytest.mark.parametrize(("name", "kind", "code"), [("adagrad", AdaGrad, kernels.ADAGRAD), ("sgd", Sgd, kernels.SGD)])
+def test_optimizers_are_found_by_name(name, kind, code):
+    assert optimizer_for(name) == kind()
+    assert optimizer_for(name).code == code
+
+
+def test_settings_of_an_optimizer_are_used_as_they_are():
+    given = AdaGrad(batch_size=4, head_share=2.0)
+    assert resolve(task="binary", optimizer=given).optimizer is given
+
+
+BAD_BATCHES = {
+    "no rows": {"batch_size": 0},
+    "half a row": {"batch_size": 1.5},
+    "too many rows": {"batch_size": 65_537},
+    "negative share": {"head_share": -1.0},
+    "share that is no number": {"head_share": float("nan")},
+}
+
+
+@pytest.mark.parametrize("settings", BAD_BATCHES.values(), ids=BAD_BATCHES)
+@pytest.mark.parametrize("kind", [AdaGrad, Sgd])
+def test_mini_batches_that_cannot_work_are_refused(kind, settings):
+    with pytest.raises(ConfigError, match=next(iter(settings))) as caught:
+        kind(**settings)
+    assert caught.value.key == "optimizer"
