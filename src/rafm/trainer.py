@@ -83,7 +83,7 @@ def train(data: Batch, options: TrainingOptions, valid: Batch | None = None) -> 
             numbering=numbering,
             counts=counts,
             loss=options.loss,
-            parameters=run.best_parameters().undo_scaling(run.label_scale, run.value_scales),
+            parameters=run.best_parameters(),
             n_rows=data.n_rows,
             history=history,
             best_epoch=run.best_epoch,
@@ -183,9 +183,11 @@ class _Run:
         return True
 
     def best_parameters(self) -> Parameters:
-        """Return the parameters to keep, which must be finite."""
+        """Return the parameters to keep, for labels and values as they came; they must be finite."""
         found = self.kept or self.engine.parameters()
-        arrays = [found.bias, found.weights, *found.factors]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = found.undo_scaling(self.label_scale, self.value_scales)
+        arrays = [found.bias, found.weights, *found.factors, *([] if found.mixture is None else [found.mixture])]
         if not all(np.isfinite(array).all() for array in arrays):
             raise self._divergence("some parameters are not finite", self.best_epoch, None)
         return found

@@ -1,0 +1,341 @@
+"""Training as a whole: events, equal bytes from equal seeds, early stopping, scales, divergence, and a known truth."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from worlds import one_hot, planted
+
+from rafm.batch import Batch, Numbering, check_batch, number_rows
+from rafm.engine import RecordEngine, count_heads
+from rafm.errors import ConfigError, DataValueError, DivergenceError
+from rafm.optimizers import AdaGrad
+from rafm.options import resolve
+from rafm.ranks import RankPlan, Thresholds
+from rafm.trainer import EpochFinished, Finished, Planned, label_scale, train, train_model, value_scales
+
+FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
+
+
+def options(task="binary", **chosen):
+    return resolve(**{"task": task, "ranks": (4, 8), "levels": Thresholds((60,)), "n_epochs": 4, **chosen})
+
+
+@pytest.fixture(scope="module")
+def clicks():
+    return planted(n_rows=3000)
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    return planted("regression", n_rows=3000)
+
+
+def bytes_of(model):
+    """Return all trained numbers as bytes."""
+    found = model.parameters
+    arrays = [found.bias, found.weights, *found.factors, *([] if found.mixture is None else [found.mixture])]
+    return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+
+
+# ---- Events
+
+
+def test_events_come_in_order(clicks):
+    data, valid = clicks
+    first, *epochs, last = train(data, options(), valid)
+    assert isinstance(first, Planned)
+    assert (first.n_rows, first.counts.sum()) == (2000, 4000)
+    assert [event.epoch for event in epochs] == [1, 2, 3, 4]
+    assert all(isinstance(event, EpochFinished) and event.seconds > 0 for event in epochs)
+    assert isinstance(last, Finished)
+    assert last.model.history == [event.entry() for event in epochs]
+    assert last.model.plan == first.plan
+
+
+def test_the_plan_is_known_before_anything_is_trained(clicks):
+    events = train(clicks[0], options())
+    assert next(events).plan.n_features == 50
+    events.close()
+
+
+def test_an_epoch_is_best_when_its_validation_loss_is_the_least_so_far(clicks):
+    events = train(clicks[0], options(n_epochs=8, l2=0, patience=None), clicks[1])
+    epochs = [event for event in events if isinstance(event, EpochFinished)]
+    least = np.inf
+    for event in epochs:
+        assert event.best == (event.metrics["log_loss"] < least)
+        least = min(least, event.metrics["log_loss"])
+    assert {event.best for event in epochs} == {True, False}
+
+
+def test_the_history_holds_no_times(clicks):
+    model = train_model(clicks[0], options(), clicks[1])
+    assert {frozenset(entry) for entry in model.history} == {
+        frozenset({"epoch", "train_loss", "valid_log_loss", "valid_auc"})
+    }
+    assert model.history == train_model(clicks[0], options(), clicks[1]).history
+
+
+def test_the_training_loss_is_that_of_the_scores_before_each_update():
+    """One batch, so all scores are those of the fresh model: its bias is the prior, and vectors hardly matter."""
+    labels = np.array([0, 0, 0, 1.0])
+    data = one_hot(np.array([[0], [0], [1], [1]]), labels)
+    *_, event, _ = train(data, options(model="lr", n_epochs=1))
+    assert event.train_loss == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4, rel=1e-6)
+
+
+# ---- Seeds
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(family, clicks):
+    first, again, other = (
+        bytes_of(train_model(clicks[0], options(model=family, ranks=FAMILIES[family], seed=seed))) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_validation_rows_do_not_change_what_is_learnt(clicks):
+    alone, judged = (train_model(clicks[0], options(n_epochs=1), valid) for valid in (None, clicks[1]))
+    assert bytes_of(alone) == bytes_of(judged)
+    assert [entry["train_loss"] for entry in alone.history] == [entry["train_loss"] for entry in judged.history]
+
+
+def test_ids_do_not_matter_when_no_two_features_are_seen_equally_often():
+    """Features are numbered by level and count, so renamed columns give the same numbers, bit by bit."""
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(12), np.arange(5, 17))
+    items = 12 + np.repeat(np.arange(6), [18, 19, 20, 21, 23, 25])
+    columns = np.stack([users, rng.permutation(items)], axis=1)
+    counts = np.bincount(columns.ravel())
+    assert len(set(counts)) == counts.size
+    labels, names = rng.integers(0, 2, users.size), rng.permutation(counts.size)
+    plain, renamed = (train_model(one_hot(table, labels), options()) for table in (columns, names[columns]))
+    assert bytes_of(plain) == bytes_of(renamed)
+    assert renamed.numbering.ids.tolist() == names[plain.numbering.ids].tolist()
+
+
+# ---- Early stopping
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_early_stopping_keeps_the_best_epoch(family, clicks):
+    """As the history shows it, and as training for exactly that many epochs leaves it."""
+    chosen = {"model": family, "ranks": FAMILIES[family], "l2": 0, "n_epochs": 50}
+    model = train_model(clicks[0], options(patience=2, **chosen), clicks[1])
+    losses = [entry["valid_log_loss"] for entry in model.history]
+    assert model.best_epoch == 1 + int(np.argmin(losses))
+    assert len(losses) == model.best_epoch + 2 < 50
+    again = train_model(clicks[0], options(**{**chosen, "n_epochs": model.best_epoch, "patience": None}))
+    assert bytes_of(model) == bytes_of(again)
+
+
+def test_the_kept_model_has_the_validation_loss_of_the_history(ratings):
+    model = train_model(ratings[0], options("regression"), ratings[1])
+    found = np.sqrt(np.mean((model.predict(ratings[1]) - ratings[1].labels) ** 2))
+    assert found == pytest.approx(model.history[model.best_epoch - 1]["valid_rmse"], rel=1e-6)
+
+
+def test_without_validation_rows_there_is_no_early_stop(clicks):
+    for valid in (None, check_batch(Batch(np.array([0]), np.array([], int), np.array([]), 5, np.array([])))):
+        model = train_model(clicks[0], options(patience=1), valid)
+        assert (len(model.history), model.best_epoch) == (4, 4)
+        assert set(model.history[0]) == {"epoch", "train_loss"}
+
+
+# ---- A known truth
+
+
+@pytest.mark.parametrize("family", ["fm", "difacto", "mrma", "rafm"])
+def test_products_of_vectors_are_found_where_a_linear_model_finds_nothing(family, clicks, ratings):
+    for task, split, metric in (("binary", clicks, "valid_log_loss"), ("regression", ratings, "valid_rmse")):
+        linear, found = (
+            train_model(split[0], options(task, model=model, ranks=FAMILIES[model], n_epochs=15, l2=1e-3), split[1])
+            for model in ("lr", family)
+        )
+        least = [model.history[model.best_epoch - 1][metric] for model in (linear, found)]
+        assert least[1] < (0.9 if task == "binary" else 0.1) * least[0]
+
+
+@pytest.mark.parametrize("update", ["joint", "algorithm1"])
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+def test_every_update_rule_learns(update, optimizer, ratings):
+    """All features have both ranks here, or one; SGD wants smaller steps than AdaGrad."""
+    rate = {"adagrad": 0.1, "sgd": 0.02}[optimizer]
+    chosen = {"update": update, "optimizer": optimizer, "learning_rate": rate, "l2": 1e-4, "n_epochs": 30}
+    model = train_model(ratings[0], options("regression", **chosen), ratings[1])
+    spread = ratings[1].labels.std()
+    assert model.history[model.best_epoch - 1]["valid_rmse"] < 0.5 * spread
+    assert 0 < model.plan.sizes[2] < model.plan.sizes[1]
+
+
+# ---- Weights and scales
+
+
+def test_rows_of_weight_0_are_not_counted(clicks):
+    data = clicks[0]
+    weights = np.ones(data.n_rows)
+    weights[:500] = 0
+    model = train_model(dataclasses.replace(data, weights=weights.astype(np.float32)), options())
+    assert model.counts.sum() == 2 * (data.n_rows - 500)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("scale", [4.0**-5, 4.0**7])
+def test_labels_scaled_by_a_power_of_4_give_the_same_model_scaled(scale, family, ratings):
+    """Bit by bit: the scale of the labels is taken out before training and put back after it."""
+    data, valid = ratings
+    chosen = options("regression", model=family, ranks=FAMILIES[family])
+    plain = train_model(data, chosen, valid)
+    grown = train_model(scaled(data, scale), chosen, scaled(valid, scale))
+    np.testing.assert_array_equal(grown.scores(valid), np.float32(scale) * plain.scores(valid))
+    assert [entry["train_loss"] for entry in grown.history] == [scale * entry["train_loss"] for entry in plain.history]
+
+
+def scaled(batch, scale):
+    return dataclasses.replace(batch, labels=(scale * batch.labels).astype(np.float32))
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+def test_labels_of_any_size_are_fitted_as_well(scale, ratings):
+    """Not bit by bit, for 1e4 is no power of 4: what is left of it changes the balance of loss and penalty a little."""
+    data, valid = ratings
+    chosen = options("regression", n_epochs=15, l2=1e-3)
+    plain, grown = (train_model(scaled(data, size), chosen, scaled(valid, size)) for size in (1, scale))
+    errors = [model.history[model.best_epoch - 1]["valid_rmse"] / valid.labels.std() for model in (plain, grown)]
+    assert max(errors[0], errors[1] / scale) < 0.05
+    np.testing.assert_allclose(grown.predict(valid).std(), scale * valid.labels.std(), rtol=0.05)
+
+
+@pytest.mark.parametrize("shift", [0, -3.0, 1e3])
+def test_the_scale_of_labels_is_the_power_of_4_next_to_their_spread(shift):
+    columns = np.zeros((100, 1), int)
+    for spread in (1e-3, 0.6, 1.1, 1.9, 5.0, 1e4):
+        labels = spread * np.resize([-1.0, 1.0], 100) + shift * spread
+        found = label_scale(one_hot(columns, labels, np.ones(100)), options("regression"))
+        assert np.log2(found) % 2 == 0
+        assert 0.5 <= spread / found <= 2
+
+
+def test_binary_and_constant_labels_keep_their_scale():
+    columns = np.zeros((4, 1), int)
+    assert label_scale(one_hot(columns, np.full(4, 1e6), np.ones(4)), options("regression")) == 1
+    assert label_scale(one_hot(columns, np.array([0, 1, 0, 1]), np.ones(4)), options()) == 1
+    assert label_scale(one_hot(columns, np.arange(4), np.zeros(4)), options("regression")) == 1
+
+
+def with_values(batch, factors):
+    """Multiply the values of every feature by its factor."""
+    return dataclasses.replace(batch, values=(batch.values * factors[batch.indices]).astype(np.float32))
+
+
+def test_large_values_are_scaled_down_by_powers_of_2_and_nothing_else_changes(ratings):
+    """Features of value 2^k train as those of value 1 do, bit by bit; small values are left alone."""
+    data, valid = ratings
+    factors = np.where(np.arange(50) % 3 == 0, 2.0**10, 1.0)
+    plain = train_model(data, options("regression"), valid)
+    grown = train_model(with_values(data, factors), options("regression"), with_values(valid, factors))
+    assert plain.history == grown.history
+    np.testing.assert_array_equal(plain.predict(valid), grown.predict(with_values(valid, factors)))
+    rows = one_hot(np.array([[0, 1], [0, 1]]), np.zeros(2), np.ones(2))
+    assert value_scales(with_values(rows, np.array([0.01, 1000.0])), 2).tolist() == [1, 1024]
+
+
+def test_one_huge_outlier_does_not_end_training(clicks):
+    factors = np.ones(clicks[0].values.size, np.float32)
+    factors[7] = 1e30
+    data = dataclasses.replace(clicks[0], values=clicks[0].values * factors)
+    model = train_model(data, options(), clicks[1])
+    assert np.isfinite(model.scores(data)).all()
+
+
+# ---- Divergence
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+@pytest.mark.parametrize("task", ["binary", "regression"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_learning_rate_far_too_high_is_an_error_and_no_model(family, task, optimizer, clicks, ratings):
+    """No warning either, of overflow or of invalid numbers."""
+    data = (clicks if task == "binary" else ratings)[0]
+    chosen = options(task, model=family, ranks=FAMILIES[family], learning_rate=1e6, optimizer=optimizer)
+    events = []
+    with pytest.raises(DivergenceError, match=r"Lower learning_rate \(now 1e\+06\)") as caught:
+        events.extend(train(data, chosen))
+    assert caught.value.epoch == 1
+    assert f"epoch {caught.value.epoch}" in str(caught.value)
+    assert not any(isinstance(event, Finished) for event in events)
+
+
+def test_the_error_says_after_how_many_rows_the_loss_was_not_finite(ratings):
+    with pytest.raises(DivergenceError, match="stopped being finite after") as caught:
+        train_model(ratings[0], options("regression", optimizer="sgd", learning_rate=1e6))
+    assert 0 < caught.value.row < ratings[0].n_rows
+    assert f"after {caught.value.row} rows" in str(caught.value)
+
+
+def test_validation_rows_far_outside_the_training_data_are_an_error(ratings):
+    data, valid = ratings
+    huge = dataclasses.replace(valid, values=np.full_like(valid.values, 1e37))
+    with pytest.raises(DivergenceError, match="validation loss of epoch 1 is not finite") as caught:
+        train_model(data, options("regression"), huge)
+    assert caught.value.epoch == 1
+
+
+def test_parameters_that_are_not_finite_after_the_last_batch_yield_no_model():
+    """The loss is computed before each update, so the last update of a single batch is seen by nobody else."""
+    data = one_hot(np.array([[0, 1], [2, 3]]), np.array([-1e4, 1e4]))
+    with pytest.raises(DivergenceError, match="parameters are not finite"):
+        train_model(data, options("regression", optimizer="sgd", learning_rate=1e38, n_epochs=1))
+
+
+# ---- Input
+
+
+def test_no_rows_are_an_error():
+    empty = check_batch(Batch(np.array([0]), np.array([], int), np.array([]), 5, np.array([])))
+    with pytest.raises(DataValueError, match="no rows"):
+        train_model(empty, options())
+
+
+def test_rows_without_features_train_a_constant():
+    data = check_batch(Batch(np.zeros(5, int), np.array([], int), np.array([]), 0, np.array([0, 1, 1, 1])))
+    model = train_model(data, options())
+    assert model.predict(data) == pytest.approx(np.full(4, 0.75), abs=0.02)
+
+
+def test_mrma_wants_exactly_two_features_in_every_row():
+    data = one_hot(np.array([[0, 1, 2], [0, 1, 3]]), np.array([0, 1]))
+    with pytest.raises(DataValueError, match="row 0 has 3"):
+        train_model(data, options(model="mrma"))
+
+
+def test_levels_may_be_given_for_every_id(clicks):
+    levels = np.arange(50) % 3
+    model = train_model(clicks[0], options(levels=levels))
+    np.testing.assert_array_equal(model.levels(), levels)
+    with pytest.raises(ConfigError, match="levels must be 50 whole numbers"):
+        train_model(clicks[0], options(levels=levels[:-1]))
+
+
+# ---- Engine
+
+
+def test_heads_are_the_features_expected_more_often_than_the_threshold():
+    plan = RankPlan("rafm", (4, 8), (6, 5, 2, 0))
+    assert count_heads(plan, np.array([50, 9, 80, 10, 3, 70]), threshold=9.5) == [1, 2, 1]
+    assert count_heads(plan, np.array([50, 9, 80, 10, 3, 70]), threshold=0) == [1, 3, 2]
+
+
+def test_long_rows_make_small_batches(monkeypatch):
+    """The scratch of a batch stays bounded however long rows are."""
+    monkeypatch.setattr("rafm.engine.LONG_BATCH", 10)
+    data = one_hot(np.arange(12).reshape(3, 4), np.array([0, 1, 1]))
+    events = list(train(data, options(optimizer=AdaGrad(batch_size=64))))
+    assert isinstance(events[-1], Finished)
+    plan, counts = events[0].plan, events[0].counts
+    rows = number_rows(data, Numbering(np.arange(12), 12))
+    engine = RecordEngine(plan, counts, rows, options(optimizer=AdaGrad(batch_size=64)), 0.0)
+    assert engine.work.losses.size == 2
