@@ -60,7 +60,7 @@ def survey(path: PathLike, *, task: str, **options: Any) -> Survey:
         more_ids, more_counts = count_features(batch)
         ids, inverse = np.unique(np.concatenate([ids, more_ids]), return_inverse=True)
         counts = np.bincount(inverse, np.concatenate([counts, more_counts]), ids.size).astype(np.int64)
-        rows, nonzeros = rows + batch.n_rows, nonzeros + batch.indices.size
+        rows, nonzeros = rows + batch.n_rows, nonzeros + int(more_counts.sum())
         if batch.labels is not None and batch.n_rows:
             total += float(batch.labels.sum(dtype=float))
             low, high = min(low, float(batch.labels.min())), max(high, float(batch.labels.max()))
