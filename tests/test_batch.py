@@ -56,7 +56,7 @@ def test_malformed_rows_are_refused(rows, message):
 
 
 LAYOUTS = {
-    "float16": lambda array: array.astype(np.float16) if array.dtype == float else array.astype(np.int16),
+    "float16": lambda array: array.astype(np.float16) if array.dtype == np.float32 else array.astype(np.int16),
     "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
     "every second element": lambda array: np.repeat(array, 2)[::2],
     "read-only": lambda array: np.frombuffer(array.tobytes(), array.dtype),
@@ -66,7 +66,8 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_the_layout_of_the_input_does_not_matter(layout):
     """Numbered rows are always of the same types, so that nothing is compiled twice."""
-    plain = batch([0, 2, 3], [4, 0, 2], [1.0, 2.0, -0.5], labels=np.array([0.0, 1.0]), weights=np.array([1.0, 2.0]))
+    values, labels, weights = (np.array(column, np.float32) for column in ([1, 2, -0.5], [0, 1], [1, 2]))
+    plain = batch([0, 2, 3], [4, 0, 2], values, labels=labels, weights=weights)
     other = Batch(
         layout(plain.indptr),
         layout(plain.indices),

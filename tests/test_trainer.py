@@ -323,9 +323,37 @@ def test_levels_may_be_given_for_every_id(clicks):
 # ---- Engine
 
 
+def test_every_epoch_has_its_own_order_which_the_seed_decides(clicks, monkeypatch):
+    orders, step = [], RecordEngine.train
+    monkeypatch.setattr(
+        RecordEngine, "train", lambda self, rows, order: orders.append(order) or step(self, rows, order)
+    )
+    for seed in (1, 2, 1):
+        train_model(clicks[0], options(n_epochs=2, seed=seed))
+    assert all(sorted(order) == list(range(clicks[0].n_rows)) for order in orders)
+    assert len({order.tobytes() for order in orders}) == 4
+    np.testing.assert_array_equal(orders[:2], orders[4:])
+
+
+@pytest.mark.parametrize("family", ["fm", "mrma"])
+def test_fresh_vectors_depend_on_the_seed(family):
+    """A single row has a single order."""
+    data = one_hot(np.array([[0, 1]]), np.array([1.0]))
+    first, other = (train_model(data, options(model=family, ranks=8, n_epochs=1, seed=seed)) for seed in (1, 2))
+    assert (first.parameters.factors[0] != other.parameters.factors[0]).all()
+
+
+def test_mrma_trains_its_mixture_weights(ratings):
+    mixture = train_model(ratings[0], options("regression", model="mrma")).parameters.mixture
+    assert mixture.shape == (50, 2)
+    assert mixture.min() > 0
+    assert (mixture != 1).mean() > 0.5
+
+
 def test_heads_are_the_features_expected_more_often_than_the_threshold():
     plan = RankPlan("rafm", (4, 8), (6, 5, 2, 0))
     assert count_heads(plan, np.array([50, 9, 80, 10, 3, 70]), threshold=9.5) == [1, 2, 1]
+    assert count_heads(plan, np.array([50, 9, 80, 10, 3, 70]), threshold=10) == [1, 1, 1]
     assert count_heads(plan, np.array([50, 9, 80, 10, 3, 70]), threshold=0) == [1, 3, 2]
 
 
