@@ -17,6 +17,7 @@ from .ranks import RankPlan
 from .scoring import score, score_mixture
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
+PIECE = 1 << 16  # about how many rows are trained at a time, so that Ctrl-C need not wait for the end of an epoch
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
 
@@ -57,7 +58,7 @@ class RecordEngine:
 
     def __init__(self, plan: RankPlan, counts: np.ndarray, rows: kernels.Rows, options: TrainingOptions, bias: float):
         n_rows, longest = rows.labels.size, int(np.diff(rows.indptr).max(initial=1))
-        batch_size = max(1, min(options.optimizer.batch_size, LONG_BATCH // max(longest, 1)))
+        self.batch_size = batch_size = max(1, min(options.optimizer.batch_size, LONG_BATCH // max(longest, 1)))
         heads = count_heads(plan, counts, options.optimizer.head_share * n_rows / batch_size)
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables(heads)
@@ -68,7 +69,16 @@ class RecordEngine:
         self.settings = settings_of(options)
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        return kernels.train_rows(rows, order, self.tables, self.records, self.bias, self.settings, self.work)
+        total, size = 0.0, -(-PIECE // self.batch_size) * self.batch_size  # whole mini-batches: pieces change nothing
+        for start in range(0, order.size, size):
+            piece = order[start : start + size]
+            loss, diverged = kernels.train_rows(
+                rows, piece, self.tables, self.records, self.bias, self.settings, self.work
+            )
+            total += loss
+            if diverged >= 0:
+                return total, start + diverged
+        return total, -1
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score(rows, self.tables, self.records, self.bias[0])
@@ -99,11 +109,16 @@ class MixtureEngine:
         self.settings = settings_of(options)
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        known = (rows, order, self.tables, self.records, self.bias, self.mixture)
-        total, diverged = mixture.train_factors(*known, self.settings)
-        if diverged < 0:
-            mixture.train_mixture(*known, self.states, MIXTURE_PULL, self.settings)
-        return total, diverged
+        total, known = 0.0, (self.tables, self.records, self.bias, self.mixture)
+        for start in range(0, order.size, PIECE):
+            loss, diverged = mixture.train_factors(rows, order[start : start + PIECE], *known, self.settings)
+            total += loss
+            if diverged >= 0:
+                return total, start + diverged
+        for start in range(0, order.size, PIECE):
+            piece = order[start : start + PIECE]
+            mixture.train_mixture(rows, piece, *known, self.states, MIXTURE_PULL, self.settings)
+        return total, -1
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score_mixture(rows, self.tables, self.records, self.bias[0], self.mixture)

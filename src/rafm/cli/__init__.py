@@ -54,7 +54,7 @@ def main() -> NoReturn:
     try:
         code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has left; that is its right
+    except (BrokenPipeError, SystemExit):  # the reader of our output has left, which is its right; some typers exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (KeyboardInterrupt, typer.Abort):
@@ -63,6 +63,8 @@ def main() -> NoReturn:
         if debug:
             raise
         fail(*describe(error))
+    if code == 130:  # what some versions of typer make of Ctrl-C
+        fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 
