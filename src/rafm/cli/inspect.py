@@ -64,10 +64,8 @@ def _model_report(path: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _history_line(entry: dict[str, Any], best: int) -> str:
-    names = [
-        name for name in ("train_loss", "valid_log_loss", "valid_auc", "valid_rmse", "valid_mae") if entry.get(name)
-    ]
-    numbers = [f"{name} {entry[name]:.5f}" for name in names]
+    names = ("train_loss", "valid_log_loss", "valid_auc", "valid_rmse", "valid_mae")
+    numbers = [f"{name} {entry[name]:.5f}" for name in names if entry.get(name) is not None]
     return f"epoch {entry['epoch']:3d}   " + "   ".join(numbers) + ("   kept" if entry["epoch"] == best else "")
 
 
