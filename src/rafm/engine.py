@@ -5,7 +5,7 @@ Both offer the same four methods, so that the trainer needs to know of neither.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +18,13 @@ from .scoring import score, score_mixture
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
+
+
+class RowShape(NamedTuple):
+    """How many training rows there are, and how many features the longest has."""
+
+    rows: int
+    longest: int
 
 
 class Engine(Protocol):
@@ -55,16 +62,15 @@ def count_heads(plan: RankPlan, counts: np.ndarray, threshold: float) -> list[in
 class RecordEngine:
     """Trains LR, FM, DiFacto and RaFM on records, by small mini-batches in two phases."""
 
-    def __init__(self, plan: RankPlan, counts: np.ndarray, rows: kernels.Rows, options: TrainingOptions, bias: float):
-        n_rows, longest = rows.labels.size, int(np.diff(rows.indptr).max(initial=1))
-        batch_size = max(1, min(options.optimizer.batch_size, LONG_BATCH // max(longest, 1)))
-        heads = count_heads(plan, counts, options.optimizer.head_share * n_rows / batch_size)
+    def __init__(self, plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, bias: float):
+        batch_size = max(1, min(options.optimizer.batch_size, LONG_BATCH // max(shape.longest, 1)))
+        heads = count_heads(plan, counts, options.optimizer.head_share * shape.rows / batch_size)
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables(heads)
         start = np.zeros(plan.n_features, np.float32)
         self.records = self.layout.pack(start, initial_factors(plan, options.seed))
         self.bias = np.array([bias, 1], np.float32)
-        self.work = make_work(self.tables, longest, batch_size, self.layout.place(heads)[1])
+        self.work = make_work(self.tables, shape.longest, batch_size, self.layout.place(heads)[1])
         self.settings = settings_of(options)
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
@@ -81,14 +87,7 @@ class RecordEngine:
 class MixtureEngine:
     """Trains MRMA row by row: each pass over the data first steps the factors, then the mixture weights."""
 
-    def __init__(self, plan: RankPlan, rows: kernels.Rows, options: TrainingOptions, bias: float):
-        lengths = np.diff(rows.indptr)
-        if (lengths != 2).any():
-            row = int(np.flatnonzero(lengths != 2)[0])
-            raise DataValueError(
-                f"model 'mrma' needs exactly two features in every row, such as user and item; "
-                f"row {row} has {lengths[row]}. Keep two columns, or use model='rafm'."
-            )
+    def __init__(self, plan: RankPlan, options: TrainingOptions, bias: float):
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables()
         start = np.zeros(plan.n_features, np.float32)
@@ -99,6 +98,7 @@ class MixtureEngine:
         self.settings = settings_of(options)
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
+        _check_pairs(rows)
         known = (rows, order, self.tables, self.records, self.bias, self.mixture)
         total, diverged = mixture.train_factors(*known, self.settings)
         if diverged < 0:
@@ -113,10 +113,18 @@ class MixtureEngine:
         return Parameters(self.bias[:1].copy(), weights, factors, self.mixture.copy())
 
 
-def make_engine(
-    plan: RankPlan, counts: np.ndarray, rows: kernels.Rows, options: TrainingOptions, bias: float
-) -> Engine:
+def _check_pairs(rows: kernels.Rows) -> None:
+    lengths = np.diff(rows.indptr)
+    if (lengths != 2).any():
+        row = int(np.flatnonzero(lengths != 2)[0])
+        raise DataValueError(
+            f"model 'mrma' needs exactly two features in every row, such as user and item; "
+            f"row {row} has {lengths[row]}. Keep two columns, or use model='rafm'."
+        )
+
+
+def make_engine(plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, bias: float) -> Engine:
     """Return the engine of the plan's family, with fresh parameters."""
     if plan.family == "mrma":
-        return MixtureEngine(plan, rows, options, bias)
-    return RecordEngine(plan, counts, rows, options, bias)
+        return MixtureEngine(plan, options, bias)
+    return RecordEngine(plan, counts, shape, options, bias)
