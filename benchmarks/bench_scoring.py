@@ -36,8 +36,8 @@ def plain_score(model: Model, numbers: np.ndarray) -> float:
     total = parameters.bias[0].astype(float) + parameters.weights[numbers].sum(dtype=float)
     for place, i in enumerate(numbers):
         for j in numbers[:place]:
-            block = parameters.factors[min(levels[i], levels[j]) - 1].astype(float)
-            total += block[i] @ block[j]
+            block = parameters.factors[min(levels[i], levels[j]) - 1]
+            total += block[i].astype(float) @ block[j].astype(float)
     return total
 
 

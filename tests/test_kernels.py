@@ -366,14 +366,14 @@ def test_training_stops_at_the_batch_whose_loss_is_not_finite():
 @pytest.mark.parametrize("kind", KINDS)
 def test_huge_scores_train_without_overflow(kind, dtype):
     """A log loss of 1e4 is itself; its slope is 0 or 1, never NaN."""
-    world = make_world("lr", (), [0])
-    row = (np.array([0]), np.array([1.0]))
-    for score in (-1e4, 1e4):
+    world, row = make_world("lr", (), [0]), (np.array([0]), np.array([1.0]))
+    for score, label in ((-1e4, 1.0), (1e4, 1.0), (1e4, 0.0)):
         world.model.update(bias=0.0, w=np.array([score]))
-        trained = train(world, [(row, 1.0, 1.0)], {**RULE, "kind": kind}, dtype=dtype)
-        expected = max(0, -score) if kind == "logistic" else (score - 1) ** 2 / 2
-        slope = float(score < 0) * -1 if kind == "logistic" else score - 1
-        assert trained.loss == pytest.approx(expected, rel=1e-6, abs=1e-30)
+        trained = train(world, [(row, label, 1.0)], {**RULE, "kind": kind}, dtype=dtype)
+        wrong = float(score > 0) - label
+        loss, slope = (abs(wrong * score), wrong) if kind == "logistic" else ((score - label) ** 2 / 2, score - label)
+        assert trained.stopped == -1
+        assert trained.loss == pytest.approx(loss, rel=1e-6, abs=1e-30)
         assert trained.weights[0] == pytest.approx(score - slope, rel=1e-6)
 
 

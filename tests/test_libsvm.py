@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from rafm.data.libsvm import Limits, TextRows, iterate_libsvm, read_libsvm
+from rafm.data.scan import take_word
 from rafm.errors import DataFormatError, RafmError
 
 NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -263,3 +264,28 @@ def test_a_file_that_grows_while_it_is_read_gives_whole_rows(tmp_path):  # case 
 def test_max_rows_spans_chunks():
     rows = parse(b"1 5:1\n" * 100, limits=Limits(max_rows=42), chunk_bytes=50)
     assert rows.lines.tolist() == list(range(1, 43))
+
+
+@settings(max_examples=40, deadline=None)
+@given(good_texts(), st.sampled_from([b"", b"1 x\n", b"0 5:1 5:1\n", b"\0\n"]), st.sampled_from([1, 30]))
+def test_rows_and_errors_do_not_depend_on_the_number_of_threads(text, tail, chunk_bytes):
+    def outcome(threads: int) -> tuple[list, str]:
+        with tempfile.TemporaryDirectory() as folder:
+            path, rows = Path(folder, "train.svm"), []
+            path.write_bytes(text.encode() + b"\n" + tail + text.encode())
+            try:
+                for chunk in iterate_libsvm(path, chunk_bytes=chunk_bytes, threads=threads):
+                    rows += as_lists(chunk)
+            except RafmError as error:
+                return rows, str(error).removeprefix(folder)
+            return rows, ""
+
+    assert outcome(1) == outcome(2) == outcome(3)
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=9) | st.text("0123456789:/ ", max_size=9).map(str.encode))
+def test_eight_bytes_at_once_give_the_digits_before_the_first_other_byte(text):
+    digits = re.match(rb"[0-9]{0,8}", text)[0]
+    padded = np.frombuffer(text + b"\n" * 8, np.uint8)
+    assert take_word(padded, 0) == (len(digits), int(digits or b"0"))

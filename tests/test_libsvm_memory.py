@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 SRC = Path(__file__).parents[1] / "src"
@@ -115,6 +116,15 @@ def test_a_gzip_bomb_stays_in_bounded_memory(tmp_path, text, max_rows, expected)
     output = run_script(READ_AND_MEASURE, path, tmp_path / "small.svm", *max_rows)
     assert re.search(expected, output)
     assert grown(output) < 200
+
+
+@linux_only
+def test_a_zstd_bomb_stays_in_bounded_memory(tmp_path):  # case 39
+    path, text = tmp_path / "train.svm", b"1 5:1\n" * 10**6
+    path.write_bytes(pa.compress(text, "zstd", asbytes=True) * 50)
+    output = run_script(READ_AND_MEASURE, path, tmp_path / "small.svm")
+    assert "rows 50000000" in output
+    assert grown(output) < 250
 
 
 def test_the_fault_cases_hold_with_interpreted_kernels():

@@ -191,6 +191,13 @@ def test_features_are_numbered_by_falling_level_then_falling_count(counts, famil
         assert (plan.levels() == len(ranks)).all()
 
 
+def test_a_level_goes_before_a_count():
+    """Features seen 9, 1, 5, 5 and 0 times, the rare one on top: levels given one by one need not follow counts."""
+    plan, order = plan_ranks("rafm", (2, 8), np.array([9, 1, 5, 5, 0]), np.array([1, 2, 0, 1, 2]))
+    assert order.tolist() == [1, 0, 3, 2]
+    assert plan.sizes == (4, 3, 1, 0)
+
+
 @given(levels=st.lists(st.integers(0, 3), max_size=12))
 def test_sizes_count_the_features_that_reach_each_level(levels):
     plan, _ = plan_ranks("rafm", (1, 2, 3), np.ones(len(levels), int), np.array(levels, int))

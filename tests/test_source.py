@@ -10,13 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from rafm.data.libsvm import read_libsvm
+from rafm.data.libsvm import iterate_libsvm, read_libsvm
 from rafm.data.source import BLOCK_BYTES, open_bytes
 from rafm.errors import DataFormatError
 
 TEXT = b"".join(b"1 %d:1 %d:0.%d\n" % (i, i + 7, i) for i in range(2000))
+PACKS = {"plain": bytes, "gzip": gzip.compress, "zstd": lambda text: pa.compress(text, "zstd", asbytes=True)}
 SRC = Path(__file__).parents[1] / "src"
 
 
@@ -41,7 +44,7 @@ def read_all(path: Path | str, n_bytes: int = 1000) -> bytes:
 
 
 @pytest.mark.parametrize("n_bytes", [1, 4095, BLOCK_BYTES - 1, BLOCK_BYTES, 3 * BLOCK_BYTES])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 def test_pieces_of_any_size_make_up_the_text(write, pack, n_bytes):
     text = TEXT if n_bytes == 1 else TEXT * 60
     assert read_all(write(pack(text)), n_bytes) == text
@@ -57,15 +60,15 @@ def test_a_view_is_filled_as_far_as_the_text_goes(write):
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_a_mark_at_the_start_is_skipped_also_inside_gzip(write, pack, bom):  # case 3
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+def test_a_mark_at_the_start_is_skipped_also_in_compressed_text(write, pack, bom):  # case 3
     for text in (b"", b"1", b"1 5:1\n", TEXT):
         assert read_all(write(pack(bom + text))) == text
 
 
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_utf16_is_recognised_also_inside_gzip(write, pack, codec):  # case 4
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+def test_utf16_is_recognised_also_in_compressed_text(write, pack, codec):  # case 4
     with pytest.raises(DataFormatError, match="looks like UTF-16"):
         open_bytes(write(pack("1 5:1\n".encode(codec))))
 
@@ -121,12 +124,55 @@ def test_a_flipped_bit_in_gzip_never_gives_other_rows(write):
     assert (read_libsvm(write(packed)).values == expected.values).all()
 
 
+def test_zstd_frames_follow_each_other_and_some_are_skipped(write):  # case 36
+    skipped = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
+    packed = skipped + PACKS["zstd"](TEXT) + skipped + PACKS["zstd"](b"0 5:1\n") + skipped
+    assert read_all(write(packed)) == TEXT + b"0 5:1\n"
+
+
+@pytest.mark.parametrize("sixteenths", range(1, 16))
+def test_truncated_zstd_is_an_error_that_counts_the_complete_lines(write, sixteenths):  # case 37
+    ids = np.random.default_rng(0).integers(0, 10**9, 60_000)
+    packed = PACKS["zstd"](b"".join(b"1 %d:1\n" % i for i in ids))
+    n_rows, path = 0, write(packed[: len(packed) * sixteenths // 16])
+    with pytest.raises(DataFormatError, match="compressed data ends early") as caught:  # noqa: PT012
+        for rows in iterate_libsvm(path, chunk_bytes=1000):
+            n_rows += rows.labels.size
+    assert f"after {n_rows} complete lines" in str(caught.value)
+    assert caught.value.line == n_rows + 1
+    assert n_rows > 60_000 * sixteenths / 16 - 20_000  # a frame's blocks hold 128 KiB each
+
+
+@pytest.mark.parametrize("garbage", [b"x", b"1 5:1\n", b"\x28\xb5\x2f\xfd", b"\0\0\0\0"])
+def test_garbage_after_zstd_is_an_error(write, garbage):  # case 38; zeros too, other than for gzip
+    with pytest.raises(DataFormatError, match=r"broken zstd data .* after [0-9]+ complete lines|ends early"):
+        read_libsvm(write(PACKS["zstd"](TEXT) + garbage))
+
+
+def test_a_flipped_bit_in_zstd_is_an_error_or_gives_text(write):
+    packed = PACKS["zstd"](TEXT)
+    for at in range(0, len(packed), 97):
+        damaged = bytearray(packed)
+        damaged[at] ^= 4
+        try:
+            read_all(write(bytes(damaged)))
+        except DataFormatError:
+            continue
+
+
+@pytest.mark.parametrize("name", ["bzip2", "xz", "zip", "lz4"])
+def test_other_ways_of_compressing_are_named(write, name):
+    head = {"bzip2": b"BZh9", "xz": b"\xfd7zXZ\0", "zip": b"PK\3\4", "lz4": b"\4\x22\x4d\x18"}[name]
+    with pytest.raises(DataFormatError, match=f"looks like {name}; unpack it, or compress it with gzip or zstd"):
+        open_bytes(write(head + b"....."))
+
+
 @pytest.mark.parametrize(
     ("data", "name"),
-    [(TEXT, "plain.gz"), (gzip.compress(TEXT), "packed.svm")],
-    ids=["plain .gz", "gzip .svm"],
+    [(TEXT, "plain.gz"), (gzip.compress(TEXT), "packed.svm"), (PACKS["zstd"](TEXT), "packed.gz"), (TEXT, "plain.zst")],
+    ids=["plain .gz", "gzip .svm", "zstd .gz", "plain .zst"],
 )
-def test_the_first_bytes_decide_what_is_gzip_not_the_name(write, data, name):  # case 40
+def test_the_first_bytes_decide_what_is_compressed_not_the_name(write, data, name):  # case 40
     assert read_all(write(data, name)) == TEXT
 
 
@@ -172,6 +218,14 @@ def test_an_error_while_reading_names_the_file_and_comes_after_the_good_bytes(wr
     assert stream.closed
 
 
+def test_an_error_of_the_system_inside_zstd_is_passed_on(write, monkeypatch):
+    packed = PACKS["zstd"](np.random.default_rng(0).bytes(10**6))
+    monkeypatch.setattr("rafm.data.source.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("rafm.data.source._open_stream", lambda path: FailingStream(packed))
+    with pytest.raises(OSError, match=r"Input/output error: '.*train.svm'"):
+        open_bytes("train.svm").read(10**6)
+
+
 def test_the_file_is_closed_when_its_start_is_refused(monkeypatch):
     stream = io.BytesIO("1".encode("utf-16"))
     monkeypatch.setattr("rafm.data.source._open_stream", lambda path: stream)
@@ -192,9 +246,10 @@ def read_pipe(data: bytes) -> subprocess.CompletedProcess:
     )
 
 
-def test_the_standard_input_is_read_and_may_be_gzip():
+def test_the_standard_input_is_read_and_may_be_compressed():
     assert read_pipe(b"1 5:1\n\n0 6:1\n").stdout.split() == [b"[1,", b"3]"]
     assert read_pipe(gzip.compress(b"1 5:1\n")).stdout.split() == [b"[1]"]
+    assert read_pipe(PACKS["zstd"](b"1 5:1\n")).stdout.split() == [b"[1]"]
 
 
 def test_a_pipe_that_closes_inside_a_row_is_an_error_that_names_stdin():  # case 43

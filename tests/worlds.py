@@ -218,6 +218,6 @@ def run_python(*arguments, path=None, **environment):
     paths = [path, *sys.path] if path else sys.path
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **environment}
     command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

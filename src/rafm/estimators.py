@@ -16,7 +16,7 @@ from . import storage
 from .batch import Batch, check_batch
 from .data.encoder import TableEncoder
 from .data.frames import as_table, has_categories, is_frame
-from .errors import ConfigError, FeatureRangeError
+from .errors import ConfigError, DataValueError, FeatureRangeError
 from .files import PathLike
 from .model import Model
 from .options import TrainingOptions, resolve
@@ -105,6 +105,8 @@ class _FactorizationMachine(BaseEstimator):
         if not is_frame(X):
             raise ConfigError("this model was trained on a table; give it a table with the same columns", key="X")
         rows = self.encoder_.encode(as_table(X))
+        if fitting and rows.n_rows == 0:
+            raise DataValueError("no rows to train on")
         if fitting:
             self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
             self.n_features_in_ = self.feature_names_in_.size
@@ -201,10 +203,11 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
                     f"{type_of_target(y)}, with {self.classes_.size} classes."
                 )
             if self.classes_.size == 1:
-                warnings.warn(f"all labels are {self.classes_[0]!r}; a model of one class is a constant", stacklevel=4)
+                only = self.classes_.tolist()[0]
+                warnings.warn(f"all labels are {only!r}; a model of one class is a constant", stacklevel=4)
         unknown = ~np.isin(y, self.classes_)
         if unknown.any():
-            raise ValueError(f"label {y[unknown][0]!r} is not one of the classes {self.classes_.tolist()}")
+            raise ValueError(f"label {y[unknown].tolist()[0]!r} is not one of the classes {self.classes_.tolist()}")
         return (np.asarray(y) == self.classes_[-1]).astype(np.float32)
 
     def decision_function(self, X: Any, level: int | None = None) -> np.ndarray:
@@ -266,8 +269,9 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
             f"{path}: its ids count from 1, matrices count columns from 0. Score files with `rafm predict`."
         )
     kind = RaFMClassifier if model.loss.task == "binary" else RaFMRegressor
-    names = ("update", "optimizer", "learning_rate", "l2", "l2_weights")
+    names = ("update", "optimizer", "learning_rate", "l2", "l2_weights", "n_epochs", "patience")
     known = {name: options[name] for name in names if name in options}
+    known["random_state"] = options.get("seed", 0)
     estimator = kind(ranks=model.plan.ranks, model=model.plan.family, **known)
     estimator.encoder_ = saved.encoder
     estimator._keep(model)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +12,18 @@ import numpy as np
 
 from .batch import Numbering
 from .container import read_container, write_container
-from .errors import ModelFormatError
+from .errors import ConfigError, ModelFormatError
 from .files import PathLike
 from .losses import LOSSES
 from .model import Model
 from .parameters import Parameters
-from .ranks import FAMILIES, RankPlan
+from .ranks import FAMILIES, RankPlan, check_ranks
 
 if TYPE_CHECKING:
     from .data.encoder import TableEncoder
+
+LARGEST = 2**62  # whole numbers below this fit into int64, whatever is added to them
+_Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
 
 
 @dataclass(frozen=True)
@@ -72,65 +77,145 @@ def load(path: PathLike) -> Saved:
     """Read a model file, checking that its parts fit together; nothing in it is ever executed."""
     header, tensors = read_container(path)
     try:
+        _check_header(header)
         plan = _read_plan(header)
         _check_tensors(plan, header, tensors)
-        encoder = _read_encoder(header["encoder"], tensors)
-        model = Model(
-            plan=plan,
-            numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
-            counts=tensors["counts"].astype(np.int64),
-            loss=LOSSES[header["task"]],
-            parameters=_read_parameters(plan, tensors),
-            n_rows=header["n_rows"],
-            history=header["history"],
-            best_epoch=header["best_epoch"],
-            options=header["options"],
-        )
-        return Saved(model, encoder, header["index_base"], header["classes"])
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, ModelFormatError):
-            raise ModelFormatError(f"{Path(path).name}: {error}") from None
-        raise ModelFormatError(f"{Path(path).name}: not a complete model ({error!r})") from error
+        encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{Path(path).name}: {error}") from None
+    model = Model(
+        plan=plan,
+        numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
+        counts=tensors["counts"].astype(np.int64),
+        loss=LOSSES[header["task"]],
+        parameters=_read_parameters(plan, tensors),
+        n_rows=header["n_rows"],
+        history=header["history"],
+        best_epoch=header["best_epoch"],
+        options=header["options"],
+    )
+    return Saved(model, encoder, header["index_base"], header["classes"])
+
+
+def _is_whole(found: Any) -> bool:
+    return type(found) is int and 0 <= found < LARGEST
+
+
+def _is_number(found: Any) -> bool:
+    return type(found) in (int, float) and abs(found) < LARGEST
+
+
+def _are_whole(found: Any) -> bool:
+    return isinstance(found, list) and all(map(_is_whole, found))
+
+
+def _are_classes(found: Any) -> bool:
+    """Tell whether these are one or two labels of one type, all different."""
+    if not isinstance(found, list) or len({type(label) for label in found}) != 1:
+        return False
+    return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
+
+
+def _is_epoch(found: Any) -> bool:
+    """Tell whether this is an entry of a history."""
+    if not isinstance(found, dict) or not _is_whole(found.get("epoch")):
+        return False
+    return all(value is None or _is_number(value) for value in found.values())
+
+
+def _is_options(found: Any) -> bool:
+    plain = (bool, int, float, str, type(None))
+    return isinstance(found, dict) and all(type(value) in plain for value in found.values())
+
+
+def _is_column(found: Any) -> bool:
+    """Tell whether this describes a column of a table."""
+    if not isinstance(found, dict) or set(found) != {"name", "kind", "n_values", "mean", "spread"}:
+        return False
+    numbers = _is_number(found["mean"]) and _is_number(found["spread"]) and found["spread"] > 0
+    known = found["kind"] == "category" or (found["kind"] == "number" and found["n_values"] == 0)
+    return isinstance(found["name"], str) and known and numbers and _is_whole(found["n_values"])
+
+
+def _are_columns(found: Any) -> bool:
+    if not isinstance(found, list) or not all(map(_is_column, found)):
+        return False
+    return len({column["name"] for column in found}) == len(found)
+
+
+_HEADER: dict[str, Callable[[Any], bool]] = {
+    "family": lambda found: found in FAMILIES,
+    "ranks": _are_whole,
+    "sizes": _are_whole,
+    "task": lambda found: isinstance(found, str) and found in LOSSES,
+    "n_inputs": _is_whole,
+    "n_rows": _is_whole,
+    "index_base": lambda found: _is_whole(found) and found < 2,
+    "classes": lambda found: found is None or _are_classes(found),
+    "best_epoch": _is_whole,
+    "history": lambda found: isinstance(found, list) and all(map(_is_epoch, found)),
+    "options": _is_options,
+    "encoder": lambda found: found is None or _are_columns(found),
+}
+
+
+def _check_header(header: dict[str, Any]) -> None:
+    for name, is_right in _HEADER.items():
+        if name not in header:
+            raise ModelFormatError(f"its header has no {name!r}")
+        if not is_right(header[name]):
+            raise ModelFormatError(f"its header has {name} = {header[name]!r:.80}, which no model has")
 
 
 def _read_plan(header: dict[str, Any]) -> RankPlan:
     family, ranks, sizes = header["family"], tuple(header["ranks"]), tuple(header["sizes"])
-    whole = all(type(number) is int and number >= 0 for number in (*ranks, *sizes, header["n_inputs"]))
-    if family not in FAMILIES or not whole or len(sizes) != len(ranks) + 1:
-        raise ModelFormatError("its plan is not one of this version")
-    if list(ranks) != sorted(set(ranks)) or 0 in ranks or list(sizes) != sorted(sizes, reverse=True):
-        raise ModelFormatError("its ranks must rise and its sizes fall")
+    try:
+        known = check_ranks(family, ranks) == ranks
+    except ConfigError as error:
+        raise ModelFormatError(f"its plan cannot work: {error}") from None
+    if not known or len(sizes) != len(ranks) + 1 or list(sizes) != sorted(sizes, reverse=True):
+        raise ModelFormatError(f"its sizes {sizes!r:.80} do not fit its ranks {ranks!r:.80}, or do not fall")
+    if family in ("fm", "mrma") and sizes[-1] != sizes[0]:
+        raise ModelFormatError(
+            f"its sizes {sizes!r:.80} must be equal: all features of model {family!r} have all ranks"
+        )
     return RankPlan(family, ranks, (*sizes, 0))
+
+
+def _wanted(plan: RankPlan, columns: list[dict[str, Any]] | None, tensors: dict[str, np.ndarray]) -> _Wanted:
+    """Return shape and allowed types of each tensor; the text of an encoder may have any length."""
+    n, reals, wholes = plan.n_features, ("float32",), ("int32", "int64")
+    wanted: _Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
+    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
+        wanted[f"factors.{level}"] = ((size, rank), reals)
+    if plan.family == "mrma":
+        wanted["mixture"] = ((n, plan.n_levels), reals)
+    if columns is not None:
+        wanted["encoder.ends"] = ((sum(column["n_values"] for column in columns),), ("int64",))
+        wanted["encoder.text"] = ((tensors.get("encoder.text", np.zeros(0)).size,), ("uint8",))
+    return wanted
 
 
 def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
     """Check names, types and shapes of all tensors, and that ids are distinct and in range."""
-    n = plan.n_features
-    wanted: dict[str, tuple[tuple[int, ...], str]] = {
-        "bias": ((1,), "f"),
-        "weights": ((n,), "f"),
-        "ids": ((n,), "i"),
-        "counts": ((n,), "i"),
-    }
-    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
-        wanted[f"factors.{level}"] = ((size, rank), "f")
-    if plan.family == "mrma":
-        wanted["mixture"] = ((n, plan.n_levels), "f")
-    extra = [name for name in tensors if name not in wanted and not name.startswith("encoder.")]
+    wanted = _wanted(plan, header["encoder"], tensors)
+    extra = [name for name in tensors if name not in wanted]
     if extra:
-        raise ModelFormatError(f"tensor {extra[0]!r} does not belong in a model")
-    for name, (shape, kind) in wanted.items():
+        raise ModelFormatError(f"tensor {extra[0]!r} does not belong in this model")
+    for name, (shape, allowed) in wanted.items():
         if name not in tensors:
             raise ModelFormatError(f"tensor {name!r} is missing")
-        allowed = ("float32",) if kind == "f" else ("int32", "int64")
-        if tensors[name].shape != shape or tensors[name].dtype.name not in allowed:
+        found = tensors[name]
+        if found.shape != shape or found.dtype.name not in allowed:
             raise ModelFormatError(
                 f"tensor {name!r} must have shape {shape} and type {' or '.join(allowed)}, "
-                f"found {tensors[name].shape} and {tensors[name].dtype}"
+                f"found {found.shape} and {found.dtype}"
             )
-    ids = tensors["ids"]
+    n, ids = plan.n_features, tensors["ids"]
     if n and (ids.min() < 0 or ids.max() >= header["n_inputs"] or np.unique(ids).size != n):
         raise ModelFormatError("its feature ids must be distinct and below n_inputs")
+    if n and tensors["counts"].min() < 0:
+        raise ModelFormatError("its counts must not be negative")
 
 
 def _read_parameters(plan: RankPlan, tensors: dict[str, np.ndarray]) -> Parameters:
@@ -157,18 +242,36 @@ def _encoder_parts(encoder: TableEncoder) -> tuple[list[dict[str, Any]], dict[st
     return columns, {"encoder.text": text, "encoder.ends": ends}
 
 
-def _read_encoder(columns: list[dict[str, Any]] | None, tensors: dict[str, np.ndarray]) -> TableEncoder | None:
+def _read_encoder(
+    columns: list[dict[str, Any]] | None, n_inputs: int, tensors: dict[str, np.ndarray]
+) -> TableEncoder | None:
     if columns is None:
         return None
     from .data.encoder import Column, TableEncoder
 
-    text, ends = tensors["encoder.text"].tobytes(), tensors["encoder.ends"].tolist()
-    values = [text[a:b].decode() for a, b in zip([0, *ends[:-1]], ends)]
+    values = _read_values(tensors["encoder.text"], tensors["encoder.ends"])
     read: list[Column] = []
     used = 0
     for column in columns:
         first = read[-1].first + read[-1].n_features if read else 0
         own = tuple(values[used : used + column["n_values"]])
+        if len(set(own)) != len(own):
+            raise ModelFormatError(f"column {column['name']!r:.80} of its encoder has a value twice")
         read.append(Column(column["name"], column["kind"], first, own, column["mean"], column["spread"]))
         used += column["n_values"]
-    return TableEncoder(tuple(read))
+    encoder = TableEncoder(tuple(read))
+    if encoder.n_features != n_inputs:
+        raise ModelFormatError(f"its encoder makes {encoder.n_features} features, but the model has {n_inputs}")
+    return encoder
+
+
+def _read_values(text: np.ndarray, ends: np.ndarray) -> list[str]:
+    """Return the texts that end at these places."""
+    places = [0, *ends.tolist()]
+    if places != sorted(places) or places[-1] != text.size:
+        raise ModelFormatError("the values of its encoder do not fill their text")
+    whole = text.tobytes()
+    try:
+        return [whole[a:b].decode() for a, b in pairwise(places)]
+    except UnicodeDecodeError as error:
+        raise ModelFormatError(f"the values of its encoder are not UTF-8 ({error})") from None

@@ -20,7 +20,7 @@ class Survey:
     """Totals of some rows.
 
     For each feature that occurs: its id (rising), how often it does, and the sum of its squared values. Rows of weight
-    0 and stored zeros count for nothing but rows, nonzeros and longest.
+    0 and stored zeros count for nothing but rows and longest.
     """
 
     rows: int
@@ -129,7 +129,7 @@ def survey(batches: Iterable[Batch]) -> Survey:
     for batch in batches:
         weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights.astype(float)
         longest = max(longest, features.add(batch, weights))
-        rows, nonzeros = rows + batch.n_rows, nonzeros + batch.indices.size
+        rows, nonzeros = rows + batch.n_rows, nonzeros + int(np.count_nonzero(batch.values))
         labels = np.zeros(batch.n_rows) if batch.labels is None else batch.labels.astype(float)
         if (own := float(weights.sum())) > 0:  # merging means and squared deviations loses nothing to large labels
             center = float(np.average(labels, weights=weights))

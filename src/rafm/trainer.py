@@ -69,8 +69,7 @@ def train(data: Batch | Source, options: TrainingOptions, valid: Batch | Source 
     """
     source = as_source(data)
     found = survey(checked_blocks(source))
-    if not found.rows:
-        raise DataValueError("no rows to train on")
+    _check_labels(found, options.loss)
     features = plan_features(found, source.n_features, options)
     yield Planned(features.plan, features.counts, found.rows)
     run = _Run(source, found, features, options)
@@ -146,6 +145,14 @@ def value_scales(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:
     return np.where(size > LARGE_VALUE, 2.0 ** np.round(np.log2(np.maximum(size, 1))), 1.0).astype(np.float32)
 
 
+def _check_labels(found: Survey, loss: Loss) -> None:
+    low, high = found.label_range
+    if not found.rows:
+        raise DataValueError("no rows to train on")
+    if loss.code == LOGISTIC and not 0 <= low <= high <= 1:
+        raise DataValueError(f"binary labels must lie between 0 and 1, found {low:g} to {high:g}")
+
+
 def as_source(data: Batch | Source) -> Source:
     """Return a batch as a source of one block, a source as it is."""
     return InMemory(data) if isinstance(data, Batch) else data
@@ -175,7 +182,10 @@ class _Blocks:
         """Return one block."""
         if self.kept is not None:
             return self.kept
-        rows = number_rows(check_batch(self.source.block(number)), self.numbering)
+        batch = check_batch(self.source.block(number))
+        if batch.labels is None:
+            raise DataValueError("the rows have no labels")
+        rows = number_rows(batch, self.numbering)
         rows = rows._replace(labels=rows.labels / self.label_scale)
         if self.scales is not None:
             rows = rows._replace(values=rows.values / self.scales[rows.indices])
@@ -227,6 +237,8 @@ class _Run:
         labels, scores, weights = (np.concatenate(part) for part in zip(*parts)) if parts else [np.zeros(0)] * 3
         if not labels.size:
             return {}
+        if not weights.any():
+            raise DataValueError("the validation rows have no weight; at least one must be above 0")
         return evaluate(self.options.loss, labels, scores * np.float32(self.label_scale), weights)
 
     def _keep_best(self, epoch: int, metrics: dict[str, float | None]) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 from ..batch import Batch
 from ..errors import ConfigError
 from ..files import PathLike
+from .libffm import iterate_libffm
 from .libsvm import Limits, TextRows, check_binary_labels, iterate_libsvm
 
-READERS = {"libsvm": iterate_libsvm}
+READERS = {"libsvm": iterate_libsvm, "libffm": iterate_libffm}
 
 
 def open_rows(

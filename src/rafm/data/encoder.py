@@ -7,6 +7,7 @@ number counts as the mean. Values never seen in training are left out of their r
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -107,6 +108,7 @@ class TableEncoder:
     @classmethod
     def learn(cls, table: pa.Table) -> TableEncoder:
         """Return the encoder of a table's columns."""
+        _check_names(table)
         columns: list[Column] = []
         for name in table.column_names:
             first = columns[-1].first + columns[-1].n_features if columns else 0
@@ -132,17 +134,25 @@ class TableEncoder:
         return Batch(indptr, ids[known], values[known].astype(np.float32), self.n_features)
 
     def _check(self, table: pa.Table) -> None:
+        _check_names(table)
         wanted = [column.name for column in self.columns]
         missing = [name for name in wanted if name not in table.column_names]
         if missing:
             raise DataValueError(f"column {missing[0]!r} is missing; the model was trained with {_listed(wanted)}")
         extra = [name for name in table.column_names if name not in wanted]
         if extra:
-            warnings.warn(f"columns that the model does not know are left out: {_listed(extra)}", stacklevel=4)
+            # seven frames up stands whoever called `predict`
+            warnings.warn(f"columns that the model does not know are left out: {_listed(extra)}", stacklevel=7)
         for column in self.columns:
             found = table[column.name].type
             if column_kind(column.name, found) != column.kind:
                 raise DataValueError(f"column {column.name!r} was a {column.kind} in training, now its type is {found}")
+
+
+def _check_names(table: pa.Table) -> None:
+    name, count = Counter(table.column_names).most_common(1)[0] if table.column_names else ("", 0)
+    if count > 1:
+        raise DataValueError(f"two columns are named {name!r}; rename or drop one")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,12 +1,14 @@
-"""Open text, plain or gzip, as a stream of bytes in bounded memory.
+"""Open text, plain, gzip or zstd, as a stream of bytes in bounded memory.
 
-Whether a file is compressed is decided by its first two bytes, never by its name. Files are read, not mapped:
-a mapped file that shrinks kills the process with SIGBUS, a read one just ends.
+Whether a file is compressed is decided by its first bytes, never by its name. Files are read, not mapped:
+a mapped file that shrinks kills the process with SIGBUS, a read one just ends. Damaged gzip hands out every byte
+before the damage, zstd all but the last few thousand, because its library drops them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -14,18 +16,21 @@ from itertools import chain
 from types import TracebackType
 from typing import BinaryIO
 
-from rafm.errors import DataFormatError
+from ..errors import DataFormatError
 
 BLOCK_BYTES = 1 << 20
 STDIN = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WINDOW = 31  # zlib: the largest window, with gzip's header and checksum
+ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # a frame with data, or one to be skipped
+ZSTD_PIECE_BYTES = 1 << 14
+OTHER_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"PK\3\4": "zip", b"\4\x22\x4d\x18": "lz4"}
 UTF8_BOM = b"\xef\xbb\xbf"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def open_bytes(path: str | os.PathLike[str]) -> ByteSource:
-    """Open text for reading: decompress gzip, skip a UTF-8 byte order mark, refuse UTF-16.
+    """Open text for reading: decompress gzip and zstd, skip a UTF-8 byte order mark, refuse UTF-16.
 
     path: a file, or "-" for the standard input, which stays open afterwards.
     A missing file, a directory or a file without permission raises the system's OSError.
@@ -129,11 +134,31 @@ def _looks_like_utf16(head: bytes) -> bool:
 
 
 def _text_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the text in blocks of at most BLOCK_BYTES, decompressed where it starts as gzip does."""
+    """Yield the text in blocks of at most BLOCK_BYTES, decompressed where it starts as gzip or zstd does."""
     raw = _raw_blocks(stream, name)
     head = next(raw, b"")
     raw = chain([head], raw)
-    yield from _gunzip(raw, name) if head.startswith(GZIP_MAGIC) else raw
+    for magic, other in OTHER_MAGIC.items():
+        if head.startswith(magic):
+            raise DataFormatError(f"the file looks like {other}; unpack it, or compress it with gzip or zstd", name)
+    if head.startswith(GZIP_MAGIC):
+        raw = _counted(_gunzip(raw), "gzip", name)
+    elif ZSTD_MAGIC.match(head):
+        raw = _counted(_unzstd(raw), "zstd", name)
+    yield from raw
+
+
+def _counted(blocks: Iterator[bytes], codec: str, name: str) -> Iterator[bytes]:
+    """Yield the blocks; name the codec and the line where decompression fails."""
+    n_lines = 0
+    try:
+        for block in blocks:
+            n_lines += block.count(b"\n")
+            yield block
+    except (EOFError, zlib.error) as error:
+        fault = "compressed data ends early" if isinstance(error, EOFError) else f"broken {codec} data ({error})"
+        place = f"after {n_lines} complete lines; copy or compress the file again"
+        raise DataFormatError(f"{fault} {place}", path=name, line=n_lines + 1) from None
 
 
 def _raw_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
@@ -146,23 +171,13 @@ def _raw_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
         raise
 
 
-def _gunzip(raw: Iterator[bytes], name: str) -> Iterator[bytes]:
+def _gunzip(raw: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the text of all gzip members; zero bytes after a member are padding."""
-    n_lines, data = 0, b""
-    try:
-        while data := _next_member(data, raw):
-            member = zlib.decompressobj(GZIP_WINDOW)
-            for block in _inflate(member, data, raw):
-                n_lines += block.count(b"\n")
-                yield block
-            data = member.unused_data
-    except (EOFError, zlib.error) as error:
-        place = f"after {n_lines} complete lines; copy or compress the file again"
-        raise DataFormatError(f"{_gzip_fault(error)} {place}", path=name, line=n_lines + 1) from None
-
-
-def _gzip_fault(error: Exception) -> str:
-    return "compressed data ends early" if isinstance(error, EOFError) else f"broken gzip data ({error})"
+    data = b""
+    while data := _next_member(data, raw):
+        member = zlib.decompressobj(GZIP_WINDOW)
+        yield from _inflate(member, data, raw)
+        data = member.unused_data
 
 
 def _next_member(data: bytes, raw: Iterator[bytes]) -> bytes:
@@ -183,3 +198,34 @@ def _inflate(member: zlib._Decompress, data: bytes, raw: Iterator[bytes]) -> Ite
         data = member.unconsumed_tail
         if not (block or data or member.eof) and not (data := next(raw, b"")):
             raise EOFError
+
+
+class _Blocks:
+    """A file, as far as Arrow needs one, over an iterator of blocks."""
+
+    closed = False
+
+    def __init__(self, blocks: Iterator[bytes]):
+        self._blocks, self._held = blocks, b""
+
+    def read(self, n_bytes: int) -> bytes:
+        block = self._held or next(self._blocks, b"")
+        self._held = block[n_bytes:]
+        return block[:n_bytes]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _unzstd(raw: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the text of all zstd frames; what is not a frame is an error, zero bytes too."""
+    import pyarrow as pa
+
+    with pa.CompressedInputStream(pa.PythonFile(_Blocks(raw), mode="r"), "zstd") as stream:
+        try:
+            while block := stream.read(ZSTD_PIECE_BYTES):
+                yield block
+        except OSError as error:
+            if error.errno is not None:  # of the system, not of the codec
+                raise
+            raise (EOFError if "Truncated" in str(error) else zlib.error(str(error))) from None

@@ -1,0 +1,153 @@
+"""Write the golden model files of the current format version, with what a reader must find in them.
+
+    python tests/golden/make.py [FOLDER]
+
+For each family NAME: `v1-NAME.rafm`, and `v1-NAME.json` with every number of the model and the scores of some rows.
+Nothing is trained: all numbers are drawn, so that the files do not depend on the kernels. The scores are those of
+tests/naive.py, with the size of the numbers that add up to them. Files of a version that was released are never
+written again; a new version gets new ones.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+import naive  # noqa: E402
+
+from rafm.batch import Numbering  # noqa: E402
+from rafm.data.encoder import Column, TableEncoder  # noqa: E402
+from rafm.losses import LOSSES  # noqa: E402
+from rafm.model import Model  # noqa: E402
+from rafm.parameters import Parameters  # noqa: E402
+from rafm.ranks import RankPlan  # noqa: E402
+from rafm.storage import Saved, save  # noqa: E402
+
+VERSION = 1
+PLANS = {
+    "rafm": RankPlan("rafm", (2, 3, 7), (12, 11, 6, 2, 0)),
+    "fm": RankPlan("fm", (5,), (12, 12, 0)),
+    "lr": RankPlan("lr", (), (12, 0)),
+    "difacto": RankPlan("difacto", (2, 3, 7), (12, 11, 6, 2, 0)),
+    "mrma": RankPlan("mrma", (2, 3), (12, 12, 12, 0)),
+    "table": RankPlan("rafm", (2, 3), (9, 9, 4, 0)),
+}
+ENCODER = TableEncoder(
+    (
+        Column("city", "category", 0, ("", "Oslo", "R\u00f4me", "\u6771\u4eac")),
+        Column("age", "number", 5, mean=41.5, spread=12.25),
+        Column("ok", "category", 6, ("false", "true")),
+    )
+)
+
+
+def draw_parameters(plan: RankPlan, draw: np.random.Generator) -> Parameters:
+    """Return numbers of every size that training might leave, as float32."""
+
+    def numbers(*shape: int) -> np.ndarray:
+        return draw.normal(0, 0.5, shape).astype(np.float32)
+
+    factors = [numbers(size, rank) for size, rank in zip(plan.sizes[1:], plan.block_ranks)]
+    mixture = draw.uniform(0.5, 2, (plan.n_features, plan.n_levels)).astype(np.float32)
+    return Parameters(numbers(1), numbers(plan.n_features), factors, mixture if plan.family == "mrma" else None)
+
+
+def make_saved(name: str) -> Saved:
+    """Return the model of a name; ids are not in order, and some were never seen."""
+    plan, draw = PLANS[name], np.random.default_rng(sorted(PLANS).index(name))
+    n_inputs = ENCODER.n_features if name == "table" else 2**31 + 5 if name == "lr" else 30
+    ids = draw.permutation(min(n_inputs, 30))[: plan.n_features].astype(np.int64)
+    if name == "lr":
+        ids[0] = n_inputs - 1  # needs 8 bytes
+    task = "regression" if name in ("fm", "mrma") else "binary"
+    model = Model(
+        plan=plan,
+        numbering=Numbering(ids, n_inputs),
+        counts=np.sort(draw.integers(1, 50, plan.n_features))[::-1],
+        loss=LOSSES[task],
+        parameters=draw_parameters(plan, draw),
+        n_rows=100,
+        history=[{"epoch": 1, "train_loss": 0.5, "valid_log_loss": 0.25, "valid_auc": None}],
+        best_epoch=1,
+        options={"optimizer": "adagrad", "learning_rate": 0.2, "l2": 0.003, "patience": None, "n_epochs": 1},
+    )
+    classes = {"table": ["no", "yes"], "rafm": [False, True]}.get(name)
+    return Saved(model, ENCODER if name == "table" else None, int(name == "difacto"), classes)
+
+
+def make_rows(model: Model, draw: np.random.Generator) -> list[dict[int, float]]:
+    """Return rows as {id: value}: none, known and unknown features, and for MRMA pairs."""
+    known = model.numbering.ids.tolist()
+    if model.plan.family == "mrma":
+        pairs = [draw.choice(known, 2, replace=False) for _ in range(8)]
+        return [{int(i): float(np.float32(draw.normal())) for i in pair} for pair in pairs]
+    lengths = [0, 1, 2, 3, 5, 8, len(known), len(known)]
+    rows = [{int(i): float(np.float32(draw.normal())) for i in draw.choice(known, n, replace=False)} for n in lengths]
+    unknown = next(i for i in range(model.numbering.n_inputs + 1) if i not in known)
+    return [*rows, {known[0]: 1.0, unknown: 100.0}]
+
+
+def naive_score(model: Model, row: dict[int, float]) -> tuple[float, float]:
+    """Return the score of a row by the definition of the family, and the size of what adds up to it."""
+    plan, found = model.plan, model.parameters
+    twin = {
+        "family": plan.family,
+        "ranks": plan.block_ranks,
+        "levels": plan.levels().tolist(),
+        "bias": float(found.bias[0]),
+        "w": found.weights.astype(float),
+        "v": [[*block.astype(float), *[None] * (plan.n_features - len(block))] for block in found.factors],
+        "mixture": found.mixture,
+    }
+    known = naive.numbered((list(row), list(row.values())), model.numbering.ids)
+    row = ([i for i, _ in known], [x for _, x in known])
+    return naive.score(twin, row), naive.score_size(twin, row)
+
+
+def contents(saved: Saved) -> dict:
+    """Return everything a reader must find, each array as type, shape and the hexadecimal digits of its bytes."""
+    model, found = saved.model, saved.model.parameters
+    arrays = {"bias": found.bias, "weights": found.weights, "ids": model.numbering.ids, "counts": model.counts}
+    arrays |= {f"factors.{level}": block for level, block in enumerate(found.factors, start=1)}
+    if found.mixture is not None:
+        arrays["mixture"] = found.mixture
+    columns = saved.encoder.columns if saved.encoder else ()
+    return {
+        "family": model.plan.family,
+        "ranks": list(model.plan.ranks),
+        "sizes": list(model.plan.sizes),
+        "task": model.loss.task,
+        "n_inputs": model.numbering.n_inputs,
+        "n_rows": model.n_rows,
+        "index_base": saved.index_base,
+        "classes": saved.classes,
+        "history": model.history,
+        "best_epoch": model.best_epoch,
+        "options": model.options,
+        "columns": [[c.name, c.kind, c.first, list(c.values), c.mean, c.spread] for c in columns],
+        "arrays": {name: [str(a.dtype), list(a.shape), a.tobytes().hex()] for name, a in arrays.items()},
+    }
+
+
+def main(folder: Path) -> None:
+    """Write all files."""
+    for name in PLANS:
+        saved = make_saved(name)
+        rows = make_rows(saved.model, np.random.default_rng(0))
+        save(folder / f"v{VERSION}-{name}.rafm", saved)
+        scores, sizes = zip(*(naive_score(saved.model, row) for row in rows))
+        told = {
+            "contents": contents(saved),
+            "rows": [[*row.items()] for row in rows],
+            "scores": [np.float32(score).tobytes().hex() for score in scores],
+            "sizes": [round(float(size), 3) for size in sizes],
+        }
+        (folder / f"v{VERSION}-{name}.json").write_text(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
