@@ -21,9 +21,10 @@ from peers import cpu_seconds, installed, measure
 from shapes import Rows, criteo_shaped, frappe_shaped
 
 from rafm.batch import Batch, check_batch, number_rows
-from rafm.engine import make_engine
+from rafm.engine import RowShape, make_engine
 from rafm.options import resolve
 from rafm.ranks import describe_plan
+from rafm.survey import survey
 from rafm.trainer import plan_features
 
 SHAPES = {"frappe": frappe_shaped, "criteo": criteo_shaped}
@@ -42,10 +43,11 @@ class Trainee:
 
     def __init__(self, rows: Rows, family: str, ranks: tuple[int, ...]):
         batch, options = as_batch(rows), resolve(task="binary", model=family, ranks=ranks)
-        plan, numbering, counts = plan_features(batch, options)
+        found = survey([batch])
+        plan, numbering, counts, _ = plan_features(found, batch.n_features, options)
         self.rows = number_rows(batch, numbering)
-        prior = options.loss.prior(self.rows.labels, self.rows.weights)
-        self.engine = make_engine(plan, counts, self.rows, options, prior)
+        prior = options.loss.prior(found.label_mean, found.weight)
+        self.engine = make_engine(plan, counts, RowShape(found.rows, found.longest), options, prior)
         self.order = np.random.default_rng(0).permutation(batch.n_rows)
         *self.levels, self.top = describe_plan(plan, counts, batch.n_rows)
         self.best = np.inf

@@ -50,9 +50,7 @@ def zipf_rows(name: str, n_rows: int, sizes: Sequence[int], exponent: float, see
     """Draw one feature per field and row, the r-th most popular in proportion to r ** -exponent."""
     rng = np.random.default_rng(seed)
     offsets = np.cumsum([0, *sizes])
-    table = np.column_stack(
-        [start + zipf_column(n_rows, size, exponent, rng) for start, size in zip(offsets, sizes)]
-    )
+    table = np.column_stack([start + zipf_column(n_rows, size, exponent, rng) for start, size in zip(offsets, sizes)])
     scores = rng.normal(0, 1 / np.sqrt(len(sizes)), offsets[-1])[table].sum(axis=1)
     labels = (rng.random(n_rows) < 1 / (1 + np.exp(1 - scores))).astype(np.float32)
     indptr = np.arange(n_rows + 1, dtype=np.int64) * len(sizes)

@@ -164,9 +164,7 @@ def test_an_array_comes_back_however_it_lies_in_memory(path, layout):
 dtypes = st.sampled_from(["<f4", ">f8", "<i4", ">i8", "u1"])
 finite = {"allow_nan": False, "allow_infinity": False}
 arrays = dtypes.flatmap(
-    lambda dtype: hnp.arrays(
-        dtype, hnp.array_shapes(min_dims=0, min_side=0), elements=finite if "f" in dtype else None
-    )
+    lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, min_side=0), elements=finite if "f" in dtype else None)
 )
 names = st.from_regex(r"[A-Za-z0-9_]{1,9}(\.[a-z]{1,3})?", fullmatch=True)
 json_values = st.recursive(
@@ -463,9 +461,7 @@ def test_a_header_over_the_limit_is_refused_even_if_all_else_fits(path):
 
 
 BOMBS = {
-    "300,000 tensors in 19 MB": lambda i: (
-        f',"tensor{i:06}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'
-    ),
+    "300,000 tensors in 19 MB": lambda i: f',"tensor{i:06}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}',
     "tensors in 16 MB": lambda i: f',"{i:06x}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}',
     "empty entries": lambda i: f',"{i:x}":{{}}',
     "names with backslashes": lambda i: f',"{i:x}\\\\":0',

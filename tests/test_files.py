@@ -33,9 +33,7 @@ def run_python(script, *args, prefix=()):
     """Run a script in a fresh interpreter that finds the same packages; return what it prints."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [*prefix, sys.executable, "-c", script, *map(str, args)]
-    return subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True, timeout=60
-    ).stdout
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 # What is written

@@ -40,7 +40,7 @@ def test_no_constant_beats_the_prior(kind, labels, seed):
     weights = np.random.default_rng(seed).uniform(0.5, 3, labels.size)
     if kind == "logistic" and labels.min() == labels.max():
         return
-    prior = KINDS[kind].prior(labels, weights)
+    prior = KINDS[kind].prior(np.average(labels, weights=weights), weights.sum())
 
     def total(constant):
         return sum(weight * naive.loss(kind, constant, label) for label, weight in zip(labels, weights))
@@ -50,13 +50,13 @@ def test_no_constant_beats_the_prior(kind, labels, seed):
 
 @pytest.mark.parametrize("label", [0.0, 1.0])
 def test_the_prior_of_a_single_class_is_that_of_half_a_row_of_the_other(label):
-    prior = LOG_LOSS.prior(np.full(10, label), np.ones(10))
+    prior = LOG_LOSS.prior(label, 10)
     assert naive.sigmoid(prior) == pytest.approx(0.95 if label else 0.05, rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_the_prior_of_rows_without_weight_is_finite(loss):
-    assert np.isfinite(loss.prior(np.ones(3), np.zeros(3)))
+    assert np.isfinite(loss.prior(0.0, 0.0))
 
 
 def test_the_mean_of_half_squares_is_reported_as_rmse():

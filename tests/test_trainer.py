@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from worlds import one_hot, planted
 
-from rafm.batch import Batch, Numbering, check_batch, number_rows
-from rafm.engine import RecordEngine, count_heads
+from rafm.batch import Batch, check_batch
+from rafm.data.arrow import ArrowRows, write_arrow
+from rafm.engine import RecordEngine, RowShape, count_heads
 from rafm.errors import ConfigError, DataValueError, DivergenceError
+from rafm.losses import LOG_LOSS, SQUARED_LOSS
 from rafm.optimizers import AdaGrad
 from rafm.options import resolve
 from rafm.ranks import RankPlan, Thresholds
+from rafm.survey import survey
 from rafm.trainer import EpochFinished, Finished, Planned, label_scale, train, train_model, value_scales
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
@@ -209,21 +212,26 @@ def test_labels_of_any_size_are_fitted_as_well(scale, ratings):
     np.testing.assert_allclose(grown.predict(valid).std(), scale * valid.labels.std(), rtol=0.05)
 
 
+def scale_of(batch, loss=SQUARED_LOSS):
+    """Return the scale of the labels of a batch."""
+    return label_scale(survey([check_batch(batch)]).label_spread, loss)
+
+
 @pytest.mark.parametrize("shift", [0, -3.0, 1e3])
 def test_the_scale_of_labels_is_the_power_of_4_next_to_their_spread(shift):
     columns = np.zeros((100, 1), int)
     for spread in (1e-3, 0.6, 1.1, 1.9, 5.0, 1e4):
         labels = spread * np.resize([-1.0, 1.0], 100) + shift * spread
-        found = label_scale(one_hot(columns, labels, np.ones(100)), options("regression"))
+        found = scale_of(one_hot(columns, labels, np.ones(100)))
         assert np.log2(found) % 2 == 0
         assert 0.5 <= spread / found <= 2
 
 
 def test_binary_and_constant_labels_keep_their_scale():
     columns = np.zeros((4, 1), int)
-    assert label_scale(one_hot(columns, np.full(4, 1e6), np.ones(4)), options("regression")) == 1
-    assert label_scale(one_hot(columns, np.array([0, 1, 0, 1]), np.ones(4)), options()) == 1
-    assert label_scale(one_hot(columns, np.arange(4), np.zeros(4)), options("regression")) == 1
+    assert scale_of(one_hot(columns, np.full(4, 1e6), np.ones(4))) == 1
+    assert scale_of(one_hot(columns, np.array([0, 1, 0, 1]), np.ones(4)), LOG_LOSS) == 1
+    assert scale_of(one_hot(columns, np.arange(4), np.zeros(4))) == 1
 
 
 def with_values(batch, factors):
@@ -240,7 +248,8 @@ def test_large_values_are_scaled_down_by_powers_of_2_and_nothing_else_changes(ra
     assert plain.history == grown.history
     np.testing.assert_array_equal(plain.predict(valid), grown.predict(with_values(valid, factors)))
     rows = one_hot(np.array([[0, 1], [0, 1]]), np.zeros(2), np.ones(2))
-    assert value_scales(with_values(rows, np.array([0.01, 1000.0])), 2).tolist() == [1, 1024]
+    found = survey([with_values(rows, np.array([0.01, 1000.0]))])
+    assert value_scales(found.counts, found.squares).tolist() == [1, 1024]
 
 
 def test_one_huge_outlier_does_not_end_training(clicks):
@@ -364,6 +373,55 @@ def test_long_rows_make_small_batches(monkeypatch):
     events = list(train(data, options(optimizer=AdaGrad(batch_size=64))))
     assert isinstance(events[-1], Finished)
     plan, counts = events[0].plan, events[0].counts
-    rows = number_rows(data, Numbering(np.arange(12), 12))
-    engine = RecordEngine(plan, counts, rows, options(optimizer=AdaGrad(batch_size=64)), 0.0)
+    engine = RecordEngine(plan, counts, RowShape(3, 4), options(optimizer=AdaGrad(batch_size=64)), 0.0)
     assert engine.work.losses.size == 2
+
+
+# ---- Sources of many blocks
+
+
+def test_one_block_of_a_file_trains_like_the_same_rows_in_memory(clicks, tmp_path):
+    write_arrow(tmp_path / "rows.arrow", [clicks[0]])
+    mapped = train_model(ArrowRows(tmp_path / "rows.arrow"), options(), clicks[1])
+    held = train_model(dataclasses.replace(clicks[0], n_features=mapped.numbering.n_inputs), options(), clicks[1])
+    assert mapped.history == held.history
+    np.testing.assert_array_equal(mapped.parameters.weights, held.parameters.weights)
+
+
+def test_many_blocks_are_all_visited_once_per_epoch_in_an_order_of_their_own(clicks, tmp_path, monkeypatch):
+    monkeypatch.setattr("rafm.data.arrow.BLOCK_ROWS", 100)
+    write_arrow(tmp_path / "rows.arrow", [clicks[0]])
+    source, seen, step = ArrowRows(tmp_path / "rows.arrow"), [], RecordEngine.train
+    monkeypatch.setattr(
+        RecordEngine, "train", lambda self, rows, order: seen.append((rows.labels, order)) or step(self, rows, order)
+    )
+    model = train_model(source, options(n_epochs=2, patience=None), clicks[1])
+    assert len(seen) == 2 * source.n_blocks > 10
+    assert sum(labels.sum() for labels, _ in seen) == 2 * clicks[0].labels.sum()
+    assert all(sorted(order) == list(range(labels.size)) for labels, order in seen)
+    firsts = [[labels.tobytes() for labels, _ in part] for part in (seen[: len(seen) // 2], seen[len(seen) // 2 :])]
+    assert firsts[0] != firsts[1]
+    assert model.n_rows == clicks[0].n_rows
+
+
+def test_many_blocks_learn_as_well_as_one(clicks, tmp_path, monkeypatch):
+    monkeypatch.setattr("rafm.data.arrow.BLOCK_ROWS", 500)
+    write_arrow(tmp_path / "rows.arrow", [clicks[0]])
+    blocks = train_model(ArrowRows(tmp_path / "rows.arrow"), options(n_epochs=10), clicks[1])
+    whole = train_model(clicks[0], options(n_epochs=10), clicks[1])
+    best = [min(entry["valid_log_loss"] for entry in model.history) for model in (blocks, whole)]
+    assert best[0] < 1.05 * best[1]
+
+
+@pytest.mark.parametrize("labels", [[-1.0, 1.0], [0.0, 2.0]])
+def test_binary_labels_outside_0_and_1_are_refused(labels):
+    with pytest.raises(DataValueError, match="between 0 and 1"):
+        train_model(one_hot(np.array([[0], [1]]), np.array(labels)), options())
+
+
+def test_validation_rows_need_labels_and_some_weight(clicks):
+    with pytest.raises(DataValueError, match="no labels"):
+        train_model(clicks[0], options(), dataclasses.replace(clicks[1], labels=None))
+    nothing = dataclasses.replace(clicks[1], weights=np.zeros(clicks[1].n_rows, np.float32))
+    with pytest.raises(DataValueError, match="weight"):
+        train_model(clicks[0], options(), nothing)

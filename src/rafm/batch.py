@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -32,6 +33,36 @@ class Batch:
     @property
     def n_rows(self) -> int:
         return self.indptr.size - 1
+
+
+class Source(Protocol):
+    """Rows in blocks that can be asked for in any order, any number of times."""
+
+    @property
+    def n_features(self) -> int:
+        """Ids are below this."""
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks are numbered from 0."""
+
+    def block(self, number: int) -> Batch:
+        """Return the rows of a block, not necessarily checked."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """One batch as a source of one block."""
+
+    batch: Batch
+    n_blocks: int = 1
+
+    @property
+    def n_features(self) -> int:
+        return self.batch.n_features
+
+    def block(self, number: int) -> Batch:
+        return self.batch
 
 
 def check_batch(batch: Batch) -> Batch:
@@ -85,24 +116,6 @@ def _check_column(column: np.ndarray | None, name: str, n_rows: int) -> np.ndarr
     if not np.isfinite(found).all():
         raise DataValueError(f"{name} of row {np.flatnonzero(~np.isfinite(found))[0]} is not finite")
     return found
-
-
-def count_features(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids that occur, rising, and how often; rows of weight 0 and stored zeros do not count.
-
-    >>> batch = Batch(np.array([0, 2, 3]), np.array([5, 1, 5]), np.array([1, 0, 2.0]), n_features=9)
-    >>> count_features(batch)
-    (array([5]), array([2]))
-    """
-    counted = batch.values != 0
-    if batch.weights is not None:
-        counted &= np.repeat(batch.weights > 0, np.diff(batch.indptr))
-    ids = batch.indices if counted.all() else batch.indices[counted]
-    if batch.n_features <= max(DENSE_IDS, 8 * ids.size):
-        counts = np.bincount(ids, minlength=1)
-        seen = np.flatnonzero(counts)
-        return seen, counts[seen]
-    return np.unique(ids, return_counts=True)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ Both offer the same four methods, so that the trainer needs to know of neither.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,6 +20,13 @@ from .scoring import score, score_mixture
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
 PIECE = 1 << 16  # about how many rows are trained at a time, so that Ctrl-C need not wait for the end of an epoch
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
+
+
+class RowShape(NamedTuple):
+    """How many training rows there are, and how many features the longest has."""
+
+    rows: int
+    longest: int
 
 
 class Engine(Protocol):
@@ -56,29 +64,21 @@ def count_heads(plan: RankPlan, counts: np.ndarray, threshold: float) -> list[in
 class RecordEngine:
     """Trains LR, FM, DiFacto and RaFM on records, by small mini-batches in two phases."""
 
-    def __init__(self, plan: RankPlan, counts: np.ndarray, rows: kernels.Rows, options: TrainingOptions, bias: float):
-        n_rows, longest = rows.labels.size, int(np.diff(rows.indptr).max(initial=1))
-        self.batch_size = batch_size = max(1, min(options.optimizer.batch_size, LONG_BATCH // max(longest, 1)))
-        heads = count_heads(plan, counts, options.optimizer.head_share * n_rows / batch_size)
+    def __init__(self, plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, bias: float):
+        batch_size = max(1, min(options.optimizer.batch_size, LONG_BATCH // max(shape.longest, 1)))
+        heads = count_heads(plan, counts, options.optimizer.head_share * shape.rows / batch_size)
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables(heads)
         start = np.zeros(plan.n_features, np.float32)
         self.records = self.layout.pack(start, initial_factors(plan, options.seed))
         self.bias = np.array([bias, 1], np.float32)
-        self.work = make_work(self.tables, longest, batch_size, self.layout.place(heads)[1])
+        self.work = make_work(self.tables, shape.longest, batch_size, self.layout.place(heads)[1])
         self.settings = settings_of(options)
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        total, size = 0.0, -(-PIECE // self.batch_size) * self.batch_size  # whole mini-batches: pieces change nothing
-        for start in range(0, order.size, size):
-            piece = order[start : start + size]
-            loss, diverged = kernels.train_rows(
-                rows, piece, self.tables, self.records, self.bias, self.settings, self.work
-            )
-            total += loss
-            if diverged >= 0:
-                return total, start + diverged
-        return total, -1
+        known = (self.tables, self.records, self.bias, self.settings, self.work)
+        whole_batches = -(-PIECE // self.work.losses.size) * self.work.losses.size  # so that pieces change nothing
+        return _in_pieces(order, whole_batches, lambda piece: kernels.train_rows(rows, piece, *known))
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score(rows, self.tables, self.records, self.bias[0])
@@ -91,14 +91,7 @@ class RecordEngine:
 class MixtureEngine:
     """Trains MRMA row by row: each pass over the data first steps the factors, then the mixture weights."""
 
-    def __init__(self, plan: RankPlan, rows: kernels.Rows, options: TrainingOptions, bias: float):
-        lengths = np.diff(rows.indptr)
-        if (lengths != 2).any():
-            row = int(np.flatnonzero(lengths != 2)[0])
-            raise DataValueError(
-                f"model 'mrma' needs exactly two features in every row, such as user and item; "
-                f"row {row} has {lengths[row]}. Keep two columns, or use model='rafm'."
-            )
+    def __init__(self, plan: RankPlan, options: TrainingOptions, bias: float):
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables()
         start = np.zeros(plan.n_features, np.float32)
@@ -109,16 +102,15 @@ class MixtureEngine:
         self.settings = settings_of(options)
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        total, known = 0.0, (self.tables, self.records, self.bias, self.mixture)
-        for start in range(0, order.size, PIECE):
-            loss, diverged = mixture.train_factors(rows, order[start : start + PIECE], *known, self.settings)
-            total += loss
-            if diverged >= 0:
-                return total, start + diverged
-        for start in range(0, order.size, PIECE):
-            piece = order[start : start + PIECE]
-            mixture.train_mixture(rows, piece, *known, self.states, MIXTURE_PULL, self.settings)
-        return total, -1
+        _check_pairs(rows)
+        known = (self.tables, self.records, self.bias, self.mixture)
+        total, diverged = _in_pieces(
+            order, PIECE, lambda piece: mixture.train_factors(rows, piece, *known, self.settings)
+        )
+        if diverged < 0:
+            rest = (self.states, MIXTURE_PULL, self.settings)
+            _in_pieces(order, PIECE, lambda piece: mixture.train_mixture(rows, piece, *known, *rest))
+        return total, diverged
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score_mixture(rows, self.tables, self.records, self.bias[0], self.mixture)
@@ -128,10 +120,29 @@ class MixtureEngine:
         return Parameters(self.bias[:1].copy(), weights, factors, self.mixture.copy())
 
 
-def make_engine(
-    plan: RankPlan, counts: np.ndarray, rows: kernels.Rows, options: TrainingOptions, bias: float
-) -> Engine:
+def _in_pieces(order: np.ndarray, size: int, step: Callable[[np.ndarray], tuple[float, int]]) -> tuple[float, int]:
+    """Take a step on each piece of the order; return the summed loss, and where it stopped being finite or -1."""
+    total = 0.0
+    for start in range(0, order.size, size):
+        loss, diverged = step(order[start : start + size])
+        total += loss
+        if diverged >= 0:
+            return total, start + diverged
+    return total, -1
+
+
+def _check_pairs(rows: kernels.Rows) -> None:
+    lengths = np.diff(rows.indptr)
+    if (lengths != 2).any():
+        row = int(np.flatnonzero(lengths != 2)[0])
+        raise DataValueError(
+            f"model 'mrma' needs exactly two features in every row, such as user and item; "
+            f"row {row} has {lengths[row]}. Keep two columns, or use model='rafm'."
+        )
+
+
+def make_engine(plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, bias: float) -> Engine:
     """Return the engine of the plan's family, with fresh parameters."""
     if plan.family == "mrma":
-        return MixtureEngine(plan, rows, options, bias)
-    return RecordEngine(plan, counts, rows, options, bias)
+        return MixtureEngine(plan, options, bias)
+    return RecordEngine(plan, counts, shape, options, bias)

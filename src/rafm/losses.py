@@ -30,15 +30,26 @@ class Loss:
         small = np.exp(-np.abs(scores))
         return np.where(scores >= 0, 1.0, small) / (1 + small)
 
-    def prior(self, labels: np.ndarray, weights: np.ndarray) -> float:
-        """Return the best constant score; for a single class, that of half a row of the other one."""
-        total = float(weights.sum(dtype=float))
-        mean = float(np.dot(labels.astype(float), weights)) / max(total, 1e-30)
+    def prior(self, mean: float, total: float) -> float:
+        """Return the best constant score for labels of this mean and total weight.
+
+        For a single class it is that of half a row of the other one.
+
+        >>> round(LOG_LOSS.prior(mean=0.2, total=1000), 3)
+        -1.386
+        """
         if self.code == kernels.SQUARED:
             return mean
         margin = 0.5 / max(total, 1.0)
         mean = min(max(mean, margin), 1 - margin)
         return float(np.log(mean / (1 - mean)))
+
+    def baseline(self, mean: float, spread: float) -> float:
+        """Return the metric that the best constant has on labels of this mean and spread."""
+        if self.code == kernels.SQUARED:
+            return spread
+        kept = min(max(mean, 1e-12), 1 - 1e-12)
+        return float(-mean * np.log(kept) - (1 - mean) * np.log(1 - kept))
 
     def report(self, mean_loss: float) -> float:
         """Turn the mean of the kernels' loss into the metric: log loss as it is, half squared error to RMSE."""

@@ -152,7 +152,7 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
 
 @compiled
 def train_mixture(rows, order, tables, records, bias, mixture, states, pull, settings):
-    """Train the mixture weights with everything else held fixed."""
+    """Train the mixture weights with everything else held fixed; answers like train_factors, without a loss."""
     shares, products = np.empty_like(mixture[0]), np.empty_like(mixture[0])
     for r in order:
         a = rows.indptr[r]
@@ -165,3 +165,4 @@ def train_mixture(rows, order, tables, records, bias, mixture, states, pull, set
         total, shrink = dot(mixture[i], mixture[j]), rows.weights[r] * pull
         step_mixture(i, mixture[j], g, pair, total, products, mixture, states, shrink, settings.learning_rate)
         step_mixture(j, before, g, pair, total, products, mixture, states, shrink, settings.learning_rate)
+    return 0.0, -1

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .batch import Batch, Numbering, count_features, number_rows
-from .engine import Engine, make_engine
+from .batch import Batch, InMemory, Numbering, Source, check_batch, number_rows
+from .engine import Engine, RowShape, make_engine
 from .errors import DataValueError, DivergenceError
 from .kernels import LOGISTIC, Rows
+from .losses import Loss
 from .metrics import evaluate
 from .model import Model
 from .options import TrainingOptions
 from .parameters import Parameters
 from .ranks import RankPlan, plan_ranks
+from .survey import Survey, survey
 
 LARGE_VALUE = 2.0  # features whose values are larger than this on average are scaled down in training
 ABSURD = 100.0  # an epoch's loss above this many times that of the best constant counts as diverged
@@ -58,18 +60,20 @@ class Finished:
 Event = Planned | EpochFinished | Finished
 
 
-def train(data: Batch, options: TrainingOptions, valid: Batch | None = None) -> Iterator[Event]:
-    """Train a model on checked rows, yielding events; the last one holds the model.
+def train(data: Batch | Source, options: TrainingOptions, valid: Batch | Source | None = None) -> Iterator[Event]:
+    """Train a model, yielding events; the last one holds the model.
 
     With validation rows, the epoch of least validation loss is kept, and training ends after `patience` epochs
-    without a better one.
+    without a better one. Rows may be a source of many blocks, larger than memory: blocks are visited in random order,
+    and the rows of each in random order.
     """
-    if data.n_rows == 0 or data.labels is None:
-        raise DataValueError("no rows to train on")
-    plan, numbering, counts = plan_features(data, options)
-    yield Planned(plan, counts, data.n_rows)
-    run = _Run(plan, counts, number_rows(data, numbering), options)
-    held_out = None if valid is None or valid.n_rows == 0 else number_rows(valid, numbering)
+    source = as_source(data)
+    found = survey(checked_blocks(source))
+    _check_labels(found, options.loss)
+    features = plan_features(found, source.n_features, options)
+    yield Planned(features.plan, features.counts, found.rows)
+    run = _Run(source, found, features, options)
+    held_out = None if valid is None else _Blocks(as_source(valid), features.numbering, features.value_scales, 1.0)
     history = []
     for epoch in range(1, options.n_epochs + 1):
         event = run.epoch(epoch, held_out)
@@ -79,12 +83,12 @@ def train(data: Batch, options: TrainingOptions, valid: Batch | None = None) -> 
             break
     yield Finished(
         Model(
-            plan=plan,
-            numbering=numbering,
-            counts=counts,
+            plan=features.plan,
+            numbering=features.numbering,
+            counts=features.counts,
             loss=options.loss,
             parameters=run.best_parameters(),
-            n_rows=data.n_rows,
+            n_rows=found.rows,
             history=history,
             best_epoch=run.best_epoch,
             options=options.summary(),
@@ -92,84 +96,150 @@ def train(data: Batch, options: TrainingOptions, valid: Batch | None = None) -> 
     )
 
 
-def train_model(data: Batch, options: TrainingOptions, valid: Batch | None = None) -> Model:
+def train_model(data: Batch | Source, options: TrainingOptions, valid: Batch | Source | None = None) -> Model:
     """Train without looking at the events."""
     *_, last = train(data, options, valid)
     assert isinstance(last, Finished)
     return last.model
 
 
-def plan_features(data: Batch, options: TrainingOptions) -> tuple[RankPlan, Numbering, np.ndarray]:
-    """Return the plan, the numbering, and the counts in its order."""
-    ids, counts = count_features(data)
+class Features(NamedTuple):
+    """The features of a model: their plan, their ids, and in the order of their numbers how often each occurs.
+
+    In training their values are divided by value_scales.
+    """
+
+    plan: RankPlan
+    numbering: Numbering
+    counts: np.ndarray
+    value_scales: np.ndarray
+
+
+def plan_features(found: Survey, n_features: int, options: TrainingOptions) -> Features:
+    """Give every feature that occurs its level and its number."""
     rule = options.rule
-    if not callable(rule) and np.shape(rule) == (data.n_features,):
-        rule = np.asarray(rule)[ids]
-    plan, order = plan_ranks(options.family, options.ranks, counts, rule)
-    return plan, Numbering(ids[order], data.n_features), counts[order]
+    if not callable(rule) and np.shape(rule) == (n_features,):
+        rule = np.asarray(rule)[found.ids]
+    plan, order = plan_ranks(options.family, options.ranks, found.counts, rule)
+    scales = value_scales(found.counts[order], found.squares[order])
+    return Features(plan, Numbering(found.ids[order], n_features), found.counts[order], scales)
 
 
-def label_scale(rows: Rows, options: TrainingOptions) -> float:
+def label_scale(spread: float, loss: Loss) -> float:
     """Return the power of 4 that brings the spread of the labels near 1, so that learning rates mean the same.
 
     Ratings from 1 to 5 keep their scale. With a power of 4, dividing labels and undoing it in the model are exact.
     """
-    if options.loss.code == LOGISTIC:
+    if loss.code == LOGISTIC or spread == 0:
         return 1.0
-    spread = float(rows.labels[rows.weights > 0].astype(float).std()) if (rows.weights > 0).any() else 0.0
-    return 1.0 if spread == 0 else float(4.0 ** np.round(np.log2(spread) / 2))
+    return float(4.0 ** np.round(np.log2(spread) / 2))
 
 
-def value_scales(rows: Rows, n_features: int) -> np.ndarray:
+def value_scales(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return per feature the power of 2 to divide its values by: 1, or the size of values that are large on average.
 
-    >>> rows = Rows(np.array([0, 2]), np.array([0, 1]), np.array([1.0, 100.0]), np.zeros(1), np.ones(1))
-    >>> value_scales(rows, n_features=2)
+    >>> value_scales(np.array([3, 1]), np.array([3.0, 10_000.0]))
     array([  1., 128.], dtype=float32)
     """
-    squares = np.bincount(rows.indices, rows.values.astype(float) ** 2, minlength=n_features)
-    counts = np.bincount(rows.indices, minlength=n_features)
     size = np.sqrt(squares / np.maximum(counts, 1))
     return np.where(size > LARGE_VALUE, 2.0 ** np.round(np.log2(np.maximum(size, 1))), 1.0).astype(np.float32)
+
+
+def _check_labels(found: Survey, loss: Loss) -> None:
+    low, high = found.label_range
+    if not found.rows:
+        raise DataValueError("no rows to train on")
+    if loss.code == LOGISTIC and not 0 <= low <= high <= 1:
+        raise DataValueError(f"binary labels must lie between 0 and 1, found {low:g} to {high:g}")
+
+
+def as_source(data: Batch | Source) -> Source:
+    """Return a batch as a source of one block, a source as it is."""
+    return InMemory(data) if isinstance(data, Batch) else data
+
+
+def checked_blocks(source: Source) -> Iterator[Batch]:
+    """Yield the blocks of labelled rows in order."""
+    for number in range(source.n_blocks):
+        batch = check_batch(source.block(number))
+        if batch.labels is None:
+            raise DataValueError("the rows have no labels")
+        yield batch
+
+
+class _Blocks:
+    """The rows of a source as kernels want them: numbered, scaled, block by block. A single block is kept."""
+
+    def __init__(self, source: Source, numbering: Numbering, scales: np.ndarray, label_scale: float):
+        self.source, self.numbering, self.label_scale = source, numbering, np.float32(label_scale)
+        self.scales = None if (scales == 1).all() else scales
+        self.kept: Rows | None = None
+
+    def __iter__(self) -> Iterator[Rows]:
+        return (self.rows(number) for number in range(self.source.n_blocks))
+
+    def rows(self, number: int) -> Rows:
+        """Return one block."""
+        if self.kept is not None:
+            return self.kept
+        batch = check_batch(self.source.block(number))
+        if batch.labels is None:
+            raise DataValueError("the rows have no labels")
+        rows = number_rows(batch, self.numbering)
+        rows = rows._replace(labels=rows.labels / self.label_scale)
+        if self.scales is not None:
+            rows = rows._replace(values=rows.values / self.scales[rows.indices])
+        if self.source.n_blocks == 1:
+            self.kept = rows
+        return rows
 
 
 class _Run:
     """The state of one training run: the engine, and the best parameters so far."""
 
-    def __init__(self, plan: RankPlan, counts: np.ndarray, rows: Rows, options: TrainingOptions):
-        self.options, self.label_scale = options, label_scale(rows, options)
-        self.value_scales = value_scales(rows, plan.n_features)
-        self.rows = self._scaled(rows)._replace(labels=rows.labels / np.float32(self.label_scale))
-        self.prior = options.loss.prior(self.rows.labels, self.rows.weights)
-        self.engine: Engine = make_engine(plan, counts, self.rows, options, self.prior)
-        self.total_weight = float(rows.weights.sum(dtype=float))
+    def __init__(self, source: Source, found: Survey, features: Features, options: TrainingOptions):
+        self.options, self.features, self.total_weight = options, features, found.weight
+        self.label_scale = label_scale(found.label_spread, options.loss)
+        self.blocks = _Blocks(source, features.numbering, features.value_scales, self.label_scale)
+        mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
+        self.baseline = options.loss.baseline(mean, spread)
+        bias, shape = options.loss.prior(mean, found.weight), RowShape(found.rows, max(found.longest, 1))
+        self.engine: Engine = make_engine(features.plan, features.counts, shape, options, bias)
         self.best_loss, self.best_epoch = np.inf, 0
         self.kept: Parameters | None = None
 
-    def epoch(self, epoch: int, held_out: Rows | None) -> EpochFinished:
+    def epoch(self, epoch: int, held_out: _Blocks | None) -> EpochFinished:
         """Train one epoch and judge it."""
         start = time.perf_counter()
-        order = np.random.default_rng([self.options.seed, epoch]).permutation(self.rows.labels.size)
-        total, diverged = self.engine.train(self.rows, order)
-        if diverged >= 0:
-            raise self._divergence(
-                f"the loss stopped being finite after {diverged} rows of epoch {epoch}", epoch, diverged
-            )
-        mean = total / max(self.total_weight, 1e-30)
+        mean = self._train_blocks(epoch) / max(self.total_weight, 1e-30)
         metrics = {} if held_out is None else self._judge(held_out)
         self._check_sense(mean, metrics, epoch)
         best = self._keep_best(epoch, metrics)
         shown = self.options.loss.report(mean) * self.label_scale
         return EpochFinished(epoch, shown, metrics, time.perf_counter() - start, best)
 
-    def _scaled(self, rows: Rows) -> Rows:
-        if (self.value_scales == 1).all():
-            return rows
-        return rows._replace(values=rows.values / self.value_scales[rows.indices])
+    def _train_blocks(self, epoch: int) -> float:
+        """Visit all blocks, and the rows of each, in random order; return the summed loss."""
+        draw = np.random.default_rng([self.options.seed, epoch])
+        total, done = 0.0, 0
+        for number in draw.permutation(self.blocks.source.n_blocks):
+            rows = self.blocks.rows(int(number))
+            loss, diverged = self.engine.train(rows, draw.permutation(rows.labels.size))
+            if diverged >= 0:
+                what = f"the loss stopped being finite after {done + diverged} rows of epoch {epoch}"
+                raise self._divergence(what, epoch, done + diverged)
+            total, done = total + loss, done + rows.labels.size
+        return total
 
-    def _judge(self, held_out: Rows) -> dict[str, float | None]:
-        scores = self.engine.scores(self._scaled(held_out)) * np.float32(self.label_scale)
-        return evaluate(self.options.loss, held_out.labels, scores, held_out.weights)
+    def _judge(self, held_out: _Blocks) -> dict[str, float | None]:
+        """Return the metrics of the validation rows; none if there are no rows."""
+        parts = [(rows.labels, self.engine.scores(rows), rows.weights) for rows in held_out]
+        labels, scores, weights = (np.concatenate(part) for part in zip(*parts)) if parts else [np.zeros(0)] * 3
+        if not labels.size:
+            return {}
+        if not weights.any():
+            raise DataValueError("the validation rows have no weight; at least one must be above 0")
+        return evaluate(self.options.loss, labels, scores * np.float32(self.label_scale), weights)
 
     def _keep_best(self, epoch: int, metrics: dict[str, float | None]) -> bool:
         """Keep the parameters if they are the best so far; without validation rows the last epoch counts as best."""
@@ -186,28 +256,22 @@ class _Run:
         """Return the parameters to keep, for labels and values as they came; they must be finite."""
         found = self.kept or self.engine.parameters()
         with np.errstate(over="ignore", invalid="ignore"):
-            found = found.undo_scaling(self.label_scale, self.value_scales)
+            found = found.undo_scaling(self.label_scale, self.features.value_scales)
         arrays = [found.bias, found.weights, *found.factors, *([] if found.mixture is None else [found.mixture])]
         if not all(np.isfinite(array).all() for array in arrays):
             raise self._divergence("some parameters are not finite", self.best_epoch, None)
         return found
 
     def _check_sense(self, mean: float, metrics: dict[str, float | None], epoch: int) -> None:
-        constant = np.full(self.rows.labels.size, self.prior, np.float32)
-        known = evaluate(self.options.loss, self.rows.labels, constant, np.maximum(self.rows.weights, 1e-30))
-        baseline = next(iter(known.values())) or 0.0
         shown = self.options.loss.report(mean)
-        if shown > ABSURD * max(baseline, 0.1):
-            raise self._divergence(
-                f"the training loss of epoch {epoch} is {shown:.4g}, a constant would have {baseline:.4g}",
-                epoch,
-                None,
-            )
+        if shown > ABSURD * max(self.baseline, 0.1):
+            what = f"the training loss of epoch {epoch} is {shown:.4g}, a constant would have {self.baseline:.4g}"
+            raise self._divergence(what, epoch, None)
         if any(value is not None and not np.isfinite(value) for value in metrics.values()):
             raise self._divergence(f"the validation loss of epoch {epoch} is not finite", epoch, None)
 
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:
-        largest = float(np.abs(self.rows.values).max(initial=0))
+        largest = max((float(np.abs(rows.values).max(initial=0)) for rows in self.blocks), default=0.0)
         advice = f"Lower learning_rate (now {self.options.learning_rate:g})"
         if largest > 10:
             advice += f" or look for outliers (some values are {largest:.3g} times the usual size of their feature)"

@@ -72,12 +72,14 @@ def _history_line(entry: dict[str, Any], best: int) -> str:
 def _data_report(
     path: str, task: str, ranks: str | None, rank_scale: float, files: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
+    from ..batch import check_batch
+    from ..data import open_rows
     from ..progress import plan_lines
     from ..ranks import NearestRank, check_ranks, describe_plan, plan_ranks
     from ..survey import suggest_ranks, survey
     from ..trainer import Planned
 
-    found = survey(path, task=task, **files)
+    found = survey(check_batch(rows) for rows in open_rows(path, task=task, **files))
     given = suggest_ranks(found.counts) if ranks is None else whole_numbers(ranks, "ranks")
     plan, order = plan_ranks("rafm", check_ranks("rafm", given), found.counts, NearestRank(rank_scale))
     report = {"kind": "data", **found.report(), "ranks": list(given), "rank_scale": rank_scale}

@@ -85,6 +85,12 @@ class ByteSource:
             raise self._failure
         return size
 
+    def peek(self, n_bytes: int) -> bytes:
+        """Return the next n_bytes bytes without taking them."""
+        head = self.read(n_bytes)
+        self._held = head + self._held
+        return head
+
     def skip_mark(self) -> None:
         """Drop a UTF-8 byte order mark at the start; refuse UTF-16."""
         head = self.read(4)
