@@ -50,12 +50,25 @@ def run(*arguments, stdin=b""):
     return Ran(code or 0, out.buffer.getvalue().decode(), err.getvalue())
 
 
-def start(*arguments, options=(), environment=None, **settings):
-    """Start `python -m rafm` in a fresh process that finds the same packages."""
+WITHIN_LIMITS = """
+import resource, runpy, sys
+_, name, size, *arguments = sys.argv
+resource.setrlimit(getattr(resource, name), (int(size), int(size)))
+sys.argv = ["rafm", *arguments]
+runpy.run_module("rafm", run_name="__main__", alter_sys=True)
+"""
+
+
+def start(*arguments, options=(), limit=None, environment=None, **settings):
+    """Start `python -m rafm` in a fresh process that finds the same packages.
+
+    options: of the interpreter. limit: a resource of setrlimit and its size.
+    """
     paths = os.pathsep.join(path for path in sys.path if path)
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
+    program = ["-m", "rafm"] if limit is None else ["-c", WITHIN_LIMITS, limit[0], str(limit[1])]
     return subprocess.Popen(
-        [sys.executable, *options, "-m", "rafm", *map(str, arguments)],
+        [sys.executable, *options, *program, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
         **settings,
     )

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from unittest import mock
 
 import naive
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import rafm
-from rafm import RaFMClassifier, RaFMRegressor, Thresholds
+from rafm import RaFMClassifier, RaFMRegressor, Thresholds, engine
 from rafm.errors import ConfigError, DivergenceError, FeatureRangeError
 from rafm.storage import Saved, save
 
@@ -596,6 +597,18 @@ def test_equal_seeds_give_equal_files_and_other_seeds_other_files(tmp_path):
 def test_jobs_and_verbosity_do_not_change_the_file(tmp_path, capsys):
     X, y = long_tail()
     assert saved_bytes(make().fit(X, y), tmp_path) == saved_bytes(make(n_jobs=4, verbose=True).fit(X, y), tmp_path)
+
+
+@pytest.mark.parametrize("model", ["rafm", "mrma"])
+def test_the_pieces_that_an_epoch_is_trained_in_do_not_change_the_model(model, monkeypatch):
+    X, y = two_fields()[0]
+    whole = make(model=model).fit(X, y)
+    monkeypatch.setattr(engine, "PIECE", 33)  # no multiple of the mini-batch
+    home, name = (engine.kernels, "train_rows") if model == "rafm" else (engine.mixture, "train_factors")
+    with mock.patch.object(home, name, wraps=getattr(home, name)) as kernel:
+        pieces = make(model=model).fit(X, y)
+    assert kernel.call_count >= 3 * X.shape[0] // 48
+    np.testing.assert_array_equal(pieces.decision_function(X), whole.decision_function(X))
 
 
 def test_a_fit_again_forgets_the_one_before(tmp_path):

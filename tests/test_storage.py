@@ -19,6 +19,7 @@ from test_estimators import KINDS, RANKS, long_tail, make, mixed_table, scores_o
 
 import rafm
 from rafm.batch import Batch, Numbering, check_batch
+from rafm.cli.inspect import _model_report
 from rafm.container import read_container, write_container
 from rafm.data.encoder import TableEncoder
 from rafm.data.frames import as_table
@@ -457,8 +458,6 @@ def use(path):
     n = min(saved.model.numbering.n_inputs, 40)
     rows = check_batch(Batch(np.array([0, n]), np.arange(n), np.ones(n), max(n, 1)))
     assert np.isfinite(saved.model.scores(rows)).all()
-    from rafm.cli.inspect import _model_report
-
     json.dumps(_model_report(str(path))[0], allow_nan=False)
     if saved.encoder is not None:
         saved.encoder.feature_names()
