@@ -65,6 +65,15 @@ class InMemory:
         return self.batch
 
 
+def take_rows(batch: Batch, first: int, stop: int) -> Batch:
+    """Return consecutive rows as views."""
+    a, b = int(batch.indptr[first]), int(batch.indptr[stop])
+    labels = None if batch.labels is None else batch.labels[first:stop]
+    weights = None if batch.weights is None else batch.weights[first:stop]
+    indptr = batch.indptr[first : stop + 1] - a
+    return Batch(indptr, batch.indices[a:b], batch.values[a:b], batch.n_features, labels, weights)
+
+
 def check_batch(batch: Batch) -> Batch:
     """Return the batch with arrays of the right types, or say what is wrong with it.
 

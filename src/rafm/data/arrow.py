@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch
+from ..batch import Batch, take_rows
 from ..errors import DataFormatError, FeatureRangeError
 from ..files import PathLike, write_atomically
 
@@ -99,15 +99,6 @@ def _blocks_of(batch: Batch) -> Iterator[Batch]:
     """Cut a batch into blocks of at most BLOCK_ROWS rows."""
     for first in range(0, batch.n_rows, BLOCK_ROWS):
         yield take_rows(batch, first, min(first + BLOCK_ROWS, batch.n_rows))
-
-
-def take_rows(batch: Batch, first: int, stop: int) -> Batch:
-    """Return consecutive rows as views."""
-    a, b = int(batch.indptr[first]), int(batch.indptr[stop])
-    labels = None if batch.labels is None else batch.labels[first:stop]
-    weights = None if batch.weights is None else batch.weights[first:stop]
-    indptr = batch.indptr[first : stop + 1] - a
-    return Batch(indptr, batch.indices[a:b], batch.values[a:b], batch.n_features, labels, weights)
 
 
 def _schema_of(block: Batch, info: dict[str, Any], id_type: type) -> pa.Schema:
