@@ -7,6 +7,7 @@ before the damage, zstd all but the last few thousand, because its library drops
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -35,7 +36,27 @@ def open_bytes(path: str | os.PathLike[str]) -> ByteSource:
     path: a file, or "-" for the standard input, which stays open afterwards.
     A missing file, a directory or a file without permission raises the system's OSError.
     """
-    name, stream = source_name(path), _open_stream(path)
+    return _text_source(source_name(path), _open_stream(path))
+
+
+def peek_text(path: str | os.PathLike[str], n_bytes: int) -> bytes:
+    """Return about the first n_bytes bytes of text, without taking anything from the standard input.
+
+    Of the standard input this is what one look shows, and nothing if that is too little to unpack.
+    """
+    if os.fspath(path) != STDIN:
+        with open_bytes(path) as source:
+            return source.read(n_bytes)
+    peek = getattr(_open_stream(path), "peek", None)
+    try:
+        with _text_source(source_name(path), io.BytesIO(peek(n_bytes) if peek else b"")) as source:
+            return source.read(n_bytes)
+    except EarlyEnd:
+        return b""
+
+
+def _text_source(name: str, stream: BinaryIO) -> ByteSource:
+    """Return the text of a stream from behind its byte order mark."""
     source = ByteSource(name, stream, _text_blocks(stream, name))
     try:
         source.skip_mark()
@@ -53,6 +74,10 @@ def source_name(path: str | os.PathLike[str]) -> str:
     """
     path = os.fspath(path)
     return "<stdin>" if path == STDIN else path
+
+
+class EarlyEnd(DataFormatError):
+    """Compressed data that stop before their end."""
 
 
 class ByteSource:
@@ -90,6 +115,11 @@ class ByteSource:
         head = self.read(n_bytes)
         self._held = head + self._held
         return head
+
+    def has_ended(self) -> bool:
+        """Tell whether neither a byte nor a failure is left; may wait for the next byte of a pipe."""
+        self._held = self._held or self._next_block()
+        return not self._held and self._failure is None
 
     def skip_mark(self) -> None:
         """Drop a UTF-8 byte order mark at the start; refuse UTF-16."""
@@ -162,9 +192,11 @@ def _counted(blocks: Iterator[bytes], codec: str, name: str) -> Iterator[bytes]:
             n_lines += block.count(b"\n")
             yield block
     except (EOFError, zlib.error) as error:
-        fault = "compressed data ends early" if isinstance(error, EOFError) else f"broken {codec} data ({error})"
+        kind, fault = DataFormatError, f"broken {codec} data ({error})"
+        if isinstance(error, EOFError):
+            kind, fault = EarlyEnd, "compressed data ends early"
         place = f"after {n_lines} complete lines; copy or compress the file again"
-        raise DataFormatError(f"{fault} {place}", path=name, line=n_lines + 1) from None
+        raise kind(f"{fault} {place}", path=name, line=n_lines + 1) from None
 
 
 def _raw_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:

@@ -1,0 +1,109 @@
+"""Columns of text -> columns of numbers, where they are numbers.
+
+A column is numbers if all its values are, else text. Numbers that are written as labels are text too: with leading
+zeros, or whole with 16 digits or more. In a column of numbers, NA, null and the like are missing, as empty fields
+are in every column.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MISSING = pa.array(["NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"])
+LABEL_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"
+UNKNOWN, TEXT, WHOLE, NUMBER = pa.null(), pa.string(), pa.int64(), pa.float64()
+TYPE_NAMES = {WHOLE: "whole numbers", NUMBER: "numbers"}
+READ_AS = {
+    "category": TEXT,
+    "datetime": TEXT,
+    "text": TEXT,
+    "integer": WHOLE,
+    "number": NUMBER,
+    "bins": NUMBER,
+    "log_bins": NUMBER,
+    "ignore": None,
+}
+
+
+def learn_type(cells: pa.Array) -> pa.DataType:
+    """Return the narrowest type for all values: UNKNOWN if there is none, WHOLE, NUMBER or TEXT.
+
+    >>> columns = (["1", "NA"], ["1.5", "2"], ["007"], ["1", "x"], [None])
+    >>> [str(learn_type(pa.array(cells, TEXT))) for cells in columns]
+    ['int64', 'double', 'string', 'string', 'null']
+    """
+    known = _numbers_only(cells).drop_null()
+    if len(known) == 0:
+        return UNKNOWN if len(cells) == cells.null_count else TEXT
+    if _cast(known, NUMBER) is None or pc.any(pc.match_substring_regex(known, LABEL_LIKE)).as_py():
+        return TEXT
+    return NUMBER if _cast(known, WHOLE) is None else WHOLE
+
+
+def wider_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """Return the type for the values of both."""
+    order = [UNKNOWN, WHOLE, NUMBER, TEXT]
+    return order[max(order.index(a), order.index(b))]
+
+
+def convert(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Return text as the given type, or None if some value does not have it or is not finite."""
+    if kind == TEXT:
+        return cells
+    known = _numbers_only(cells)
+    numbers = _cast(known, kind)
+    if numbers is None:
+        numbers = _cast(pc.ascii_trim_whitespace(known), kind)
+    if numbers is None or (kind == NUMBER and not pc.all(pc.is_finite(numbers), min_count=0).as_py()):
+        return None
+    return numbers
+
+
+def first_misfit(cells: pa.Array, kind: pa.DataType) -> int:
+    """Return the index of the first value that does not have the type; there is one."""
+    low, high = 0, len(cells)  # the first misfit lies in cells[low:high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if convert(cells[low:middle], kind) is not None else (low, middle)
+    return low
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a value is a number.
+
+    >>> is_number("1e3"), is_number("1e999"), is_number("x")
+    (True, True, False)
+    """
+    return _cast(pa.array([text]), NUMBER) is not None
+
+
+def is_infinite(text: str) -> bool:
+    """Tell whether a value is a number, but too large or infinite.
+
+    >>> is_infinite("1e3"), is_infinite("1e999"), is_infinite("x")
+    (False, True, False)
+    """
+    number = _cast(pa.array([text]), NUMBER)
+    return number is not None and math.isinf(number[0].as_py())
+
+
+def _numbers_only(cells: pa.Array) -> pa.Array:
+    """Return the cells with null for the words that mean a missing number."""
+    missing = pc.is_in(cells, value_set=MISSING)
+    if not pc.any(missing, min_count=0).as_py():
+        return cells
+    return pc.if_else(missing, pa.scalar(None, TEXT), cells)
+
+
+def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Return the cells as numbers, or None; Arrow alone would take 0x1F as a whole number."""
+    try:
+        numbers = cells.cast(kind)
+        if kind == WHOLE and pc.any(pc.match_substring(cells, "x", ignore_case=True), min_count=0).as_py():
+            return None
+        return numbers
+    except pa.ArrowInvalid:
+        return None

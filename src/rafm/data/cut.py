@@ -1,0 +1,144 @@
+"""Cut delimited text at the ends of rows, and know the line of every row.
+
+The rules are those of Arrow's parser: a quote counts only as the first byte of a field; inside quotes a doubled
+quote is one quote, and line feeds are text; after the closing quote the field goes on without quotes.
+"""
+
+# mypy: disallow-untyped-defs=False
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..errors import DataFormatError, ResourceLimitError
+from .source import UTF8_BOM, ByteSource
+
+LF, CR, QUOTE, NUL = b'\n\r"\0'
+START, FIELD, QUOTED = 0, 1, 2  # where a byte stands: first of a field, later in it, inside quotes
+
+
+class Dialect(NamedTuple):
+    """How rows are split; quoting = False takes quotes as any other character."""
+
+    delimiter: str
+    quoting: bool = True
+
+
+class Block(NamedTuple):
+    """Whole rows, the line of the first, and whether the text ends with them."""
+
+    data: bytes
+    first_line: int
+    is_last: bool
+
+
+class Walk(NamedTuple):
+    """What walk_rows found: complete rows, where the last of them ends, an open quote, a bad byte; -1 if none."""
+
+    n_rows: int
+    end: int
+    open_quote: int
+    bad: int
+
+
+@njit(cache=True, nogil=True)
+def next_state(state, byte, after, delimiter, quoting):
+    """Return where the next byte stands, and whether the one after this belongs to this one."""
+    if state == QUOTED:
+        doubled = byte == QUOTE and after == QUOTE
+        return FIELD if byte == QUOTE and not doubled else QUOTED, doubled
+    if state == START and quoting and byte == QUOTE:
+        return QUOTED, False
+    return START if byte in (delimiter, LF) else FIELD, False
+
+
+@njit(cache=True, nogil=True)
+def walk_rows(text, delimiter, quoting, starts, lines):
+    """Find the rows, up to as many as starts has room for; blank lines are none. Return the parts of Walk."""
+    at = line = begin = begin_line = n_rows = state = 0
+    open_quote = -1
+    while at < text.size and n_rows < starts.size:
+        byte, after = text[at], text[at + 1] if at + 1 < text.size else LF
+        if byte == NUL or (byte == CR and after != LF and state != QUOTED):
+            return n_rows, begin, -1, at
+        before = state
+        state, doubled = next_state(state, byte, after, delimiter, quoting)
+        if before == START and state == QUOTED:
+            open_quote = at
+        line += byte == LF
+        if byte == LF and state != QUOTED:
+            if at > begin + (text[at - 1] == CR):
+                starts[n_rows], lines[n_rows] = begin, begin_line
+                n_rows += 1
+            begin, begin_line = at + 1, line
+        at += 1 + doubled
+    return n_rows, begin, open_quote if state == QUOTED else -1, -1
+
+
+def row_places(data: bytes, dialect: Dialect, n_rows: int) -> tuple[np.ndarray, np.ndarray, Walk]:
+    """Return where the first rows start, and their lines from 0."""
+    starts, lines = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
+    text = np.frombuffer(data, np.uint8)
+    walk = Walk(*walk_rows(text, ord(dialect.delimiter), dialect.quoting, starts, lines))
+    return starts[: walk.n_rows], lines[: walk.n_rows], walk
+
+
+def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_bytes: int) -> Iterator[Block]:
+    """Yield blocks of whole rows, of about block_bytes each; a last row without LF gets one."""
+    rest, line, is_last = b"", 1, False
+    while not is_last:
+        data = rest + source.read(max(block_bytes, len(rest)))
+        is_last = source.has_ended()
+        if is_last and data and not data.endswith(b"\n"):
+            data += b"\n"
+        end = _last_end(data, dialect, source.name, line, is_last)
+        if len(data) - end > max_row_bytes:
+            _refuse_long_row(data[end:], dialect, source.name, line + data.count(b"\n", 0, end), max_row_bytes)
+        if end:
+            yield Block(data[:end], line, is_last)
+            line += data.count(b"\n", 0, end)
+        rest = data[end:]
+
+
+def _last_end(data: bytes, dialect: Dialect, name: str, line: int, is_last: bool) -> int:
+    """Return where the last complete row ends; refuse bytes that text must not contain."""
+    end = data.rfind(b"\n") + 1
+    lone_cr = data.count(b"\r", 0, end) != data.count(b"\r\n", 0, end)
+    if lone_cr or b"\0" in data or (dialect.quoting and b'"' in data):
+        end = _walked_end(data, dialect, name, line, is_last)
+    if UTF8_BOM in data:
+        starts, lines, _ = row_places(data[:end], dialect, data.count(b"\n", 0, end))
+        for start, offset in zip(starts, lines):
+            if data.startswith(UTF8_BOM, start):
+                message = "found a byte order mark inside the text; it may only stand at its start"
+                raise DataFormatError(message, name, line + int(offset), 1)
+    return end
+
+
+def _walked_end(data: bytes, dialect: Dialect, name: str, line: int, is_last: bool) -> int:
+    """Do the work of _last_end byte by byte."""
+    *_, walk = row_places(data, dialect, data.count(b"\n") + 1)
+    at = max(walk.bad, walk.open_quote)
+    place = {"line": line + data.count(b"\n", 0, at), "column": at - data.rfind(b"\n", 0, max(at, 0))}
+    if walk.bad >= 0:
+        if data[walk.bad] == NUL:
+            raise DataFormatError("found a NUL byte, which text must not contain", name, **place)
+        message = "found a carriage return (CR) without a line feed (LF); end lines with LF or CRLF"
+        raise DataFormatError(message, name, **place)
+    if is_last and walk.open_quote >= 0:
+        raise DataFormatError("the quote that opens here is never closed", name, **place)
+    return walk.end
+
+
+def _refuse_long_row(row: bytes, dialect: Dialect, name: str, line: int, max_row_bytes: int) -> None:
+    """Say that a row has no end within the limit, and whether an open quote is the likely reason."""
+    *_, walk = row_places(row, dialect, row.count(b"\n") + 1)
+    cause = "check the line ends"
+    if walk.open_quote >= 0:
+        place = line + row.count(b"\n", 0, walk.open_quote)
+        cause = f"is the quote in line {place} never closed?"
+    raise ResourceLimitError(f"{name}:{line}: row longer than max_row_bytes = {max_row_bytes}; {cause}")

@@ -1,0 +1,327 @@
+"""Read CSV, TSV and the like into record batches: streaming, with the line in every error.
+
+Every block of rows is parsed by Arrow as text; then the columns that hold numbers are converted (see cells.py).
+Which do is learned from the first SAMPLE_BYTES of a file, or from the first block of what can be read only once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyarrow import csv
+
+from ..errors import ConfigError, DataFormatError, DataValueError, RafmError
+from ..files import PathLike
+from .cells import (
+    READ_AS,
+    TEXT,
+    TYPE_NAMES,
+    UNKNOWN,
+    WHOLE,
+    convert,
+    first_misfit,
+    is_infinite,
+    is_number,
+    learn_type,
+    wider_type,
+)
+from .cut import Block, Dialect, cut_blocks, row_places
+from .faults import quote
+from .source import STDIN, open_bytes
+
+BATCH_BYTES = 8 * 2**20
+SAMPLE_BYTES = 32 * 2**20
+MAX_ROW_BYTES = 16 * 2**20
+PARSE_BYTES = 2**20  # what one thread of Arrow takes at a time
+DELIMITERS = ",\t;|"
+
+Header = bool | Sequence[str]
+
+
+class Layout(NamedTuple):
+    """How one file is read; `name` is what messages call it."""
+
+    name: str
+    dialect: Dialect
+    names: list[str]
+    types: dict[str, pa.DataType]  # of the columns that are kept
+    given: dict[str, pa.DataType | None]  # types that the caller chose; None for columns to leave out
+
+
+class Reading(NamedTuple):
+    """The options of read_delimited, checked."""
+
+    delimiter: str | None
+    quoting: bool
+    header: Header
+    label: str | None
+    columns: Mapping[str, str]
+    batch_bytes: int
+    max_row_bytes: int
+
+
+def read_delimited(
+    path: PathLike,
+    *,
+    delimiter: str | None = None,
+    quoting: bool = True,
+    header: Header = True,
+    label: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    batch_bytes: int = BATCH_BYTES,
+    max_row_bytes: int = MAX_ROW_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of delimited text in batches of one schema, in memory that does not grow with the file.
+
+    path: plain, gzip or zstd text, "-" for the standard input. delimiter: found in the first line unless given.
+    quoting: False takes quotes as any other character.
+    header: True if the first row has the names, False to call columns c1, c2, ..., or the names themselves; a
+    first row that repeats given names is skipped. label: one of the given names that the file may lack.
+    columns: how to read some columns (the keys of READ_AS; "ignore" leaves one out); the others are learned.
+    Batches before an error are yielded first. A file of names only yields one batch without rows, an empty file none.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.csv")
+    ...     _ = path.write_text("click,city,zip\\n1,Rome,00184\\n0,,\\n")
+    ...     [batch.to_pydict() for batch in read_delimited(path)]
+    [{'click': [1, 0], 'city': ['Rome', None], 'zip': ['00184', None]}]
+    """
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+        raise ConfigError(f"delimiter must be one ASCII character, found {delimiter!r}", key="delimiter")
+    for name, kind in (columns or {}).items():
+        if kind not in READ_AS:
+            raise ConfigError(f"column {name!r} must be one of {', '.join(READ_AS)}; found {kind!r}", key="columns")
+    for key, value in (("batch_bytes", batch_bytes), ("max_row_bytes", max_row_bytes)):
+        if value < 1:
+            raise ConfigError(f"{key} must be positive, found {value}", key=key)
+    return _batches(path, Reading(delimiter, quoting, header, label, columns or {}, batch_bytes, max_row_bytes))
+
+
+def find_delimiter(text: bytes) -> str:
+    """Return the one of DELIMITERS that the first line has most of, a comma if it has none.
+
+    >>> find_delimiter(b"a;b;c,d\\n1,2;3;4\\n")
+    ';'
+    """
+    line = text.lstrip(b"\r\n").partition(b"\n")[0]
+    return max(DELIMITERS, key=lambda delimiter: line.count(delimiter.encode()))
+
+
+def split_row(row: bytes, dialect: Dialect) -> list[str]:
+    """Return the cells of one row; may raise ArrowInvalid.
+
+    >>> split_row(b'a,"b;c",\\n', Dialect(","))
+    ['a', 'b;c', '']
+    """
+    n_cells = row.count(dialect.delimiter.encode()) + 1
+    types = {f"f{k}": TEXT for k in range(n_cells)}
+    options = csv.ReadOptions(use_threads=False, autogenerate_column_names=True, block_size=len(row) + 1)
+    cells = csv.read_csv(pa.BufferReader(row), options, _parse_options(dialect), csv.ConvertOptions(column_types=types))
+    return [column[0].as_py() for column in cells.columns]
+
+
+def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Open the file, learn its columns, then convert block by block."""
+    sizes = (reading.batch_bytes, reading.max_row_bytes)
+    with open_bytes(path) as source:
+        dialect = Dialect(reading.delimiter or find_delimiter(source.peek(2**16)), reading.quoting)
+        blocks = (block for block in cut_blocks(source, dialect, *sizes) if block.data.strip(b"\r\n"))
+        first = next(blocks, None)
+        if first is None:
+            return
+        first, names = _take_names(first, dialect, reading, source.name)
+        layout = Layout(source.name, dialect, names, {}, _given_types(names, reading, source.name))
+        layout = _learn(layout, _sample(path, dialect, sizes, first))
+        n_batches = 0
+        for n_batches, block in enumerate(chain([first] if first.data else [], blocks), 1):  # noqa: B007
+            yield _convert(block, layout)
+        if not n_batches:
+            yield _convert(first, layout)
+
+
+def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> tuple[Block, list[str]]:
+    """Return the first block without the names, and the names."""
+    starts, lines, _ = row_places(first.data, dialect, 2)
+    end = int(starts[1]) if starts.size > 1 else len(first.data)
+    line = first.first_line + int(lines[0])
+    try:
+        cells = split_row(first.data[starts[0] : end], dialect)
+    except pa.ArrowInvalid as error:
+        raise DataFormatError(f"the first row cannot be read: {_one_line(error)}", name, line) from None
+    has_names, names = _names(cells, reading.header, reading.label, name, line)
+    if has_names:
+        first_line = first.first_line + first.data.count(b"\n", 0, end)
+        first = Block(first.data[end:], first_line, first.is_last)
+    return first, names
+
+
+def _names(cells: list[str], header: Header, label: str | None, name: str, line: int) -> tuple[bool, list[str]]:
+    """Return whether the first row has the names, and the names."""
+    if header is False:
+        return False, [f"c{k + 1}" for k in range(len(cells))]
+    found = [cell.strip() for cell in cells]
+    if header is True:
+        _check_names(found, name, line)
+        return True, found
+    names = list(header)
+    if label in names and len(cells) == len(names) - 1:
+        names.remove(label)
+    if len(cells) != len(names):
+        raise DataFormatError(f"expected {len(names)} columns, found {len(cells)}", name, line)
+    return found == names, names
+
+
+def _check_names(names: list[str], name: str, line: int) -> None:
+    """Refuse names that are missing or occur twice."""
+    hint = "; if the first row has no names, say so (header=False)"
+    for k, column in enumerate(names):
+        if not column:
+            raise DataFormatError(f"column {k + 1} has no name{hint}", name, line)
+        if column in names[:k]:
+            places = f"columns {names.index(column) + 1} and {k + 1}"
+            raise DataFormatError(f"{places} have the same name {quote(column.encode())}{hint}", name, line)
+
+
+def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.DataType | None]:
+    """Return the types that the caller chose; refuse columns that are not there."""
+    for column, kind in reading.columns.items():
+        if column not in names and kind != "ignore" and column != reading.label:
+            raise DataValueError(f"column {column!r} is missing; there are {_listed(names)}", name)
+    return {column: READ_AS[kind] for column, kind in reading.columns.items() if column in names}
+
+
+def _can_reopen(path: PathLike) -> bool:
+    return os.fspath(path) != STDIN and stat.S_ISREG(os.stat(path).st_mode)
+
+
+def _sample(path: PathLike, dialect: Dialect, sizes: tuple[int, int], first: Block) -> Iterator[Block]:
+    """Yield the first block, and more of the file if it can be opened again."""
+    yield first
+    size = len(first.data)
+    if first.is_last or not _can_reopen(path):
+        return
+    with open_bytes(path) as source:
+        for block in islice(cut_blocks(source, dialect, *sizes), 1, None):
+            if size >= SAMPLE_BYTES:
+                return
+            yield block
+            size += len(block.data)
+
+
+def _learn(layout: Layout, sample: Iterator[Block]) -> Layout:
+    """Return the layout with all types. A broken sample teaches less; its error comes when the rows are read."""
+    learned = {column: UNKNOWN for column in layout.names if column not in layout.given}
+    with contextlib.suppress(RafmError, OSError):
+        for block in sample:
+            open_columns = [column for column, kind in learned.items() if kind != TEXT]
+            if not open_columns:
+                break
+            cells = _parse(block, layout, open_columns)
+            learned |= {column: wider_type(learned[column], learn_type(cells[column])) for column in open_columns}
+    types = layout.given | {column: TEXT if kind == UNKNOWN else kind for column, kind in learned.items()}
+    return layout._replace(types={column: types[column] for column in layout.names if types[column] is not None})
+
+
+def _convert(block: Block, layout: Layout) -> pa.RecordBatch:
+    """Return the rows of a block, or say which cell does not have the type of its column."""
+    cells = _parse(block, layout, list(layout.types))
+    columns = {column: convert(cells[column], kind) for column, kind in layout.types.items()}
+    misfits = [
+        (first_misfit(cells[column], layout.types[column]), column)
+        for column, numbers in columns.items()
+        if numbers is None
+    ]
+    if misfits:
+        row, column = min(misfits, key=lambda misfit: misfit[0])
+        raise _misfit(block, layout, row, column, cells[column][row].as_py())
+    schema = pa.schema(layout.types.items())
+    if not columns:
+        raise DataValueError("all columns are left out", layout.name)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+
+def _misfit(block: Block, layout: Layout, row: int, column: str, value: str) -> RafmError:
+    """Return the error about a cell."""
+    kind, line = layout.types[column], _line(block, layout, row)
+    found = f"found {quote(value.encode())}"
+    if is_infinite(value):
+        return DataValueError(f"column {column!r} must be finite, {found}", layout.name, line)
+    if column in layout.given:
+        return DataValueError(f"column {column!r} must be {TYPE_NAMES[kind]}, {found}", layout.name, line)
+    other = "number" if kind == WHOLE and is_number(value) else "category"
+    way_out = f"read it as {other}: --columns {column}={other}"
+    return DataValueError(
+        f"column {column!r} had only {TYPE_NAMES[kind]} where it was sampled, {found}; {way_out}", layout.name, line
+    )
+
+
+def _line(block: Block, layout: Layout, row: int) -> int:
+    """Return the line where a row of the block starts."""
+    _, lines, _ = row_places(block.data, layout.dialect, row + 1)
+    return block.first_line + int(lines[row])
+
+
+def _parse_options(dialect: Dialect, newlines: bool = True) -> csv.ParseOptions:
+    quote_char = '"' if dialect.quoting else False
+    return csv.ParseOptions(delimiter=dialect.delimiter, quote_char=quote_char, newlines_in_values=newlines)
+
+
+def _parse(block: Block, layout: Layout, columns: list[str]) -> dict[str, pa.Array]:
+    """Return columns of a block as text; an empty field is null."""
+    if not block.data:
+        return {column: pa.array([], TEXT) for column in columns}
+    try:
+        table = _arrow_parse(block, layout, columns, in_pieces=True)
+    except pa.ArrowInvalid:  # again in one piece, which knows the row, or had only been cut too small
+        try:
+            table = _arrow_parse(block, layout, columns, in_pieces=False)
+        except pa.ArrowInvalid as error:
+            raise _parse_error(block, layout, error) from None
+    return {column: table[column].combine_chunks() for column in columns}
+
+
+def _arrow_parse(block: Block, layout: Layout, columns: list[str], in_pieces: bool) -> pa.Table:
+    piece = PARSE_BYTES if in_pieces else len(block.data) + 1
+    has_quotes = layout.dialect.quoting and b'"' in block.data
+    return csv.read_csv(
+        pa.BufferReader(block.data),
+        csv.ReadOptions(use_threads=in_pieces, block_size=piece, column_names=layout.names),
+        _parse_options(layout.dialect, has_quotes),
+        csv.ConvertOptions(
+            column_types=dict.fromkeys(layout.names, TEXT),
+            include_columns=columns,
+            null_values=[""],
+            strings_can_be_null=True,
+        ),
+    )
+
+
+def _parse_error(block: Block, layout: Layout, error: pa.ArrowInvalid) -> RafmError:
+    """Return Arrow's error with the line instead of its number of the row."""
+    text = _one_line(error)
+    row = re.search(r"Row #(\d+): ", text)
+    line = _line(block, layout, int(row[1]) - 1) if row else block.first_line
+    ragged = re.search(r"Expected (\d+) columns, got (\d+)", text)
+    if ragged:
+        return DataFormatError(f"expected {ragged[1]} columns, found {ragged[2]}", layout.name, line)
+    encoding = re.search(r"column #(\d+): .*invalid UTF8", text)
+    if encoding:
+        column = layout.names[int(encoding[1])]
+        return DataFormatError(f"column {column!r} is not UTF-8; convert the file to UTF-8", layout.name, line)
+    return DataFormatError(text, layout.name, line)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
