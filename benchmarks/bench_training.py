@@ -49,7 +49,7 @@ class Trainee:
         prior = options.loss.prior(found.label_mean, found.weight)
         self.engine = make_engine(plan, counts, RowShape(found.rows, found.longest), options, prior)
         self.order = np.random.default_rng(0).permutation(batch.n_rows)
-        *self.levels, self.top = describe_plan(plan, counts, batch.n_rows)
+        *self.levels, _ = describe_plan(plan, counts, batch.n_rows)
         self.best = np.inf
 
     def epoch(self) -> float:
