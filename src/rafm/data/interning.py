@@ -1,0 +1,280 @@
+"""Compiled code of the string table: hashing, interning, looking up. See strings.py.
+
+text, ends    the distinct strings one after the other, and where each ends
+slots         open addressing: 0, or the upper half of a hash and in the lower half the id + 1
+used          two numbers: how many strings there are, how many bytes they take
+key           the hash of a string: XXH64 with seed 0, which reads little-endian words on every machine
+at, end       unsigned positions of a string's bytes: unsigned indices spare the check for those from the end
+"""
+
+# mypy: disallow-untyped-defs=False
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..vectors import compiled, entry, prefetch
+
+UNKNOWN, NULL = -1, -2
+BLOCK = 32  # strings whose slots are fetched together
+
+P1, P2, P3, P4, P5 = (
+    np.uint64(prime)
+    for prime in (
+        11400714785074694791,
+        14029467366897019727,
+        1609587929392839161,
+        9650029242287828579,
+        2870177450012600261,
+    )
+)
+U0, U1, U4, U8, U32 = (np.uint64(number) for number in (0, 1, 4, 8, 32))
+LOW_HALF = np.uint64(2**32 - 1)
+
+
+class Strings(NamedTuple):
+    """An Arrow array as its buffers: string i is data[offsets[i] : offsets[i + 1]].
+
+    validity: one bit per string, that of the first at `shift`; empty if none is null.
+    """
+
+    data: np.ndarray
+    offsets: np.ndarray
+    validity: np.ndarray
+    shift: int
+
+
+class Slots(NamedTuple):
+    """The arrays of a table; see the top of this file."""
+
+    text: np.ndarray
+    ends: np.ndarray
+    slots: np.ndarray
+    used: np.ndarray
+
+
+@compiled
+def load_word(data, at, size):
+    """Return `size` bytes as a little-endian number; an unsigned index spares the check for one from the end."""
+    word = U0
+    for byte in range(size):
+        word |= np.uint64(data[at + np.uint64(byte)]) << np.uint64(8 * byte)
+    return word
+
+
+@compiled
+def rotate(word, bits):
+    """Return the word rotated to the left."""
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
+
+
+@compiled
+def mix_lane(lane, word):
+    """Mix one word into a lane of XXH64."""
+    return rotate(lane + word * P2, 31) * P1
+
+
+@compiled
+def hash_stripes(data, at, end):
+    """Hash the whole blocks of 32 bytes; return where they end and the four lanes as one."""
+    a, b, c, d = P1 + P2, P2, U0, U0 - P1
+    while at + U32 <= end:
+        a = mix_lane(a, load_word(data, at, 8))
+        b = mix_lane(b, load_word(data, at + U8, 8))
+        c = mix_lane(c, load_word(data, at + U8 + U8, 8))
+        d = mix_lane(d, load_word(data, at + U8 + U8 + U8, 8))
+        at += U32
+    total = rotate(a, 1) + rotate(b, 7) + rotate(c, 12) + rotate(d, 18)
+    for lane in (a, b, c, d):
+        total = (total ^ mix_lane(U0, lane)) * P1 + P4
+    return at, total
+
+
+@compiled
+def hash_bytes(data, at, end):
+    """Return XXH64 of data[at:end] with seed 0."""
+    size, total = end - at, P5
+    if size >= U32:
+        at, total = hash_stripes(data, at, end)
+    total += size
+    while at + U8 <= end:
+        total = rotate(total ^ mix_lane(U0, load_word(data, at, 8)), 27) * P1 + P4
+        at += U8
+    if at + U4 <= end:
+        total = rotate(total ^ (load_word(data, at, 4) * P1), 23) * P2 + P3
+        at += U4
+    while at < end:
+        total = rotate(total ^ (np.uint64(data[at]) * P5), 11) * P1
+        at += U1
+    total = (total ^ (total >> np.uint64(33))) * P2
+    total = (total ^ (total >> np.uint64(29))) * P3
+    return total ^ (total >> U32)
+
+
+@compiled
+def is_null(strings, i):
+    """Tell whether string i is null."""
+    bit = strings.shift + i
+    return strings.validity.size > 0 and not (strings.validity[bit >> 3] >> (bit & 7)) & 1
+
+
+@compiled
+def same_bytes(left, i, right, j, size):
+    """Tell whether left[i : i + size] equals right[j : j + size]."""
+    done = U0
+    while done + U8 <= size:
+        if load_word(left, i + done, 8) != load_word(right, j + done, 8):
+            return False
+        done += U8
+    while done < size:
+        if left[i + done] != right[j + done]:
+            return False
+        done += U1
+    return True
+
+
+@compiled
+def find_slot(table, key, data, at, end):
+    """Return the slot that holds data[at:end], or the empty one where it belongs."""
+    mask = np.uint64(table.slots.size - 1)
+    slot = key & mask
+    while table.slots[slot] != U0:
+        entry = table.slots[slot]
+        if entry >> U32 == key >> U32:
+            number = np.int64(entry & LOW_HALF) - 1
+            begin = np.uint64(table.ends[number - 1]) if number > 0 else U0
+            size = np.uint64(table.ends[number]) - begin
+            if size == end - at and same_bytes(table.text, begin, data, at, size):
+                break
+        slot = (slot + U1) & mask
+    return slot
+
+
+@compiled
+def add_string(strings, table, i, slot, key):
+    """Append string i to the table; return False if it has no room."""
+    number, begin, at = table.used[0], table.used[1], strings.offsets[i]
+    end = begin + strings.offsets[i + 1] - at
+    if 2 * (number + 1) > table.slots.size or number == table.ends.size or end > table.text.size:
+        return False
+    for byte in range(end - begin):
+        table.text[begin + byte] = strings.data[at + byte]
+    table.ends[number] = end
+    table.slots[slot] = ((key >> U32) << U32) | np.uint64(number + 1)
+    table.used[0], table.used[1] = number + 1, end
+    return True
+
+
+@compiled
+def hash_block(strings, table, first, keys):
+    """Hash as many strings from `first` on as there are keys, and ask for the slots that they will meet."""
+    mask = np.uint64(table.slots.size - 1)
+    for i in range(min(keys.size, strings.offsets.size - 1 - first)):
+        at, end = np.uint64(strings.offsets[first + i]), np.uint64(strings.offsets[first + i + 1])
+        keys[i] = hash_bytes(strings.data, at, end)
+        prefetch(table.slots, keys[i] & mask)
+
+
+@compiled
+def find_string(strings, table, i, key):
+    """Return the slot of string i and its id there, UNKNOWN if the slot is empty."""
+    slot = find_slot(table, key, strings.data, np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1]))
+    return slot, np.int64(table.slots[slot] & LOW_HALF) - 1
+
+
+@entry
+def intern_strings(strings, table, ids, first):
+    """Set ids[first:], adding new strings to the table; return where it has no room, or the number of strings."""
+    keys = np.empty(BLOCK, np.uint64)
+    for i in range(first, ids.size):
+        place = (i - first) % BLOCK
+        if place == 0:
+            hash_block(strings, table, i, keys)
+        if is_null(strings, i):
+            ids[i] = NULL
+            continue
+        slot, ids[i] = find_string(strings, table, i, keys[place])
+        if ids[i] == UNKNOWN:
+            if not add_string(strings, table, i, slot, keys[place]):
+                return i
+            ids[i] = table.used[0] - 1
+    return ids.size
+
+
+@entry
+def find_strings(strings, table, ids):
+    """Set the id of every string, UNKNOWN if it is not in the table."""
+    keys = np.empty(BLOCK, np.uint64)
+    for i in range(ids.size):
+        if i % BLOCK == 0:
+            hash_block(strings, table, i, keys)
+        if is_null(strings, i):
+            ids[i] = NULL
+        else:
+            _, ids[i] = find_string(strings, table, i, keys[i % BLOCK])
+
+
+@entry
+def fill_slots(table):
+    """Enter all strings into empty slots; their bytes are known to be distinct."""
+    mask, begin = np.uint64(table.slots.size - 1), U0
+    for number in range(table.used[0]):
+        end = np.uint64(table.ends[number])
+        key = hash_bytes(table.text, begin, end)
+        slot = key & mask
+        while table.slots[slot] != U0:
+            slot = (slot + U1) & mask
+        table.slots[slot] = ((key >> U32) << U32) | np.uint64(number + 1)
+        begin = end
+
+
+@entry
+def leading_bytes(strings, keys):
+    """Set keys to the first eight bytes of every string as a number that rises as they do; short ones end in zeros."""
+    for i in range(keys.size):
+        at, end = np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1])
+        keys[i] = U0
+        for byte in range(8):
+            keys[i] = keys[i] << U8
+            if at + np.uint64(byte) < end:
+                keys[i] |= np.uint64(strings.data[at + np.uint64(byte)])
+
+
+@entry
+def hash_into(strings, n_buckets, ids):
+    """Set ids to XXH64 of every string modulo n_buckets."""
+    for i in range(ids.size):
+        at, end = np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1])
+        ids[i] = NULL if is_null(strings, i) else np.int64(hash_bytes(strings.data, at, end) % np.uint64(n_buckets))
+
+
+@entry
+def count_ids(ids, counts):
+    """Add one to the count of every id that is not negative."""
+    for id in ids:
+        if id >= 0:
+            counts[id] += 1
+
+
+@entry
+def write_decimals(numbers, text, offsets):
+    """Write whole numbers as decimal text, one after the other; every number finds 20 bytes of room."""
+    end = 0
+    for i in range(numbers.size):
+        negative = numbers[i] < 0
+        rest = U0 - np.uint64(numbers[i]) if negative else np.uint64(numbers[i])
+        size, left = 1, rest // np.uint64(10)
+        while left > U0:
+            left //= np.uint64(10)
+            size += 1
+        if negative:
+            text[end] = 45
+            end += 1
+        for byte in range(size - 1, -1, -1):
+            text[end + byte] = 48 + rest % np.uint64(10)
+            rest //= np.uint64(10)
+        end += size
+        offsets[i + 1] = end
+    return end
