@@ -1,0 +1,145 @@
+"""Arrow cells -> text, numbers or times, whatever their exact type. Errors name the column, the row and the way out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import DataValueError
+from .strings import decimal_text
+
+FAMILIES = ("text", "number", "boolean", "time", "list", "nothing")
+WHOLE_LIMIT = 2.0**63  # floats below it that are whole numbers are written like integers
+
+
+@lru_cache(maxsize=4096)
+def family(kind: pa.DataType) -> str:
+    """Return what an Arrow type holds: one of FAMILIES, or "other".
+
+    >>> family(pa.dictionary(pa.int8(), pa.string())), family(pa.uint16()), family(pa.date32())
+    ('text', 'number', 'time')
+    """
+    kinds = pa.types
+    if kinds.is_dictionary(kind):
+        return family(kind.value_type)
+    tests = {
+        "text": (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_binary, kinds.is_large_binary),
+        "number": (kinds.is_integer, kinds.is_floating, kinds.is_decimal),
+        "boolean": (kinds.is_boolean,),
+        "time": (kinds.is_timestamp, kinds.is_date),
+        "list": (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list),
+        "nothing": (kinds.is_null,),
+    }
+    return next((name for name, group in tests.items() if any(test(kind) for test in group)), "other")
+
+
+def plain(cells: pa.Array) -> pa.Array:
+    """Return the cells without dictionary encoding."""
+    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+
+
+def as_text(cells: pa.Array) -> pa.Array:
+    """Return cells as text or bytes; 3 and 3.0 are the same value, written "3", and NaN is null.
+
+    >>> as_text(pa.array([3.0, 0.5, None, float("nan")])).to_pylist()
+    ['3', '0.5', None, None]
+    """
+    if pa.types.is_floating(cells.type):
+        return _float_text(cells.cast(pa.float64()))
+    if not pa.types.is_integer(cells.type) or pa.types.is_uint64(cells.type):
+        return cells if family(cells.type) == "text" else cells.cast(pa.string())
+    filled = cells.fill_null(0) if cells.null_count else cells
+    return _with_nulls(decimal_text(filled.to_numpy(zero_copy_only=False)), cells)
+
+
+def _float_text(cells: pa.Array) -> pa.Array:
+    numbers = as_numbers(cells)
+    whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < WHOLE_LIMIT)
+    text = decimal_text(np.where(whole, numbers, 0).astype(np.int64))
+    if not whole.all():
+        text = pc.if_else(pa.array(whole), text, cells.cast(pa.large_string()))
+    return _with_nulls(text, pa.array(numbers, from_pandas=True))
+
+
+def _with_nulls(text: pa.Array, cells: pa.Array) -> pa.Array:
+    """Return the text with nulls where the cells have them."""
+    return pc.if_else(cells.is_valid(), text, pa.scalar(None, text.type)) if cells.null_count else text
+
+
+def as_numbers(cells: pa.Array) -> np.ndarray:
+    """Return cells as float64, NaN for nulls.
+
+    >>> as_numbers(pa.array([1, None, 3]))
+    array([ 1., nan,  3.])
+    """
+    if pa.types.is_float16(cells.type):
+        cells = cells.cast(pa.float32())
+    return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def as_finite(cells: pa.Array, name: str, row: int) -> np.ndarray:
+    """Return cells as float64, NaN for nulls; infinite ones are refused. `row` is that of the first cell."""
+    numbers = as_numbers(cells)
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if infinite.size:
+        raise DataValueError(f"column {name!r}, row {row + infinite[0]}: {numbers[infinite[0]]} is not finite")
+    return numbers
+
+
+def as_times(cells: pa.Array, format: str | None, name: str, row: int) -> pa.Array:
+    """Return cells as timestamps; text and whole numbers are read by the format, text without one as ISO 8601.
+
+    >>> as_times(pa.array([14102108]), "%y%m%d%H", "hour", 0)[0].as_py()
+    datetime.datetime(2014, 10, 21, 8, 0)
+    """
+    cells = plain(cells)
+    if family(cells.type) == "time":
+        return cells if pa.types.is_timestamp(cells.type) else cells.cast(pa.timestamp("s"))
+    if family(cells.type) == "number":
+        if format is None:
+            raise DataValueError(
+                f"column {name!r} has type {cells.type}; say how to read it as a time: format = "
+                '"unix" (seconds), "unix_ms", or a pattern such as "%y%m%d%H"'
+            )
+        if format in ("unix", "unix_ms"):
+            return _count_times(cells, format, name, row)
+    coded = pc.dictionary_encode(as_text(cells))  # times repeat: read each distinct one once
+    times = _parse(coded.dictionary.cast(pa.string()), format)
+    times = times.take(coded.indices)
+    bad = np.flatnonzero(np.asarray(times.is_null()) & np.asarray(cells.is_valid()))
+    if bad.size:
+        expected = f"a time like {format}" if format else "a time like 2014-10-21T08:00, or a format"
+        raise DataValueError(
+            f"column {name!r}, row {row + bad[0]}: expected {expected}, found {cells[bad[0]].as_py()!r}"
+        )
+    return times
+
+
+def _count_times(cells: pa.Array, format: str, name: str, row: int) -> pa.Array:
+    """Read numbers as seconds or milliseconds since 1970, parts of them dropped."""
+    numbers = np.floor(as_finite(cells, name, row))
+    counts = pa.array(numbers, from_pandas=True).cast(pa.int64(), safe=False)
+    return counts.cast(pa.timestamp("s" if format == "unix" else "ms"))
+
+
+def _parse(text: pa.Array, format: str | None) -> pa.Array:
+    """Return timestamps, null where the text is none."""
+    if format is not None:
+        return pc.strptime(text, format=format, unit="s", error_is_null=True)
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")):
+        try:
+            return text.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return pa.array([_parse_one(value.as_py()) for value in text], pa.timestamp("us"))
+
+
+def _parse_one(text: str | None) -> object:
+    """Return one time, or None: this runs only to find out which of them is bad."""
+    try:
+        return None if text is None else pa.scalar(text).cast(pa.timestamp("us")).as_py()
+    except pa.ArrowInvalid:
+        return None
