@@ -93,7 +93,7 @@ def test_a_loaded_table_model_keeps_the_names_of_columns_and_checks_them(path):
     _, y = long_tail()
     make().fit(mixed_table(), y).save(path)
     loaded = rafm.load(path)
-    assert loaded.feature_names_in_.tolist() == ["word", "size"]
+    assert loaded.feature_names_in_.tolist() == ["size", "word"]
     assert loaded.n_features_in_ == 2
     reordered = mixed_table()[["size", "word"]]
     np.testing.assert_array_equal(loaded.predict(reordered), loaded.predict(mixed_table()))
@@ -173,7 +173,7 @@ TEXTS = st.text(max_size=8).filter(lambda text: text.isprintable() or not text)
 @given(st.lists(st.none() | TEXTS, min_size=1, max_size=8), st.lists(st.none() | st.booleans(), min_size=1, max_size=8))
 def test_any_encoder_comes_back_as_it_was(tmp_path_factory, words, flags):
     path, n = tmp_path_factory.getbasetemp() / "encoder.rafm", min(len(words), len(flags))
-    table = as_table(pd.DataFrame({"w\u00f6rd": words[:n], "flag": flags[:n], "number": np.arange(n)}))
+    table = as_table(pd.DataFrame({"w\u00f6rd": words[:n], "flag": flags[:n], "number": np.arange(n) / 3}))
     encoder = TableEncoder.learn(table)
     rows = encoder.encode(table)
     labels = (np.arange(n) % 2).astype(np.float32)
@@ -326,7 +326,10 @@ HEADERS = {
     "options as a list": ("rafm", "options", []),
     "options in options": ("rafm", "options", {"l2": {}}),
     "an encoder as text": ("table", "encoder", "city"),
-    "an encoder of nothing": ("table", "encoder", []),
+    "an encoder as a list": ("table", "encoder", []),
+    "an encoder of nothing": ("table", "encoder", {}),
+    "an encoder of no version": ("table", "encoder", {"columns": [], "table": {}}),
+    "an encoder of no columns": ("table", "encoder", {"columns": [], "table": {}, "version": 1}),
     "an encoder of numbers": ("table", "encoder", [1, 2, 3]),
     "no encoder": ("table", "encoder", None),
 }
@@ -355,31 +358,61 @@ def test_a_header_without_one_of_its_keys_is_refused(path, key):
 
 
 COLUMNS = {
-    "unknown kind": {"kind": "date"},
-    "name of a wrong type": {"name": 1},
-    "the same name twice": {"name": "ok"},
-    "too few values": {"n_values": 3},
-    "negative values": {"n_values": -4},
-    "values as text": {"n_values": "4"},
-    "number with values": {"kind": "number"},
-    "spread of 0": {"spread": 0.0},
-    "spread as text": {"spread": "1"},
-    "mean true": {"mean": True},
-    "more than known": {"bins": [1]},
+    "unknown kind": ("city", {"kind": "date"}),
+    "another kind": ("city", {"kind": "number"}),
+    "kind of a wrong type": ("city", {"kind": ["category"]}),
+    "name of a wrong type": ("city", {"name": 1}),
+    "the same name twice": ("city", {"name": "ok"}),
+    "a name out of order": ("city", {"name": "zzz"}),
+    "too few values": ("city", {"n_values": 3}),
+    "too many values": ("ok", {"n_values": 5}),
+    "negative values": ("city", {"n_values": -4}),
+    "values as text": ("city", {"n_values": "4"}),
+    "values as a float": ("city", {"n_values": 4.0}),
+    "rare as a number": ("city", {"rare": 1}),
+    "missing as text": ("city", {"missing": "yes"}),
+    "unknown family": ("city", {"family": "other"}),
+    "number with values": ("age", {"n_values": 1}),
+    "spread of 0": ("age", {"spread": 0.0}),
+    "negative spread": ("age", {"spread": -1.0}),
+    "spread as text": ("age", {"spread": "1"}),
+    "mean true": ("age", {"mean": True}),
+    "mean beyond floats": ("age", {"mean": 10**400}),
+    "more than known": ("age", {"bins": [1.0]}),
+    "a setting of another kind": ("age", {"n_bins": 4}),
+    "an unknown setting": ("age", {"color": "red"}),
+    "edges that fall": ("price", {"edges": [2.0, 1.0]}),
+    "equal edges": ("price", {"edges": [2.0, 2.0]}),
+    "edges as text": ("price", {"edges": "12"}),
+    "bins of text": ("visits", {"bins": ["a"]}),
+    "negative buckets": ("query", {"n_buckets": -8}),
+    "buckets as text": ("query", {"n_buckets": "8"}),
+    "state of a column that is ignored": ("zip", {"mean": 1.0}),
 }
 
 
 @pytest.mark.parametrize("case", COLUMNS)
 def test_a_column_that_cannot_be_is_refused(path, case):
     header, tensors = parts("table")
-    header["encoder"][0] |= COLUMNS[case]
+    name, change = COLUMNS[case]
+    column = next(column for column in header["encoder"]["columns"] if column["name"] == name)
+    column |= change
     assert_refused(path, header, tensors)
 
 
-def test_a_column_without_one_of_its_keys_is_refused(path):
+@pytest.mark.parametrize("key", ["name", "kind", "family", "rare", "missing", "mean", "spread"])
+def test_a_column_without_one_of_its_keys_is_refused(path, key):
     header, tensors = parts("table")
-    del header["encoder"][1]["mean"]
+    del header["encoder"]["columns"][0][key]
     assert_refused(path, header, tensors, "encoder")
+
+
+def test_an_encoder_of_a_newer_version_says_so(path):
+    header, tensors = parts("table")
+    header["encoder"]["version"] = 2
+    write_container(path, tensors, header)
+    with pytest.raises(ModelVersionError, match=r"^m\.rafm: its encoder has version 2"):
+        load(path)
 
 
 VALUES = {
@@ -579,7 +612,7 @@ def test_other_files_are_refused_and_nothing_in_them_is_run(path, tmp_path, kind
 
 def test_names_of_tensors_and_columns_are_never_paths(path, tmp_path):
     header, tensors = parts("table")
-    header["encoder"][0]["name"] = "../../outside"
+    header["encoder"]["columns"][0]["name"] = "../../outside"
     write_container(path, tensors, header)
     before = sorted(tmp_path.iterdir())
     assert load(path).encoder.columns[0].name == "../../outside"

@@ -16,7 +16,7 @@ from . import storage
 from .batch import Batch, check_batch
 from .data.encoder import TableEncoder
 from .data.frames import as_table, has_categories, is_frame
-from .errors import ConfigError, DataValueError, FeatureRangeError
+from .errors import ConfigError, FeatureRangeError
 from .files import PathLike
 from .model import Model
 from .options import TrainingOptions, resolve
@@ -28,6 +28,7 @@ class _FactorizationMachine(BaseEstimator):
     """What classifier and regressor share: parameters, encoding, training, saving."""
 
     _task: str
+    encoder_: TableEncoder | None
 
     def __init__(
         self,
@@ -87,9 +88,9 @@ class _FactorizationMachine(BaseEstimator):
     def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool) -> Batch:
         """Return X and y as checked rows; fitting learns the columns or the encoder, otherwise they must agree."""
         if fitting:
-            self.encoder_ = TableEncoder.learn(as_table(X)) if is_frame(X) and has_categories(X) else None
-        if self.encoder_ is not None:
-            rows = self._encode(X, fitting)
+            self.encoder_ = None
+        if self.encoder_ is not None or (fitting and is_frame(X) and has_categories(X)):
+            rows = self._encode(X)
             y = None if y is None else column_or_1d(y, warn=True)
         else:
             rows, y = self._matrix(X, y, fitting)
@@ -100,16 +101,15 @@ class _FactorizationMachine(BaseEstimator):
             weights = _check_sample_weight(sample_weight, stand_in, ensure_non_negative=True)
         return check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights))
 
-    def _encode(self, X: Any, fitting: bool) -> Batch:
-        assert self.encoder_ is not None
+    def _encode(self, X: Any) -> Batch:
+        """Return the rows of a table; the first one is learnt."""
         if not is_frame(X):
             raise ConfigError("this model was trained on a table; give it a table with the same columns", key="X")
-        rows = self.encoder_.encode(as_table(X))
-        if fitting and rows.n_rows == 0:
-            raise DataValueError("no rows to train on")
-        if fitting:
-            self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
-            self.n_features_in_ = self.feature_names_in_.size
+        if self.encoder_ is not None:
+            return self.encoder_.encode(as_table(X), targets=False)
+        self.encoder_, rows = TableEncoder.learn_encode(as_table(X), report=print if self.verbose else None)
+        self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
+        self.n_features_in_ = self.feature_names_in_.size
         return rows
 
     def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from .batch import Numbering
 from .container import read_container, write_container
-from .errors import ConfigError, ModelFormatError
+from .errors import ConfigError, ModelFormatError, ModelVersionError
 from .files import PathLike
 from .losses import LOSSES
 from .model import Model
@@ -81,8 +80,8 @@ def load(path: PathLike) -> Saved:
         plan = _read_plan(header)
         _check_tensors(plan, header, tensors)
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
-    except ModelFormatError as error:
-        raise ModelFormatError(f"{Path(path).name}: {error}") from None
+    except (ModelFormatError, ModelVersionError) as error:
+        raise type(error)(f"{Path(path).name}: {error}") from None
     model = Model(
         plan=plan,
         numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
@@ -128,21 +127,6 @@ def _is_options(found: Any) -> bool:
     return isinstance(found, dict) and all(type(value) in plain for value in found.values())
 
 
-def _is_column(found: Any) -> bool:
-    """Tell whether this describes a column of a table."""
-    if not isinstance(found, dict) or set(found) != {"name", "kind", "n_values", "mean", "spread"}:
-        return False
-    numbers = _is_number(found["mean"]) and _is_number(found["spread"]) and found["spread"] > 0
-    known = found["kind"] == "category" or (found["kind"] == "number" and found["n_values"] == 0)
-    return isinstance(found["name"], str) and known and numbers and _is_whole(found["n_values"])
-
-
-def _are_columns(found: Any) -> bool:
-    if not isinstance(found, list) or not all(map(_is_column, found)):
-        return False
-    return len({column["name"] for column in found}) == len(found)
-
-
 _HEADER: dict[str, Callable[[Any], bool]] = {
     "family": lambda found: found in FAMILIES,
     "ranks": _are_whole,
@@ -155,7 +139,7 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
     "best_epoch": _is_whole,
     "history": lambda found: isinstance(found, list) and all(map(_is_epoch, found)),
     "options": _is_options,
-    "encoder": lambda found: found is None or _are_columns(found),
+    "encoder": lambda found: found is None or isinstance(found, dict),
 }
 
 
@@ -182,17 +166,17 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
     return RankPlan(family, ranks, (*sizes, 0))
 
 
-def _wanted(plan: RankPlan, columns: list[dict[str, Any]] | None, tensors: dict[str, np.ndarray]) -> _Wanted:
-    """Return shape and allowed types of each tensor; the text of an encoder may have any length."""
+def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, np.ndarray]) -> _Wanted:
+    """Return shape and allowed types of each tensor; those of an encoder may have any length."""
     n, reals, wholes = plan.n_features, ("float32",), ("int32", "int64")
     wanted: _Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
     for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
         wanted[f"factors.{level}"] = ((size, rank), reals)
     if plan.family == "mrma":
         wanted["mixture"] = ((n, plan.n_levels), reals)
-    if columns is not None:
-        wanted["encoder.ends"] = ((sum(column["n_values"] for column in columns),), ("int64",))
-        wanted["encoder.text"] = ((tensors.get("encoder.text", np.zeros(0)).size,), ("uint8",))
+    if encoder is not None:
+        for name, kind in (("encoder.ends", "int64"), ("encoder.text", "uint8")):
+            wanted[name] = ((tensors.get(name, np.zeros(0)).size,), (kind,))
     return wanted
 
 
@@ -223,55 +207,19 @@ def _read_parameters(plan: RankPlan, tensors: dict[str, np.ndarray]) -> Paramete
     return Parameters(tensors["bias"], tensors["weights"], factors, tensors.get("mixture"))
 
 
-def _encoder_parts(encoder: TableEncoder) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
-    """Return the encoder's header and tensors: all category values as one UTF-8 text, and where each ends."""
-    columns, texts = [], []
-    for column in encoder.columns:
-        columns.append(
-            {
-                "name": column.name,
-                "kind": column.kind,
-                "n_values": len(column.values),
-                "mean": column.mean,
-                "spread": column.spread,
-            }
-        )
-        texts += [value.encode() for value in column.values]
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    text = np.frombuffer(b"".join(texts), np.uint8)
-    return columns, {"encoder.text": text, "encoder.ends": ends}
+def _encoder_parts(encoder: TableEncoder) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the encoder's header and tensors."""
+    from .data.parts import encoder_parts
+
+    return encoder_parts(encoder)
 
 
-def _read_encoder(
-    columns: list[dict[str, Any]] | None, n_inputs: int, tensors: dict[str, np.ndarray]
-) -> TableEncoder | None:
-    if columns is None:
+def _read_encoder(header: dict[str, Any] | None, n_inputs: int, tensors: dict[str, np.ndarray]) -> TableEncoder | None:
+    if header is None:
         return None
-    from .data.encoder import Column, TableEncoder
+    from .data.parts import read_encoder
 
-    values = _read_values(tensors["encoder.text"], tensors["encoder.ends"])
-    read: list[Column] = []
-    used = 0
-    for column in columns:
-        first = read[-1].first + read[-1].n_features if read else 0
-        own = tuple(values[used : used + column["n_values"]])
-        if len(set(own)) != len(own):
-            raise ModelFormatError(f"column {column['name']!r:.80} of its encoder has a value twice")
-        read.append(Column(column["name"], column["kind"], first, own, column["mean"], column["spread"]))
-        used += column["n_values"]
-    encoder = TableEncoder(tuple(read))
+    encoder = read_encoder(header, tensors)
     if encoder.n_features != n_inputs:
         raise ModelFormatError(f"its encoder makes {encoder.n_features} features, but the model has {n_inputs}")
     return encoder
-
-
-def _read_values(text: np.ndarray, ends: np.ndarray) -> list[str]:
-    """Return the texts that end at these places."""
-    places = [0, *ends.tolist()]
-    if places != sorted(places) or places[-1] != text.size:
-        raise ModelFormatError("the values of its encoder do not fill their text")
-    whole = text.tobytes()
-    try:
-        return [whole[a:b].decode() for a, b in pairwise(places)]
-    except UnicodeDecodeError as error:
-        raise ModelFormatError(f"the values of its encoder are not UTF-8 ({error})") from None

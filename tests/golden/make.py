@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -20,7 +21,10 @@ sys.path.insert(0, str(HERE.parent))
 import naive  # noqa: E402
 
 from rafm.batch import Numbering  # noqa: E402
+from rafm.data.coders import Bins, Buckets, Clock, Lists, LogBins, Number, Words  # noqa: E402
+from rafm.data.columns import ColumnSpec, TableSpec  # noqa: E402
 from rafm.data.encoder import Column, TableEncoder  # noqa: E402
+from rafm.data.strings import StringTable  # noqa: E402
 from rafm.losses import LOSSES  # noqa: E402
 from rafm.model import Model  # noqa: E402
 from rafm.parameters import Parameters  # noqa: E402
@@ -36,12 +40,36 @@ PLANS = {
     "mrma": RankPlan("mrma", (2, 3), (12, 12, 12, 0)),
     "table": RankPlan("rafm", (2, 3), (9, 9, 4, 0)),
 }
+
+
+def words(*texts: str) -> Words:
+    """Return the codes of some texts."""
+    return Words(StringTable.of_distinct(pa.array(texts)))
+
+
+SPECS = {
+    "age": ColumnSpec("age", "number"),
+    "city": ColumnSpec("city"),
+    "hour": ColumnSpec("hour", "datetime", format="%y%m%d%H"),
+    "ok": ColumnSpec("ok"),
+    "price": ColumnSpec("price", "bins", n_bins=4),
+    "query": ColumnSpec("query", "list", separator=" ", scale="1/n", hash_size=8),
+    "tags": ColumnSpec("tags", "list", separator="|"),
+    "visits": ColumnSpec("visits", "log_bins", min_count=1),
+    "zip": ColumnSpec("zip", "ignore"),
+}
 ENCODER = TableEncoder(
+    TableSpec(tuple(SPECS.values()), clicks="clicks", impressions="shown", min_count=2),
     (
-        Column("city", "category", 0, ("", "Oslo", "R\u00f4me", "\u6771\u4eac")),
-        Column("age", "number", 5, mean=41.5, spread=12.25),
-        Column("ok", "category", 6, ("false", "true")),
-    )
+        Column(SPECS["age"], "number", Number("age", 41.5, 12.25), False, False),
+        Column(SPECS["city"], "text", words("", "Oslo", "R\u00f4me", "\u6771\u4eac"), True, True),
+        Column(SPECS["hour"], "number", Clock("hour", "%y%m%d%H"), False, False),
+        Column(SPECS["ok"], "boolean", words("false", "true"), False, True),
+        Column(SPECS["price"], "number", Bins("price", (0.1, 2.5)), False, False),
+        Column(SPECS["query"], "text", Lists(Buckets(8), SPECS["query"]), False, False),
+        Column(SPECS["tags"], "list", Lists(words("Oslo", "a"), SPECS["tags"]), True, False),
+        Column(SPECS["visits"], "number", LogBins("visits", (-1.0, 0.0, 47.0)), False, True),
+    ),
 )
 
 
@@ -115,7 +143,7 @@ def contents(saved: Saved) -> dict:
     arrays |= {f"factors.{level}": block for level, block in enumerate(found.factors, start=1)}
     if found.mixture is not None:
         arrays["mixture"] = found.mixture
-    columns = saved.encoder.columns if saved.encoder else ()
+    columns = saved.encoder.spec.to_dict() if saved.encoder else {}
     return {
         "family": model.plan.family,
         "ranks": list(model.plan.ranks),
@@ -128,7 +156,8 @@ def contents(saved: Saved) -> dict:
         "history": model.history,
         "best_epoch": model.best_epoch,
         "options": model.options,
-        "columns": [[c.name, c.kind, c.first, list(c.values), c.mean, c.spread] for c in columns],
+        "columns": columns,
+        "features": saved.encoder.feature_names() if saved.encoder else [],
         "arrays": {name: [str(a.dtype), list(a.shape), a.tobytes().hex()] for name, a in arrays.items()},
     }
 

@@ -1,158 +1,373 @@
-"""Columns -> features. A category column has one feature per value, named `column=value`; a number column has one.
+"""Tables -> rows of features, as a TableSpec says. See docs/encoding.md.
 
-Numbers are standardised by mean and spread of the training rows. A missing category is a value of its own; a missing
-number counts as the mean. Values never seen in training are left out of their row, so they score 0.
+Features of a column have consecutive ids, columns come by name and values in a fixed order, so neither the order of
+columns nor that of rows changes what a value is encoded as.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..batch import Batch
 from ..errors import DataValueError
+from .assemble import Slot, assemble, resolve
+from .casts import family
+from .choose import choose_kinds, describe_choices
+from .coders import Coder, Number
+from .columns import ColumnSpec, TableSpec, check_known
+from .coverage import Coverage
+from .interning import NULL
+from .learners import WordLearner, learner_of
+from .targets import with_targets
 
-MISSING = "<missing>"
-
-
-def column_kind(name: str, kind: pa.DataType) -> str:
-    """Return "category" for text, booleans and categories, "number" for numbers.
-
-    >>> column_kind("city", pa.string()), column_kind("age", pa.int8())
-    ('category', 'number')
-    """
-    kinds = pa.types
-    if kinds.is_dictionary(kind) or kinds.is_boolean(kind) or kinds.is_null(kind):
-        return "category"
-    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
-        return "category"
-    if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
-        return "number"
-    raise DataValueError(f"column {name!r} has type {kind}; make it text, a category or a number, or drop it")
+MISSING, RARE = "<missing>", "<rare>"
+BLOCK_ROWS = 1 << 15  # rows encoded at once: their columns stay in the cache
+FEW_ROWS = 1 << 13
+SAMPLE_ROWS = 20_000  # rows that kinds are chosen by
+ALLOWED = {  # families of cells that a kind can take
+    "category": ("text", "number", "boolean", "time"),
+    "number": ("number", "boolean"),
+    "bins": ("number", "boolean"),
+    "log_bins": ("number", "boolean"),
+    "datetime": ("time", "text", "number"),
+    "list": ("list", "text"),
+}
+_Kept = tuple[pa.RecordBatch, list[Any]]  # the targets of a block, and its cells as `_Learning` keeps them
 
 
 @dataclass(frozen=True)
 class Column:
-    """How one column becomes features; the first of them has id `first`."""
+    """A column that has been learnt: after the features of its coder come one for rare and one for missing values.
 
-    name: str
-    kind: str
-    first: int
-    values: tuple[str, ...] = ()
-    mean: float = 0.0
-    spread: float = 1.0
+    family: what its cells held in training, as `casts.family` has it.
+    """
+
+    spec: ColumnSpec
+    family: str
+    coder: Coder
+    has_rare: bool
+    has_missing: bool
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def kind(self) -> str:
+        return self.spec.kind
 
     @property
     def n_features(self) -> int:
-        return len(self.values) + 1 if self.kind == "category" else 1
+        return self.coder.n_values + self.has_rare + self.has_missing
 
-    def feature_names(self) -> list[str]:
-        """Return the names of the column's features, in the order of their ids."""
-        if self.kind == "number":
-            return [self.name]
-        return [f"{self.name}={value}" for value in (*self.values, MISSING)]
+    def feature_name(self, code: int) -> str:
+        """Return `column=value`, or the column's name if it is a number."""
+        name = self.name.replace("\\", "\\\\").replace("=", "\\=")
+        if code >= self.coder.n_values:
+            return f"{name}={RARE if self.has_rare and code == self.coder.n_values else MISSING}"
+        return name if isinstance(self.coder, Number) else f"{name}={self.coder.value_name(code)}"
 
-    def encode(self, cells: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the feature id and the value of every cell; the id is -1 for values never seen."""
-        if self.kind == "number":
-            numbers = np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), float)
-            standard = np.where(np.isnan(numbers), 0.0, (numbers - self.mean) / self.spread)
-            return np.full(len(cells), self.first), standard
-        text = _as_text(cells)
-        found = pc.index_in(text, value_set=pa.array(self.values, pa.string()), skip_nulls=True)
-        ids = np.asarray(found.fill_null(-1).to_numpy(), np.int64)
-        missing = np.asarray(text.is_null().to_numpy())
-        ids = np.where(missing, len(self.values), ids)
-        return np.where(ids < 0, -1, ids + self.first), np.ones(len(cells))
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return the codes of cells, of which the first is in this row."""
+        self._check_type(cells.type)
+        return self.coder.slots(cells, row)
+
+    def resolve(self, slots: list[Slot], tally: np.ndarray) -> list[Slot]:
+        """Return the slots with codes of rare and missing values, and count them."""
+        rare = self.coder.n_values if self.has_rare else -1
+        null = self.coder.n_values + self.has_rare if self.has_missing else -1
+        rest = np.zeros(4, np.int64)  # a time counts once, not as hour and weekday
+        return [resolve(slot, rare, null, rest if i else tally) for i, slot in enumerate(slots)]
+
+    def _check_type(self, found: pa.DataType) -> None:
+        _check_kind(self.spec, found)
+        if self.family != family(found) and "nothing" not in (self.family, family(found)):
+            raise DataValueError(f"column {self.name!r} was {self.family} in training, now its type is {found}")
 
 
-def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.cast(cells.type.value_type)
-    return cells.cast(pa.string())
+class _Learning:
+    """A column while it is learnt."""
 
+    def __init__(self, spec: ColumnSpec, table: TableSpec):
+        self.spec, self.table, self.learner = spec, table, learner_of(spec, table)
+        self.family, self.has_missing = "nothing", False
 
-def _learn_column(name: str, cells: pa.ChunkedArray, first: int) -> Column:
-    kind = column_kind(name, cells.type)
-    if kind == "category":
-        seen = pc.unique(_as_text(cells)).drop_null().to_pylist()
-        return Column(name, kind, first, values=tuple(sorted(seen)))
-    numbers = np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), float)
-    known = numbers[~np.isnan(numbers)]
-    if not np.isfinite(known).all():
-        raise DataValueError(f"column {name!r} has an infinite value; all numbers must be finite")
-    spread = float(known.std()) if known.size else 0.0
-    return Column(name, kind, first, mean=float(known.mean()) if known.size else 0.0, spread=spread or 1.0)
+    def update(self, block: pa.RecordBatch, row: int) -> np.ndarray | pa.Array:
+        """Learn from the column's cells in a block; return them in a form that `recall` encodes later."""
+        cells = _cells(block, self.spec.name)
+        _check_kind(self.spec, cells.type)
+        found = family(cells.type)
+        if self.family == "nothing":
+            self.family = found
+        if found not in (self.family, "nothing"):
+            raise DataValueError(
+                f"column {self.spec.name!r} was {self.family}, but from row {row} on it is {cells.type}"
+            )
+        missing = self.learner.update(cells, row)
+        if missing.any():
+            self.has_missing = True
+            if self.table.missing == "error":
+                _refuse_missing(self.spec.name, row + int(np.argmax(missing)))
+        return self.learner.codes if isinstance(self.learner, WordLearner) else cells
+
+    def finish(self) -> Column:
+        """Return the column."""
+        coder, left_out = self.learner.finish()
+        has_rare = left_out and self.table.rare == "shared"
+        return Column(self.spec, self.family, coder, has_rare, self.has_missing)
+
+    def recall(self, column: Column, kept: np.ndarray | pa.Array, row: int) -> list[Slot]:
+        """Return the slots of cells that were learnt from."""
+        if isinstance(self.learner, WordLearner):
+            return [Slot(self.learner.final_codes[kept])]
+        return column.slots(kept, row)
 
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Encodes tables with the columns it was trained on.
+    """Encodes tables with the columns it has learnt.
 
-    >>> table = pa.table({"city": ["Rome", "Oslo", "Rome"], "age": [30, 40, 50]})
+    >>> table = pa.table({"city": ["Rome", "Oslo", None], "age": [30.5, 40.0, 50.5]})
     >>> encoder = TableEncoder.learn(table)
     >>> encoder.feature_names()
-    ['city=Oslo', 'city=Rome', 'city=<missing>', 'age']
+    ['age', 'city=Oslo', 'city=Rome', 'city=<missing>']
     >>> encoder.encode(table).indices
-    array([1, 3, 0, 3, 1, 3])
+    array([0, 2, 0, 1, 0, 3], dtype=int32)
     """
 
+    spec: TableSpec
     columns: tuple[Column, ...]
+    _told: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
-    def learn(cls, table: pa.Table) -> TableEncoder:
-        """Return the encoder of a table's columns."""
-        _check_names(table)
-        columns: list[Column] = []
-        for name in table.column_names:
-            first = columns[-1].first + columns[-1].n_features if columns else 0
-            columns.append(_learn_column(name, table[name], first))
-        return cls(tuple(columns))
+    def learn(
+        cls,
+        batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+        spec: TableSpec | None = None,
+        report: Callable[[str], Any] | None = None,
+    ) -> TableEncoder:
+        """Return the encoder of a table, or of batches that are read once and not kept.
+
+        report: called with a text that says which kinds were chosen and why, such as `print`.
+        """
+        return cls._learn(batches, spec, report, None)[0]
+
+    @classmethod
+    def learn_encode(
+        cls,
+        batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+        spec: TableSpec | None = None,
+        report: Callable[[str], Any] | None = None,
+        targets: bool = True,
+    ) -> tuple[TableEncoder, Batch]:
+        """Return the encoder and the encoded rows, reading them only once; codes are kept meanwhile, cells are not."""
+        kept: list[_Kept] = []
+        encoder, learning = cls._learn(batches, spec, report, kept)
+        parts, row, coverage = [], 0, Coverage()
+        for block, cells in kept:
+            pairs = zip(encoder.columns, learning, cells)
+            slots = [one.recall(column, own, row) for column, one, own in pairs]
+            parts.append(encoder._assemble(slots, block.num_rows, coverage))
+            row += block.num_rows
+        rows = Batch(*_join(parts), encoder.n_features)
+        named = pa.Table.from_batches([block for block, _ in kept])
+        return encoder, with_targets(rows, named, encoder.spec) if targets else rows
+
+    @classmethod
+    def _learn(
+        cls, batches: Any, spec: TableSpec | None, report: Callable[[str], Any] | None, kept: list[_Kept] | None
+    ) -> tuple[TableEncoder, list[_Learning]]:
+        """Return the encoder and how it was learnt; unless kept is None, put there what encodes the rows later."""
+        blocks = _blocks(batches)
+        first = next(blocks, None)
+        if first is None:
+            raise DataValueError("there are no rows to learn the columns from")
+        spec = _complete(spec or TableSpec(), first, report)
+        learning = [_Learning(column, spec) for column in spec.columns if column.kind != "ignore"]
+        row = 0
+        for block in chain([first], blocks):
+            cells = [one.update(block, row) for one in learning]
+            if kept is not None:
+                kept.append((block.select(spec.targets()), cells))
+            row += block.num_rows
+        return cls(spec, tuple(one.finish() for one in learning)), learning
+
+    @cached_property
+    def first_ids(self) -> list[int]:
+        """The id of each column's first feature, and at the end the number of features."""
+        return [0, *accumulate(column.n_features for column in self.columns)]
 
     @property
     def n_features(self) -> int:
-        return sum(column.n_features for column in self.columns)
+        return self.first_ids[-1]
 
     def feature_names(self) -> list[str]:
         """Return the names of all features, in the order of their ids."""
-        return [name for column in self.columns for name in column.feature_names()]
+        return [column.feature_name(code) for column in self.columns for code in range(column.n_features)]
 
-    def encode(self, table: pa.Table) -> Batch:
-        """Return the rows of a table that has these columns, in any order."""
-        self._check(table)
-        parts = [column.encode(table[column.name]) for column in self.columns]
-        ids = np.column_stack([part[0] for part in parts]) if parts else np.zeros((table.num_rows, 0), int)
-        values = np.column_stack([part[1] for part in parts]) if parts else np.zeros((table.num_rows, 0))
-        known = ids >= 0
-        indptr = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
-        return Batch(indptr, ids[known], values[known].astype(np.float32), self.n_features)
+    def feature_name(self, id: int) -> str:
+        """Return the name of one feature."""
+        if not 0 <= id < self.n_features:
+            raise IndexError(f"feature {id} of {self.n_features}")
+        place = int(np.searchsorted(self.first_ids, id, side="right")) - 1
+        return self.columns[place].feature_name(id - self.first_ids[place])
 
-    def _check(self, table: pa.Table) -> None:
-        _check_names(table)
+    def reader_columns(self) -> dict[str, str]:
+        """Return what a reader of text must read each column as, so that its type is that of training.
+
+        >>> TableEncoder.learn(pa.table({"city": ["Rome"], "user": [7]})).reader_columns()
+        {'city': 'text', 'user': 'number'}
+        """
+        ignored = {column.name: "ignore" for column in self.spec.columns if column.kind == "ignore"}
+        types = {column.name: column.family for column in self.columns if column.family in ("text", "number")}
+        return {**types, **ignored, **dict.fromkeys(self.spec.targets(), "number")}
+
+    def encode(
+        self, table: pa.Table | pa.RecordBatch, *, targets: bool = True, coverage: Coverage | None = None
+    ) -> Batch:
+        """Return the rows of a table that has these columns, in any order; unseen values are left out.
+
+        targets: with labels and weights, if the table has the columns that the specification names. A row with clicks
+        and impressions then becomes up to two. coverage: where known and unseen values are counted.
+        """
+        self._check_columns(table.schema.names)
+        coverage = Coverage() if coverage is None else coverage
+        parts, row = [], 0
+        for block in _blocks(table):
+            slots = [column.slots(_cells(block, column.name), row) for column in self.columns]
+            if self.spec.missing == "error":
+                self._check_missing(slots, row)
+            parts.append(self._assemble(slots, block.num_rows, coverage))
+            row += block.num_rows
+        rows = Batch(*_join(parts), self.n_features)
+        return with_targets(rows, table, self.spec) if targets else rows
+
+    def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> tuple[np.ndarray, ...]:
+        """Return the rows that hold the slots of all columns, and count what is in them."""
+        placed: list[tuple[int, Slot]] = []
+        for first, column, own in zip(self.first_ids, self.columns, slots):
+            tally = np.zeros(4, np.int64)
+            placed += [(first, slot) for slot in column.resolve(own, tally)]
+            coverage.add(column.name, tally)
+        return assemble(placed, n_rows, self.n_features)
+
+    def _check_missing(self, slots: list[list[Slot]], row: int) -> None:
+        for column, own in zip(self.columns, slots):
+            missing = np.flatnonzero(own[0].codes == NULL)
+            if missing.size:
+                offsets = own[0].offsets
+                at = int(np.searchsorted(offsets, missing[0], "right")) - 1 if offsets.size else int(missing[0])
+                _refuse_missing(column.name, row + at)
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        _check_names(names)
         wanted = [column.name for column in self.columns]
-        missing = [name for name in wanted if name not in table.column_names]
+        missing = [name for name in wanted if name not in names]
         if missing:
             raise DataValueError(f"column {missing[0]!r} is missing; the model was trained with {_listed(wanted)}")
-        extra = [name for name in table.column_names if name not in wanted]
-        if extra:
-            # seven frames up stands whoever called `predict`
-            warnings.warn(f"columns that the model does not know are left out: {_listed(extra)}", stacklevel=7)
-        for column in self.columns:
-            found = table[column.name].type
-            if column_kind(column.name, found) != column.kind:
-                raise DataValueError(f"column {column.name!r} was a {column.kind} in training, now its type is {found}")
+        ignored = [column.name for column in self.spec.columns if column.kind == "ignore"]
+        extra = [name for name in names if name not in {*wanted, *ignored, *self.spec.targets(), *self._told}]
+        if extra and self.spec.others == "auto":
+            self._told.update(extra)
+            told = f"columns that the model does not know are left out: {_listed(extra)}"
+            warnings.warn(told, stacklevel=_frames_of_ours())
 
 
-def _check_names(table: pa.Table) -> None:
-    name, count = Counter(table.column_names).most_common(1)[0] if table.column_names else ("", 0)
-    if count > 1:
-        raise DataValueError(f"two columns are named {name!r}; rename or drop one")
+def _frames_of_ours() -> int:
+    """Return how far up stands whoever called the library, for a warning to point there."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("rafm", "sklearn"):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _blocks(batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in blocks of bounded size, none of them empty."""
+    if isinstance(batches, pa.Table):
+        batches = _joined(batches)
+    for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
+        for at in range(0, batch.num_rows, BLOCK_ROWS):
+            yield batch.slice(at, BLOCK_ROWS)
+
+
+def _joined(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a table; small ones are joined, because each costs some calls per column."""
+    n_chunks = max((column.num_chunks for column in table.columns), default=1)
+    if n_chunks * FEW_ROWS <= table.num_rows:
+        yield from table.to_batches()
+        return
+    for at in range(0, table.num_rows, BLOCK_ROWS):
+        yield from table.slice(at, BLOCK_ROWS).combine_chunks().to_batches()
+
+
+def _complete(spec: TableSpec, first: pa.RecordBatch, report: Callable[[str], Any] | None) -> TableSpec:
+    """Return the specification with all columns, choosing kinds for those that it does not name."""
+    names = first.schema.names
+    _check_names(names)
+    named = [*(column.name for column in spec.columns), *spec.targets()]
+    for name in named:
+        check_known(name, names, "column")
+    rest = [] if spec.others == "ignore" else [name for name in names if name not in named]
+    sample = first.slice(0, SAMPLE_ROWS).select(rest)
+    choices = choose_kinds(sample.schema, sample)
+    if report is not None and choices:
+        report(describe_choices(choices))
+    columns = sorted((*spec.columns, *(choice.column for choice in choices)), key=lambda column: column.name)
+    return replace(spec, columns=tuple(columns))
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise DataValueError(f"two columns are named {twice[0]!r}; rename or drop one")
+
+
+def _check_kind(spec: ColumnSpec, found: pa.DataType) -> None:
+    """Check that cells of a type can be what the specification says."""
+    if family(found) not in (*ALLOWED[spec.kind], "nothing"):
+        raise DataValueError(f"column {spec.name!r} has type {found}, which cannot be of kind {spec.kind}")
+    if spec.kind == "list" and family(found) == "text" and spec.separator is None:
+        raise DataValueError(
+            f"column {spec.name!r} is text; say what stands between its values, such as separator = '|'"
+        )
+
+
+def _cells(block: pa.RecordBatch, name: str) -> pa.Array:
+    place = block.schema.get_field_index(name)
+    if place < 0:
+        raise DataValueError(f"column {name!r} is missing in some of the batches")
+    cells = block.column(place)
+    if not (pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type)):
+        return cells
+    try:
+        return cells.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        raise DataValueError(f"column {name!r} has bytes that are not UTF-8 text; decode or ignore it") from None
+
+
+def _refuse_missing(name: str, row: int) -> None:
+    raise DataValueError(f'column {name!r}, row {row}: a value is missing; fill it, or set missing = "feature"')
+
+
+def _join(parts: list[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return blocks of rows as one."""
+    if len(parts) == 1:
+        return parts[0][0], parts[0][1], parts[0][2]
+    if not parts:
+        return np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
+    starts = accumulate((part[0][-1] for part in parts), initial=0)
+    indptr = [part[0][1:] + start for part, start in zip(parts, starts)]
+    indices, values = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    return np.concatenate([[0], *indptr]), indices, values
 
 
 def _listed(names: Sequence[str]) -> str:

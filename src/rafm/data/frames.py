@@ -32,6 +32,9 @@ def as_table(X: Any) -> pa.Table:
 
 def has_categories(X: Any) -> bool:
     """Tell whether a frame has a column that is no number, so that it needs an encoder."""
-    from .encoder import column_kind
+    import pyarrow as pa
 
-    return any(column_kind(field.name, field.type) == "category" for field in as_table(X).schema)
+    from .casts import family
+
+    kinds = [field.type for field in as_table(X).schema]
+    return any(pa.types.is_dictionary(kind) or family(kind) != "number" for kind in kinds)

@@ -1,0 +1,226 @@
+"""Training rows -> coders: one learner per kind of column, fed block by block, in memory that the rows do not grow.
+
+What a learner finds does not depend on the order of the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import DataValueError
+from .casts import as_finite, as_times
+from .coders import (
+    MAX_SPAN,
+    Bins,
+    Buckets,
+    CellCodes,
+    Clock,
+    Coder,
+    Lists,
+    LogBins,
+    Number,
+    TextCoder,
+    Words,
+    log_bin,
+    split_lists,
+)
+from .columns import ColumnSpec, TableSpec
+from .interning import NULL, UNKNOWN, count_ids
+from .quantiles import ValueCounts, bin_edges
+from .strings import StringTable, sorted_order
+
+KEPT_BITS = 20  # of mean and spread, in units of the spread: the order of rows shows only beyond
+LARGEST = 1e100  # the squares of larger numbers could not be summed
+
+
+class Learner(Protocol):
+    """Sees the cells of one column, then makes its coder."""
+
+    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+        """Learn from cells, of which the first is in this row; return which of them are missing."""
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the coder, and whether it left out values as rare."""
+
+
+class WordLearner:
+    """Counts texts; those seen often enough get codes in the order of their bytes.
+
+    codes: of the latest cells, by first appearance. final_codes: what they became, UNKNOWN if rare, and NULL at -2.
+    """
+
+    def __init__(self, min_count: int):
+        self.min_count = min_count
+        self._table, self._counts = StringTable(), np.zeros(0, np.int64)
+        self._code_cells = CellCodes(self._table.intern)
+        self.codes = self.final_codes = np.zeros(0, np.int32)
+
+    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+        """Count the cells."""
+        self.codes = self._code_cells(cells)
+        if len(self._table) > self._counts.size:
+            more = np.zeros(max(self._counts.size, len(self._table)), np.int64)
+            self._counts = np.concatenate([self._counts, more])
+        count_ids(self.codes, self._counts)
+        return self.codes < 0
+
+    def finish(self) -> tuple[TextCoder, bool]:
+        """Return the words that are not rare; a dictionary's values that never occurred are none."""
+        counts = self._counts[: len(self._table)]
+        kept = np.flatnonzero(counts >= self.min_count)
+        words = self._table.as_array().take(pa.array(kept))
+        order = sorted_order(words)
+        self.final_codes = np.full(counts.size + 2, UNKNOWN, np.int32)
+        self.final_codes[kept[order]] = np.arange(kept.size)
+        self.final_codes[NULL] = NULL
+        words = StringTable.of_distinct(words.take(pa.array(order)))
+        return Words(words), bool(((counts > 0) & (counts < self.min_count)).any())
+
+
+class BucketLearner:
+    """Has nothing to learn but whether cells are missing."""
+
+    def __init__(self, n_buckets: int):
+        self._coder = Buckets(n_buckets)
+        self._code_cells = CellCodes(self._coder.code_texts)
+
+    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+        """Look for missing cells."""
+        return self._code_cells(cells) < 0
+
+    def finish(self) -> tuple[TextCoder, bool]:
+        """Return the buckets."""
+        return self._coder, False
+
+
+class ListLearner:
+    """Learns from the elements of lists."""
+
+    def __init__(self, spec: ColumnSpec, words: WordLearner | BucketLearner):
+        self._spec, self._words = spec, words
+
+    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+        """Learn the elements."""
+        elements, sizes = split_lists(cells, self._spec.separator)
+        self._words.update(elements, row)
+        return sizes < 0
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the coder of lists."""
+        words, has_rare = self._words.finish()
+        return Lists(words, self._spec), has_rare
+
+
+class NumberLearner:
+    """Keeps count, mean, sum of squares about the mean, and range."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._n, self._mean, self._squares = 0, 0.0, 0.0
+        self._low, self._high = math.inf, -math.inf
+
+    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+        """Join the block's mean and squares with those so far (Chan, Golub and LeVeque)."""
+        numbers = as_finite(cells, self._name, row)
+        missing = np.isnan(numbers)
+        known = numbers[~missing]
+        if known.size:
+            self._low, self._high = min(self._low, float(known.min())), max(self._high, float(known.max()))
+            if max(-self._low, self._high) > LARGEST:
+                raise DataValueError(f"column {self._name!r} has numbers beyond {LARGEST}; make it bins")
+            mean, n = float(known.mean()), self._n + known.size
+            step = mean - self._mean
+            self._squares += float(((known - mean) ** 2).sum()) + step * step * self._n * known.size / n
+            self._mean += step * known.size / n
+            self._n = n
+        return missing
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return mean and spread, rounded so that the order of rows does not show."""
+        spread = math.sqrt(self._squares / self._n) if self._n else 0.0
+        if spread == 0 or self._low == self._high:
+            return Number(self._name, self._low if self._n else 0.0, 1.0), False
+        unit = 2.0 ** (math.frexp(spread)[1] - KEPT_BITS)
+        return Number(self._name, round(self._mean / unit) * unit, round(spread / unit) * unit), False
+
+
+class BinsLearner:
+    """Counts numbers to find quantiles."""
+
+    def __init__(self, spec: ColumnSpec):
+        self._spec, self._counts = spec, ValueCounts()
+
+    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+        """Count the numbers."""
+        numbers = as_finite(cells, self._spec.name, row)
+        self._counts.add(numbers)
+        return np.isnan(numbers)
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the bins."""
+        return Bins(self._spec.name, tuple(bin_edges(self._counts, self._spec.n_bins).tolist())), False
+
+
+class LogBinsLearner:
+    """Counts the logarithmic bins."""
+
+    def __init__(self, name: str, min_count: int):
+        self._name, self._min_count = name, min_count
+        self._counts: Counter[float] = Counter()
+
+    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+        """Count the bins of the cells."""
+        bins = log_bin(as_finite(cells, self._name, row))
+        missing = np.isnan(bins)
+        found, counts = _count(bins[~missing] if missing.any() else bins)
+        self._counts.update(dict(zip(found.tolist(), counts.tolist())))
+        return missing
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the bins that are not rare."""
+        kept = sorted(bin for bin, count in self._counts.items() if count >= self._min_count)
+        return LogBins(self._name, tuple(kept)), len(kept) < len(self._counts)
+
+
+def _count(bins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct whole numbers and how often each occurs; np.unique sorts, which is slow in a small range."""
+    low, high = bins.min(initial=0), bins.max(initial=0)
+    if high - low > MAX_SPAN:
+        return np.unique(bins, return_counts=True)
+    counts = np.bincount((bins - low).astype(np.int64))
+    found = np.flatnonzero(counts)
+    return found + low, counts[found]
+
+
+class ClockLearner:
+    """Has nothing to learn but whether times can be read and are missing."""
+
+    def __init__(self, spec: ColumnSpec):
+        self._spec = spec
+
+    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+        """Read the times."""
+        return np.asarray(as_times(cells, self._spec.format, self._spec.name, row).is_null())
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the clock."""
+        return Clock(self._spec.name, self._spec.format), False
+
+
+def learner_of(column: ColumnSpec, table: TableSpec) -> Learner:
+    """Return the learner of a column; its own settings come before the table's."""
+    min_count = table.min_count if column.min_count is None else column.min_count
+    hash_size = table.hash_size if column.hash_size is None else column.hash_size
+    if column.kind in ("category", "list"):
+        words = BucketLearner(hash_size) if hash_size else WordLearner(min_count)
+        return words if column.kind == "category" else ListLearner(column, words)
+    if column.kind == "log_bins":
+        return LogBinsLearner(column.name, min_count)
+    if column.kind == "number":
+        return NumberLearner(column.name)
+    return BinsLearner(column) if column.kind == "bins" else ClockLearner(column)
