@@ -6,17 +6,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimators import RaFMClassifier, RaFMRegressor, load
+    from .data.columns import TableSpec
+    from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load
     from .optimizers import AdaGrad, Sgd
     from .ranks import NearestRank, Thresholds
 
 __version__ = "0.1.0"
-__all__ = ["AdaGrad", "NearestRank", "RaFMClassifier", "RaFMRegressor", "Sgd", "Thresholds", "load"]
+__all__ = [
+    "AdaGrad",
+    "NearestRank",
+    "RaFMClassifier",
+    "RaFMRegressor",
+    "Sgd",
+    "TableSpec",
+    "TableTransformer",
+    "Thresholds",
+    "load",
+]
 
 _HOMES = {
     "RaFMClassifier": "estimators",
     "RaFMRegressor": "estimators",
+    "TableTransformer": "estimators",
     "load": "estimators",
+    "TableSpec": "data.columns",
     "AdaGrad": "optimizers",
     "Sgd": "optimizers",
     "NearestRank": "ranks",

@@ -7,13 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from . import storage
 from .batch import Batch, check_batch
+from .data.columns import TableSpec
 from .data.encoder import TableEncoder
 from .data.frames import as_table, has_categories, is_frame
 from .errors import ConfigError, FeatureRangeError
@@ -251,6 +252,71 @@ class RaFMRegressor(RegressorMixin, _FactorizationMachine):
     def predict(self, X: Any, level: int | None = None) -> np.ndarray:
         """Return the prediction of every row; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""
         return self._scores(X, level)
+
+
+class TableTransformer(TransformerMixin, BaseEstimator):
+    """Turns tables into sparse matrices for any estimator, as the encoder of the estimators above does.
+
+    Parameters
+    ----------
+    spec : a `rafm.TableSpec`, a dict as `TableSpec.from_dict` takes it, the path of a TOML file, or None to choose the
+        kind of every column. Columns that it names as labels or weights are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"city": ["Rome", "Oslo"], "price": [1.5, 2.5]})
+    >>> encode = TableTransformer({"columns": {"price": {"kind": "bins", "n_bins": 2}}}).fit(table)
+    >>> encode.get_feature_names_out().tolist()
+    ['city=Oslo', 'city=Rome', 'price=[-inf,2.5)', 'price=[2.5,inf)']
+    >>> encode.transform(table).toarray()
+    array([[0., 1., 1., 0.],
+           [1., 0., 0., 1.]], dtype=float32)
+    """
+
+    def __init__(self, spec: Any = None):
+        self.spec = spec
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the columns; y is not looked at."""
+        self.encoder_ = TableEncoder.learn(self._table(X, fitting=True), _as_spec(self.spec))
+        return self
+
+    def transform(self, X: Any) -> sparse.csr_matrix:
+        """Return one row per row of X, one column per feature."""
+        check_is_fitted(self, "encoder_")
+        rows = self.encoder_.encode(self._table(X, fitting=False), targets=False)
+        return sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (rows.n_rows, rows.n_features))
+
+    def _table(self, X: Any, fitting: bool) -> Any:
+        """Return X as a table; the columns of a matrix are called x0, x1, ..."""
+        import pyarrow as pa
+
+        if is_frame(X):
+            table = as_table(X)
+            if fitting:
+                self.feature_names_in_ = np.array(table.column_names, object)
+                self.n_features_in_ = len(table.column_names)
+            return table
+        X = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", reset=fitting)
+        return pa.table({f"x{i}": pa.array(column, from_pandas=True) for i, column in enumerate(X.T)})
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features, `column=value`."""
+        check_is_fitted(self, "encoder_")
+        return np.array(self.encoder_.feature_names(), object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+
+def _as_spec(spec: Any) -> TableSpec | None:
+    if spec is None or isinstance(spec, TableSpec):
+        return spec
+    return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
 
 
 def _single_pair(eval_set: Any) -> tuple[Any, Any]:
