@@ -1,0 +1,65 @@
+"""What the README shows is what happens."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+CI = Path(__file__).parents[1] / ".ci" / "run"
+
+
+def blocks(language):
+    """Return the fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def run(arguments, folder):
+    """Run Python in a folder; return what it printed."""
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_python_program_runs_and_prints_three_probabilities(tmp_path):
+    (program,) = blocks("python")
+    assert len(program.strip().splitlines()) <= 12
+    printed = run(["-c", program], tmp_path)
+    assert re.fullmatch(r"\[0\.\d+ +0\.\d+ +0\.\d+\] \d+\n", printed)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Run the console session after a demo; return (shown, printed) of each command."""
+    folder = tmp_path_factory.mktemp("session")
+    run(["-m", "rafm", "demo"], folder)
+    (text,) = blocks("console")
+    found = []
+    for part in text.split("$ ")[1:]:
+        command, _, shown = part.partition("\n")
+        words = shlex.split(command.partition(" > ")[0])
+        found.append((shown, run(["-m", *words], folder)))
+    return found
+
+
+def without_seconds(text):
+    """Drop the one column that differs from run to run."""
+    return re.sub(r"(?m)(?<=\d) +\d+\.\d(?=(  best)?$)", "", text)
+
+
+def test_the_console_session_prints_what_it_shows(session):
+    """All digits but those of times; another processor may round the last ones differently, so two are left."""
+    for shown, printed in session[:3]:
+        numbers = [re.findall(r"\d+\.?\d*", without_seconds(text)) for text in (shown, printed)]
+        assert [float(n) for n in numbers[1]] == pytest.approx([float(n) for n in numbers[0]], rel=1e-3)
+        words = [re.sub(r"[\d.]+", "#", without_seconds(text)) for text in (shown, printed)]
+        assert words[0] == words[1]
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    (command,) = re.findall(r"&& (\S*python -m pytest.*)", README.read_text())
+    assert command in CI.read_text()
