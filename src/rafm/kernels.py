@@ -27,7 +27,8 @@ from .vectors import add_scaled, combine, combined_norm, compiled, entry, prefet
 
 SQUARED, LOGISTIC = 0, 1
 SGD, ADAGRAD = 0, 1
-AHEAD, FETCHED, LINE = 2, 64, 16
+AHEAD, FETCHED, LINE = 2, 64, 16  # ask for records two rows ahead, four cache lines of 16 numbers each
+NEAR = 1 << 19  # records of up to so many numbers stay in the cache by themselves
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
@@ -92,8 +93,8 @@ def link(loss, score):
 def loss_value(loss, score, label):
     """Return the loss of one row: log loss, or half the squared error."""
     if loss == LOGISTIC:
-        return max(score, 0.0) - score * label + np.log1p(np.exp(-abs(score)))
-    return 0.5 * (score - label) * (score - label)
+        return max(score, ZERO) - score * label + np.log1p(np.exp(-abs(score)))
+    return HALF * (score - label) * (score - label)
 
 
 # ---- Walking a row
@@ -167,7 +168,7 @@ def forward(rows, r, tables, records, bias, settings, work, t):
         score += whole - excess
         excess, slopes[top] = inner, score
         top += 1
-    work.losses[t] = weight * loss_value(settings.loss, np.float64(score), np.float64(rows.labels[r]))
+    work.losses[t] = weight * loss_value(settings.loss, score, rows.labels[r])
     prediction = link(settings.loss, score)
     slopes[m] = weight * (prediction - rows.labels[r])
     if tables.nested:
@@ -328,12 +329,12 @@ def train_rows(rows, order, tables, records, bias, settings, work):
 
     bias is [bias, its state]. One mini-batch after the other: all rows forward, then all updates.
     """
-    total, size = 0.0, work.losses.size
+    total, size, far = 0.0, work.losses.size, records.size > NEAR
     for first in range(0, order.size, size):
         rest = min(size, order.size - first)
         fetch_rows(rows, order, first, first + rest)
         for t in range(rest):
-            if t + AHEAD < rest:
+            if far and t + AHEAD < rest:
                 fetch_records(rows, order[first + t + AHEAD], tables, records)
             forward(rows, order[first + t], tables, records, bias[0], settings, work, t)
         batch, slope = work.losses[:rest].sum(), work.slopes[:rest, -1].sum()
