@@ -39,10 +39,12 @@ def cells_of(encoder, batch):
 
 
 def features_of(encoder, table, **options):
-    """Return per row {name of feature: value}."""
-    batch, names = encoder.encode(table, **options), encoder.feature_names()
-    ends = zip(batch.indptr, batch.indptr[1:])
-    return [{names[i]: float(x) for i, x in zip(batch.indices[a:b], batch.values[a:b])} for a, b in ends]
+    """Return per row {name of feature: value}; no feature may be there twice."""
+    batch, names, rows = encoder.encode(table, **options), encoder.feature_names(), []
+    for a, b in zip(batch.indptr, batch.indptr[1:]):
+        rows.append({names[i]: float(x) for i, x in zip(batch.indices[a:b], batch.values[a:b])})
+        assert len(rows[-1]) == b - a
+    return rows
 
 
 def encoded(values, kind="category", **settings):

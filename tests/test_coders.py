@@ -38,6 +38,22 @@ def test_categories_that_never_occur_are_no_features():
     assert encoded(pa.array(cells)) == [{"x=a": 1}, {"x=b": 1}]
 
 
+def test_categories_that_never_occur_are_not_rare_either():
+    cells = pd.Series(["a", "a"], dtype=pd.CategoricalDtype(["z", "a"]))
+    assert TableEncoder.learn(pa.table({"x": pa.array(cells)}), TableSpec(min_count=2)).feature_names() == ["x=a"]
+
+
+def test_every_chunk_is_read_with_its_own_dictionary():
+    chunks = [pa.array(cells).dictionary_encode() for cells in (["a", "b", None], ["b", "c"], ["c", "a"])]
+    table = pa.table({"x": pa.chunked_array(chunks)})
+    words = pa.table({"x": ["a", "b", None, "b", "c", "c", "a"]})
+    encoder, rows = TableEncoder.learn_encode(table)
+    assert encoder == TableEncoder.learn(words)
+    assert_same_rows(rows, encoder.encode(words))
+    pieces = [encoder.encode(piece) for piece in table.to_batches()]
+    np.testing.assert_array_equal(np.concatenate([piece.indices for piece in pieces]), rows.indices)
+
+
 def test_rare_values_share_a_feature_with_unseen_ones():
     table = pa.table({"x": ["a", "a", "b", "b", "c", "d", None]})
     encoder = TableEncoder.learn(table, TableSpec(min_count=2))
@@ -112,14 +128,20 @@ def test_bins_are_named_as_intervals_and_take_numbers_never_seen():
     assert [next(iter(row)) for row in found] == encoder.feature_names()
 
 
+def naive_log_bin(x):
+    return x if x <= 2 else math.floor(math.log(x) ** 2)
+
+
+def test_logarithmic_bins_of_small_numbers_are_those_of_a_plain_loop():
+    numbers = range(-10, 3000)
+    assert encoded(list(numbers), "log_bins") == [{f"x={naive_log_bin(x)}": 1} for x in numbers]
+
+
 @given(st.lists(st.none() | st.integers(-(2**40), 2**40) | st.integers(-3, 100), min_size=1))
 def test_logarithmic_bins_are_those_of_a_plain_loop(numbers):
-    def naive(x):
-        return x if x <= 2 else math.floor(math.log(x) ** 2)
-
     table = pa.table({"x": pa.array(numbers, pa.int64())})
     encoder, rows = TableEncoder.learn_encode(table, spec_of(x="log_bins"))
-    expected = [{"x=<missing>": 1} if x is None else {f"x={naive(x)}": 1} for x in numbers]
+    expected = [{"x=<missing>": 1} if x is None else {f"x={naive_log_bin(x)}": 1} for x in numbers]
     assert features_of(encoder, table) == expected
     assert_same_rows(encoder.encode(table), rows)
 
@@ -226,6 +248,11 @@ def test_values_of_a_list_are_scaled_and_those_that_repeat_add_up(scale, value):
     encoder = TableEncoder.learn(learnt, spec_of(x={"kind": "list", "scale": scale}))
     found = features_of(encoder, pa.table({"x": [["b", "a", "new", "b"]]}))
     assert found == [{"x=a": np.float32(value), "x=b": np.float32(2 * value)}]
+
+
+def test_what_is_no_value_does_not_count_in_the_scale_of_a_list():
+    found = encoded(pa.array([["a", None, "b", None]]), "list", scale="1/n")
+    assert found == encoded(["a||b|"], "list", scale="1/n", separator="|") == [{"x=a": 0.5, "x=b": 0.5}]
 
 
 def test_rare_and_hashed_values_of_a_list_share_features():

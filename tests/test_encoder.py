@@ -57,7 +57,12 @@ SPECIAL = ["", "<missing>", "<rare>", "\\", "\\<missing>", "=", "a=b", "#3", "\0
 
 
 @given(
-    st.dictionaries(st.text(max_size=4), st.tuples(st.sampled_from(KINDS), st.randoms()), min_size=1, max_size=4),
+    st.dictionaries(
+        st.text(max_size=4) | st.sampled_from(SPECIAL),
+        st.tuples(st.sampled_from(KINDS), st.randoms()),
+        min_size=1,
+        max_size=4,
+    ),
     st.integers(1, 8),
     st.data(),
 )
@@ -73,6 +78,11 @@ def test_tables_of_categories_can_be_read_back_by_the_names_of_features(names, n
     both = TableEncoder.learn_encode(table, spec)
     assert both[0] == encoder
     assert_same_rows(both[1], encoder.encode(table))
+
+
+def test_columns_with_equals_signs_in_their_names_are_told_apart():
+    encoder = TableEncoder.learn(pa.table({"a": ["b=c"], "a=b": ["c"], "a\\": ["=b=c"]}))
+    assert encoder.feature_names() == ["a=b=c", "a\\=b=c", "a\\\\==b=c"]
 
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=12))
@@ -147,6 +157,7 @@ def test_tables_longer_than_a_block_are_encoded_like_short_ones():
     assert_same_rows(encoder.encode(table), rows)
     np.testing.assert_array_equal(rows.labels, np.arange(n, dtype=np.float32))
     assert encoder.feature_name(int(rows.indices[-1])) == f"c=v{(n - 1) % 1000}"
+    assert encoder.reader_columns() == {"c": "text", "y": "number"}
     coded = table.set_column(0, "c", table["c"].dictionary_encode())
     assert_same_rows(TableEncoder.learn(coded, TableSpec(label="y")).encode(coded), rows)
 

@@ -33,5 +33,11 @@ def test_few_distinct_numbers_are_counted_exactly():
     assert bin_edges(counts, 4).tolist() == [0, 5]
 
 
+def test_the_sign_of_zero_does_not_show():
+    counts = ValueCounts()
+    counts.add(np.array([-0.0]))
+    assert str(counts.quantiles(np.array([0.5]))[0]) == "0.0"
+
+
 def test_no_numbers_have_no_edges():
     assert bin_edges(ValueCounts(), 4).size == 0
