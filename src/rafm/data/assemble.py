@@ -66,11 +66,11 @@ def count_entries(codes, offsets, sizes):
 
 @njit(cache=True, nogil=True)
 def place_ones(codes, first, at, rows):
-    """Append one entry of value 1 to every row with a feature."""
-    _, indices, values = rows
+    """Append one entry to every row with a feature; its value is 1 already."""
+    indices = rows[1]
     for row in range(codes.size):
         if codes[row] >= 0:
-            indices[at[row]], values[at[row]] = first + codes[row], 1
+            indices[at[row]] = first + codes[row]
             at[row] += 1
 
 
@@ -107,7 +107,7 @@ def assemble(slots: list[tuple[int, Slot]], n_rows: int, n_features: int) -> tup
         count_entries(slot.codes, slot.offsets, indptr)
     np.cumsum(indptr, out=indptr)
     indices = np.empty(indptr[-1], np.int32 if n_features < 2**31 else np.int64)
-    rows = (indptr, indices, np.empty(indptr[-1], np.float32))
+    rows = (indptr, indices, np.ones(indptr[-1], np.float32))
     at = indptr[:-1].copy()
     for first, slot in slots:
         if slot.values.size or slot.offsets.size:

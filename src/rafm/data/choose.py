@@ -21,6 +21,7 @@ ID_NAME = re.compile(
 ISO_DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?)?$"
 FEW_VALUES, ROWS_PER_VALUE = 100, 10  # whole numbers with so few values, each so often, are names of something
 SKEW = 20.0  # counts reach so many times their median
+FEW_TEXTS = 1000  # texts that are looked into
 LIST_SHARE = 0.5  # so many texts have a "|"
 
 
@@ -76,7 +77,7 @@ def _choose(field: pa.Field, cells: pa.Array) -> Choice:
 def _choose_text(name: str, cells: pa.Array) -> tuple[ColumnSpec, str]:
     if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
         return ColumnSpec(name), "bytes"
-    text = as_text(plain(cells)).cast(pa.large_string()).drop_null()
+    text = as_text(plain(cells)).cast(pa.large_string()).drop_null()[:FEW_TEXTS]
     if len(text) and pc.all(pc.match_substring_regex(text, ISO_DATE)).as_py():
         return ColumnSpec(name, "datetime"), "text of times"
     if len(text) and pc.mean(pc.match_substring(text, "|")).as_py() >= LIST_SHARE:
