@@ -231,6 +231,7 @@ def test_a_column_that_the_specification_names_must_be_there():
         TableEncoder.learn(TABLE, spec_of(ctiy="category"))
     with pytest.raises(ConfigError, match="unknown column 'oks'; did you mean 'ok'"):
         TableEncoder.learn(TABLE, TableSpec(label="oks"))
+    assert TableEncoder.learn(TABLE, spec_of(zip="ignore")).n_features == 7
 
 
 def test_batches_must_agree_in_their_columns_and_types():

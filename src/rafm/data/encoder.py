@@ -313,10 +313,11 @@ def _complete(spec: TableSpec, first: pa.RecordBatch, report: Callable[[str], An
     """Return the specification with all columns, choosing kinds for those that it does not name."""
     names = first.schema.names
     _check_names(names)
-    named = [*(column.name for column in spec.columns), *spec.targets()]
+    ignored = [column.name for column in spec.columns if column.kind == "ignore"]  # a reader may have left them out
+    named = [*(column.name for column in spec.columns if column.kind != "ignore"), *spec.targets()]
     for name in named:
         check_known(name, names, "column")
-    rest = [] if spec.others == "ignore" else [name for name in names if name not in named]
+    rest = [] if spec.others == "ignore" else [name for name in names if name not in {*named, *ignored}]
     sample = first.slice(0, SAMPLE_ROWS).select(rest)
     choices = choose_kinds(sample.schema, sample)
     if report is not None and choices:
