@@ -6,6 +6,7 @@ counts as absent: it is no occurrence of its feature and never reaches a kernel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -72,6 +73,18 @@ def take_rows(batch: Batch, first: int, stop: int) -> Batch:
     weights = None if batch.weights is None else batch.weights[first:stop]
     indptr = batch.indptr[first : stop + 1] - a
     return Batch(indptr, batch.indices[a:b], batch.values[a:b], batch.n_features, labels, weights)
+
+
+def join_rows(parts: Sequence[Batch]) -> Batch:
+    """Return the rows of all parts, of which there is at least one, as one batch."""
+    offsets = np.cumsum([0, *(part.indices.size for part in parts)])
+    indptr = np.concatenate([[0], *(part.indptr[1:] + offset for part, offset in zip(parts, offsets))])
+    indices, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values"))
+    labels, weights = (
+        None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+        for name in ("labels", "weights")
+    )
+    return Batch(indptr, indices, values, max(part.n_features for part in parts), labels, weights)
 
 
 def check_batch(batch: Batch) -> Batch:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .batch import Batch, check_batch
-from .data import open_rows
-from .errors import ConfigError
+from .batch import Batch
+from .data.door import Opening, batches_of
+from .errors import ConfigError, DataValueError
 from .files import PathLike
 from .metrics import evaluate
 from .storage import Saved, load
+
+ANY = Opening("binary")  # the model knows its task
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Predictor:
         """Read a model file."""
         return cls(load(path))
 
-    def batches(self, path: PathLike, index_base: int | None = None, **options: Any) -> Iterator[Batch]:
+    def batches(
+        self, path: PathLike, opening: Opening, index_base: int | None = None, targets: bool = True
+    ) -> Iterator[Batch]:
         """Yield the rows of a file, checked, in pieces of bounded size; ids count from where they did in training."""
         trained = self.saved.index_base
         if index_base is not None and index_base != trained:
@@ -35,21 +39,22 @@ class Predictor:
                 f"the model was trained on ids that count from {trained}, not from {index_base}", key="index_base"
             )
         task = self.saved.model.loss.task
-        for rows in open_rows(path, task=task, index_base=trained, **options):
-            yield check_batch(rows)
+        return batches_of(path, replace(opening, task=task, index_base=trained), self.saved.encoder, targets)
 
-    def predict(self, path: PathLike, **options: Any) -> Iterator[np.ndarray]:
-        """Yield the predictions of a file's rows, in input order."""
-        for batch in self.batches(path, **options):
+    def predict(self, path: PathLike, opening: Opening = ANY, index_base: int | None = None) -> Iterator[np.ndarray]:
+        """Yield the predictions of a file's rows, in input order; tables need no labels."""
+        for batch in self.batches(path, opening, index_base, targets=False):
             yield self.saved.model.predict(batch)
 
-    def evaluate(self, path: PathLike, **options: Any) -> dict[str, Any]:
+    def evaluate(self, path: PathLike, opening: Opening = ANY, index_base: int | None = None) -> dict[str, Any]:
         """Return the number of rows of a file and the metrics of the task."""
-        labels, scores = [np.zeros(0, np.float32)], [np.zeros(0, np.float32)]
-        for batch in self.batches(path, **options):
-            labels.append(batch.labels if batch.labels is not None else np.zeros(0, np.float32))
-            scores.append(self.saved.model.scores(batch))
-        truth, found = np.concatenate(labels), np.concatenate(scores)
-        if not truth.size:
+        parts = []
+        for batch in self.batches(path, opening, index_base):
+            if batch.labels is None:
+                raise DataValueError("there are no labels to compare with", path=str(path))
+            weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights
+            parts.append((batch.labels, self.saved.model.scores(batch), weights))
+        if not sum(labels.size for labels, _, _ in parts):
             return {"rows": 0}
-        return {"rows": truth.size, **evaluate(self.saved.model.loss, truth, found, np.ones(truth.size))}
+        labels, scores, weights = (np.concatenate(part) for part in zip(*parts))
+        return {"rows": labels.size, **evaluate(self.saved.model.loss, labels, scores, weights)}

@@ -32,6 +32,7 @@ class Planned:
     plan: RankPlan
     counts: np.ndarray
     n_rows: int
+    one_class: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def train(data: Batch | Source, options: TrainingOptions, valid: Batch | Source 
     found = survey(checked_blocks(source))
     _check_labels(found, options.loss)
     features = plan_features(found, source.n_features, options)
-    yield Planned(features.plan, features.counts, found.rows)
+    one_class = options.loss.code == LOGISTIC and found.label_range[0] == found.label_range[1]
+    yield Planned(features.plan, features.counts, found.rows, one_class)
     run = _Run(source, found, features, options)
     held_out = None if valid is None else _Blocks(as_source(valid), features.numbering, features.value_scales, 1.0)
     history = []

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import typer
 
 from ..errors import RafmError
+from .convert import convert
 from .demo import demo
 from .evaluate import evaluate
 from .inspect import inspect
@@ -26,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, inspect, demo):
+for command in (train, evaluate, predict, inspect, convert, demo):
     app.command()(command)
 
 

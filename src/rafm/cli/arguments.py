@@ -3,28 +3,67 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-DataPath = Annotated[str, typer.Argument(metavar="DATA", help='libsvm text, plain or gzip; "-" is the standard input.')]
+if TYPE_CHECKING:
+    from ..data.door import Opening
+
+DATA_HELP = (
+    'libsvm, libffm, CSV, TSV, Criteo or Avazu text (plain, gzip, zstd; "-" is the standard input), Parquet, Arrow.'
+)
+DataPath = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="A .rafm file.")]
-Format = Annotated[str, typer.Option(help="auto or libsvm.")]
+Format = Annotated[str, typer.Option(help="auto, libsvm, libffm, csv, tsv, criteo, avazu, parquet or arrow.")]
+Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the column of labels.")]
+Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the column of row weights.")]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=KIND", help="Tables: what a column is, e.g. price=bins:20; may be repeated."),
+]
+Columns = Annotated[str | None, typer.Option(metavar="FILE", help="Tables: a TOML file that says it for all.")]
+MinCount = Annotated[int | None, typer.Option(help="Tables: rarer values share one feature per column.")]
 Duplicates = Annotated[str, typer.Option(help='What to do with an id twice in a row: "error" or "sum".')]
 MaxFeatures = Annotated[int | None, typer.Option(help="Refuse larger feature ids.")]
 MaxLineBytes = Annotated[int | None, typer.Option(help="Refuse longer lines.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
-def reading(
-    format: str, duplicates: str, max_features: int | None = None, max_line_bytes: int | None = None
-) -> dict[str, Any]:
-    """Return the options of a reader."""
+def opening(
+    task: str,
+    format: str,
+    duplicates: str,
+    index_base: int = 0,
+    max_features: int | None = None,
+    max_line_bytes: int | None = None,
+    spec: Any = None,
+) -> Opening:
+    """Return how files are to be read."""
     from ..data import Limits
+    from ..data.door import Opening
 
     given = {"max_features": max_features, "max_line_bytes": max_line_bytes}
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
-    return {"format": format, "duplicates": duplicates, "limits": limits}
+    return Opening(task, format, index_base, duplicates, limits, spec)
+
+
+def table_spec(
+    columns: str | None, column: list[str] | None, label: str | None, weight: str | None, min_count: int | None
+) -> Any:
+    """Return the specification of a table from a file and, stronger, from arguments; None if nothing is given."""
+    from dataclasses import replace
+
+    from ..data.columns import TableSpec
+
+    given = {"label": label, "weight": weight, "min_count": min_count}
+    settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if columns is None:
+        return TableSpec.from_arguments(column or (), **settings) if column or settings else None
+    base, more = TableSpec.from_toml(columns), TableSpec.from_arguments(column or ())
+    named = {spec.name for spec in more.columns}
+    kept = tuple(spec for spec in base.columns if spec.name not in named)
+    return replace(base, columns=(*kept, *more.columns), **settings)
 
 
 def whole_numbers(text: str, key: str) -> tuple[int, ...]:

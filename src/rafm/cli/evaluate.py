@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, Json, ModelPath, print_json, print_metrics, reading
+from .arguments import DataPath, Duplicates, Format, Json, ModelPath, opening, print_json, print_metrics
 
 
 def evaluate(
@@ -21,7 +21,7 @@ def evaluate(
     from ..errors import DataValueError
     from ..predictor import Predictor
 
-    found = Predictor.load(model).evaluate(data, index_base=index_base, **reading(format, duplicates))
+    found = Predictor.load(model).evaluate(data, opening("binary", format, duplicates), index_base)
     if not found["rows"]:
         raise DataValueError("no rows", path=data)
     (print_json if json else print_metrics)(found)

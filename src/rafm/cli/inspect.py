@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .arguments import Duplicates, Format, Json, print_json, reading, whole_numbers
+from .arguments import Duplicates, Format, Json, Label, opening, print_json, table_spec, whole_numbers
 
 
 def inspect(
@@ -16,6 +16,7 @@ def inspect(
     ranks: Annotated[str | None, typer.Option(help="Ranks to plan for data; suggested unless given.")] = None,
     rank_scale: Annotated[float, typer.Option(help="A feature seen n times gets the rank nearest to C n.")] = 1.0,
     index_base: Annotated[int, typer.Option(help="The smallest feature id of data, 0 or 1.")] = 0,
+    label: Label = None,
     format: Format = "auto",
     duplicates: Duplicates = "error",
     json: Json = False,
@@ -26,8 +27,8 @@ def inspect(
     if path.endswith(".rafm") or (path != "-" and is_container(path)):
         report, lines = _model_report(path)
     else:
-        files = reading(format, duplicates) | {"index_base": index_base}
-        report, lines = _data_report(path, task, ranks, rank_scale, files)
+        files = opening(task, format, duplicates, index_base, spec=table_spec(None, None, label, None, None))
+        report, lines = _data_report(path, ranks, rank_scale, files)
     if json:
         print_json(report)
     else:
@@ -69,22 +70,20 @@ def _history_line(entry: dict[str, Any], best: int) -> str:
     return f"epoch {entry['epoch']:3d}   " + "   ".join(numbers) + ("   kept" if entry["epoch"] == best else "")
 
 
-def _data_report(
-    path: str, task: str, ranks: str | None, rank_scale: float, files: dict[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    from ..batch import check_batch
-    from ..data import open_rows
+def _data_report(path: str, ranks: str | None, rank_scale: float, files: Any) -> tuple[dict[str, Any], list[str]]:
+    from ..data.door import any_rows
     from ..progress import plan_lines
     from ..ranks import NearestRank, check_ranks, describe_plan, plan_ranks
     from ..survey import suggest_ranks, survey
     from ..trainer import Planned
 
-    found = survey(check_batch(rows) for rows in open_rows(path, task=task, **files))
+    choices: list[str] = []
+    found = survey(any_rows(path, files, choices.append))
     given = suggest_ranks(found.counts) if ranks is None else whole_numbers(ranks, "ranks")
     plan, order = plan_ranks("rafm", check_ranks("rafm", given), found.counts, NearestRank(rank_scale))
     report = {"kind": "data", **found.report(), "ranks": list(given), "rank_scale": rank_scale}
     report["plan"] = describe_plan(plan, found.counts[order], found.rows)
-    lines = _listed(report, skip=("kind", "plan", "frequencies"))
+    lines = [*choices, *_listed(report, skip=("kind", "plan", "frequencies"))]
     lines += ["", "seen       features  share of nonzeros"]
     lines += [f"{name:9} {size:9d} {share:18.3f}" for name, size, share in found.histogram()]
     return report, [*lines, "", *plan_lines(Planned(plan, found.counts[order], found.rows))]

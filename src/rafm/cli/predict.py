@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, ModelPath, reading
+from .arguments import DataPath, Duplicates, Format, ModelPath, opening
 
 
 def predict(
@@ -23,7 +23,7 @@ def predict(
     from ..files import write_atomically
     from ..predictor import Predictor
 
-    predictions = Predictor.load(model).predict(data, index_base=index_base, **reading(format, duplicates))
+    predictions = Predictor.load(model).predict(data, opening("binary", format, duplicates), index_base)
     lines: Iterator[bytes] = (b"".join(b"%.9g\n" % value for value in part.tolist()) for part in predictions)
     if out is not None:
         write_atomically(out, lines)

@@ -8,7 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, Json, MaxFeatures, MaxLineBytes, print_json, reading, whole_numbers
+from .arguments import (
+    Column,
+    Columns,
+    DataPath,
+    Duplicates,
+    Format,
+    Json,
+    Label,
+    MaxFeatures,
+    MaxLineBytes,
+    MinCount,
+    Weight,
+    opening,
+    print_json,
+    table_spec,
+    whole_numbers,
+)
 
 
 def train(
@@ -31,6 +47,11 @@ def train(
     seed: Annotated[int, typer.Option(help="Equal seeds give equal models.")] = 0,
     index_base: Annotated[int, typer.Option(help="The smallest feature id of the files, 0 or 1.")] = 0,
     format: Format = "auto",
+    label: Label = None,
+    weight: Weight = None,
+    column: Column = None,
+    columns: Columns = None,
+    min_count: MinCount = None,
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
@@ -57,7 +78,8 @@ def train(
         seed=seed,
     )
     _check_folder(out)
-    files = reading(format, duplicates, max_features, max_line_bytes) | {"index_base": index_base}
+    spec = table_spec(columns, column, label, weight, min_count)
+    files = opening(task, format, duplicates, index_base, max_features, max_line_bytes, spec)
     report = _run(data, valid, out, options, files, sys.stderr if json else sys.stdout)
     if json:
         print_json(report)
@@ -73,22 +95,24 @@ def _check_folder(out: str) -> None:
         raise IsADirectoryError(21, "is a folder, not a place for a model file", out)
 
 
-def _run(data: str, valid: str | None, out: str, options: Any, files: dict[str, Any], stream: Any) -> dict[str, Any]:
+def _run(data: str, valid: str | None, out: str, options: Any, files: Any, stream: Any) -> dict[str, Any]:
     import time
 
+    from ..data.door import batches_of, gather, training_rows
     from ..progress import show_events
     from ..storage import Saved, save
     from ..trainer import Finished
     from ..trainer import train as train_events
 
     start = time.perf_counter()
-    rows = _read(data, options, files)
-    held_out = None if valid is None else _read(valid, options, files, rows.n_features)
+    rows, encoder = training_rows(data, files, lambda text: print(text, file=stream))
+    held_out = None if valid is None else gather(batches_of(valid, files, encoder), valid)
     for event in show_events(train_events(rows, options, held_out), options, stream=stream):
         last = event
+        _warn_of_one_class(event, data)
     assert isinstance(last, Finished)
     fitted = last.model
-    size = save(out, Saved(fitted, index_base=files["index_base"]))
+    size = save(out, Saved(fitted, encoder, index_base=files.index_base))
     return {
         "model": fitted.plan.family,
         "task": fitted.loss.task,
@@ -101,17 +125,8 @@ def _run(data: str, valid: str | None, out: str, options: Any, files: dict[str, 
     }
 
 
-def _read(path: str, options: Any, files: dict[str, Any], n_features: int | None = None) -> Any:
-    """Read a file whole; unknown ids of validation rows are left to the model, which scores them 0."""
-    from dataclasses import replace
+def _warn_of_one_class(event: Any, path: str) -> None:
+    from ..trainer import Planned
 
-    from ..batch import check_batch
-    from ..data import read_rows
-    from ..errors import DataValueError
-
-    rows = read_rows(path, task=options.loss.task, **files)
-    if rows.n_rows == 0:
-        raise DataValueError("no rows", path=path)
-    if options.loss.task == "binary" and rows.labels is not None and rows.labels.min() == rows.labels.max():
+    if isinstance(event, Planned) and event.one_class:
         print(f"warning: {path}: all labels are the same", file=sys.stderr)
-    return check_batch(replace(rows, n_features=max(rows.n_features, n_features or 0)))

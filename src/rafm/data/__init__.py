@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..batch import Batch
+from ..batch import Batch, join_rows
 from ..errors import ConfigError
 from ..files import PathLike
 from .libffm import iterate_libffm
@@ -42,12 +43,8 @@ def read_rows(path: PathLike, *, task: str, **options: Any) -> Batch:
     if not batches:
         empty = np.zeros(0, np.float32)
         return Batch(np.zeros(1, np.int64), np.zeros(0, np.int64), empty, 0, empty)
-    offsets = np.cumsum([0, *(batch.indices.size for batch in batches)])
-    indptr = [batch.indptr[1:] + offset for batch, offset in zip(batches, offsets)]
-    indices = np.concatenate([batch.indices for batch in batches])
-    values = np.concatenate([batch.values for batch in batches])
-    labels = np.concatenate([batch.labels for batch in batches if batch.labels is not None])
-    return Batch(np.concatenate([[0], *indptr]), indices, values, int(indices.max(initial=-1)) + 1, labels)
+    rows = join_rows(batches)
+    return replace(rows, n_features=int(rows.indices.max(initial=-1)) + 1)
 
 
 def _binary_labels(rows: TextRows, told: list[TextRows], path: PathLike) -> np.ndarray:

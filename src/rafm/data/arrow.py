@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,10 @@ from ..batch import Batch, take_rows
 from ..errors import DataFormatError, FeatureRangeError
 from ..files import PathLike, write_atomically
 
-KEY = b"rafm"
+if TYPE_CHECKING:
+    from .encoder import TableEncoder
+
+KEY, ENCODER_KEY = b"rafm", b"rafm.encoder"
 VERSION = 1
 BLOCK_ROWS = 1 << 16
 MAGIC = b"ARROW1"
@@ -29,16 +32,34 @@ NO_ROWS = Batch(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.flo
 
 
 def write_arrow(
-    path: PathLike, batches: Iterable[Batch], info: dict[str, Any] | None = None, wide_ids: bool = False
+    path: PathLike,
+    batches: Iterable[Batch],
+    info: dict[str, Any] | None = None,
+    wide_ids: bool = False,
+    encoder: TableEncoder | None = None,
 ) -> int:
     """Write batches as they come, in one atomic step; return the number of bytes.
 
-    info goes into the file's metadata. wide_ids gives ids 8 bytes instead of 4.
+    info and the encoder go into the file's metadata. wide_ids gives ids 8 bytes instead of 4.
     """
-    return write_atomically(path, _file_bytes(batches, info or {}, np.int64 if wide_ids else np.int32))
+    metadata = _metadata(info or {}, encoder)
+    return write_atomically(path, _file_bytes(batches, metadata, np.int64 if wide_ids else np.int32))
 
 
-def _file_bytes(batches: Iterable[Batch], info: dict[str, Any], id_type: type) -> Iterator[bytes]:
+def _metadata(info: dict[str, Any], encoder: TableEncoder | None) -> dict[bytes, bytes]:
+    about: dict[str, Any] = {"version": VERSION, **info}
+    if encoder is None:
+        return {KEY: json.dumps(about, sort_keys=True).encode()}
+    from safetensors.numpy import save
+
+    from .parts import encoder_parts
+
+    about["encoder"], tensors = encoder_parts(encoder)
+    stored = save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()})
+    return {KEY: json.dumps(about, sort_keys=True).encode(), ENCODER_KEY: stored}
+
+
+def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: type) -> Iterator[bytes]:
     """Yield the bytes of an Arrow file, a record batch at a time."""
     sink, writer, n_features = _Drain(), None, 0
     for batch in batches:
@@ -101,13 +122,12 @@ def _blocks_of(batch: Batch) -> Iterator[Batch]:
         yield take_rows(batch, first, min(first + BLOCK_ROWS, batch.n_rows))
 
 
-def _schema_of(block: Batch, info: dict[str, Any], id_type: type) -> pa.Schema:
+def _schema_of(block: Batch, info: dict[bytes, bytes], id_type: type) -> pa.Schema:
     ids = pa.from_numpy_dtype(id_type)
     fields = [] if block.labels is None else [pa.field("label", pa.float32())]
     fields += [] if block.weights is None else [pa.field("weight", pa.float32())]
     fields += [pa.field("ids", pa.list_(ids)), pa.field("values", pa.list_(pa.float32()))]
-    about = {"version": VERSION, **info}
-    return pa.schema(fields, metadata={KEY: json.dumps(about, sort_keys=True).encode()})
+    return pa.schema(fields, metadata=info)
 
 
 def _record_batch(block: Batch, schema: pa.Schema) -> pa.RecordBatch:
@@ -158,6 +178,21 @@ class ArrowRows:
                 f"converted by another version ({about.get('version')}); convert it again", path=os.fspath(self.path)
             )
         return about
+
+    @cached_property
+    def encoder(self) -> TableEncoder | None:
+        """The encoder of the table that the rows came from, if they did."""
+        stored = (self._file.schema.metadata or {}).get(ENCODER_KEY)
+        if stored is None:
+            return None
+        from safetensors.numpy import load
+
+        from .parts import read_encoder
+
+        try:
+            return read_encoder(self.info["encoder"], load(stored))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise DataFormatError(f"its encoder is damaged ({error!r})", path=os.fspath(self.path)) from None
 
     @property
     def n_blocks(self) -> int:

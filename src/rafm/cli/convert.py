@@ -1,0 +1,51 @@
+"""`rafm convert`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .arguments import (
+    Column,
+    Columns,
+    DataPath,
+    Duplicates,
+    Format,
+    Label,
+    MaxFeatures,
+    MaxLineBytes,
+    MinCount,
+    Weight,
+    opening,
+    table_spec,
+)
+
+
+def convert(
+    data: DataPath,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The Arrow file to write.")],
+    task: Annotated[str, typer.Option(help="binary or regression: which labels there are.")] = "binary",
+    index_base: Annotated[int, typer.Option(help="The smallest feature id of the file, 0 or 1.")] = 0,
+    format: Format = "auto",
+    label: Label = None,
+    weight: Weight = None,
+    column: Column = None,
+    columns: Columns = None,
+    min_count: MinCount = None,
+    duplicates: Duplicates = "error",
+    max_features: MaxFeatures = None,
+    max_line_bytes: MaxLineBytes = None,
+) -> None:
+    """Write rows as an Arrow file, which opens at once and trains without fitting in memory."""
+    from ..data import door
+    from ..losses import loss_for
+
+    spec = table_spec(columns, column, label, weight, min_count)
+    files = opening(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
+    if door.is_current(data, out, files):
+        print(f"kept {out}: {data} has not changed since")
+        return
+    size = door.convert(data, out, files, lambda text: print(text, file=sys.stderr))
+    print(f"saved {out}: {size} bytes")

@@ -1,0 +1,187 @@
+"""The one door for files: whatever the format, labelled rows for training and batches for scoring come out.
+
+Row formats (libsvm, libffm) have feature ids; tables (CSV, TSV, Parquet, Criteo, Avazu) go through an encoder, which is
+learnt in training and used again for scoring; converted files (Arrow) are mapped and bring their encoder along.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..batch import Batch, Source, check_batch, join_rows
+from ..errors import ConfigError, DataValueError
+from ..files import PathLike
+from . import READERS, open_rows, read_rows
+from .arrow import ArrowRows, is_arrow, write_arrow
+from .columns import ColumnSpec, TableSpec
+from .detect import detect_format
+from .encoder import TableEncoder
+from .libsvm import Limits
+from .presets import PRESETS
+from .tables import TABLE_FORMATS, read_table
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How files are to be read. Ids and duplicates matter for row formats, the specification for tables."""
+
+    task: str
+    format: str = "auto"
+    index_base: int = 0
+    duplicates: str = "error"
+    limits: Limits = field(default_factory=Limits)
+    spec: TableSpec | None = None
+
+    def format_of(self, path: PathLike) -> str:
+        """Return the format that was given, or what the file looks like."""
+        known = (*READERS, *TABLE_FORMATS, "arrow")
+        if self.format not in ("auto", *known):
+            raise ConfigError(f"format must be auto, {', '.join(known)}; found {self.format!r}", key="format")
+        return detect_format(path).format if self.format == "auto" else self.format
+
+    def row_options(self, format: str) -> dict[str, Any]:
+        """Return the options of the readers of rows."""
+        return {
+            "task": self.task,
+            "format": format,
+            "index_base": self.index_base,
+            "duplicates": self.duplicates,
+            "limits": self.limits,
+        }
+
+    def table_spec(self, format: str) -> TableSpec:
+        """Return the specification for a table: the given one, completed by what a preset knows."""
+        spec = self.spec or TableSpec()
+        if format in PRESETS:
+            spec = _with_preset(spec, format)
+        if not spec.targets():
+            raise ConfigError("name the column that holds the labels: --label COLUMN", key="label")
+        return spec
+
+
+def _with_preset(spec: TableSpec, format: str) -> TableSpec:
+    preset = PRESETS[format]
+    given = {column.name for column in spec.columns}
+    formats = preset.datetime_format
+    columns = [
+        ColumnSpec(name, kind, format=formats.get(name)) for name, kind in preset.kinds.items() if name not in given
+    ]
+    spec = replace(spec, columns=(*spec.columns, *columns))
+    return spec if spec.targets() else replace(spec, label=preset.label)
+
+
+def training_rows(
+    path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
+) -> tuple[Source | Batch, TableEncoder | None]:
+    """Return labelled rows and, for tables, the encoder learnt from them; report is told which column became what."""
+    format = opening.format_of(path)
+    if format == "arrow":
+        source = ArrowRows(path)
+        return source, source.encoder
+    if format in READERS:
+        rows = read_rows(path, **opening.row_options(format))
+        encoder = None
+    else:
+        batches = read_table(path, format=format)
+        encoder, rows = TableEncoder.learn_encode(batches, opening.table_spec(format), report)
+        rows = _for_task(rows, opening.task, path)
+    if rows.n_rows == 0:
+        raise DataValueError("no rows", path=str(path))
+    return check_batch(rows), encoder
+
+
+def any_rows(path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> Iterator[Batch]:
+    """Yield the rows of a file as they are, to be looked at: with labels if they are known."""
+    format = opening.format_of(path)
+    if format in (*READERS, "arrow"):
+        yield from batches_of(path, opening, None)
+        return
+    spec = opening.spec or TableSpec()
+    spec = _with_preset(spec, format) if format in PRESETS else spec
+    _, rows = TableEncoder.learn_encode(read_table(path, format=format), spec, report)
+    yield check_batch(rows)
+
+
+def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> int:
+    """Write the rows of a file as an Arrow file, in bounded memory; return its size in bytes.
+
+    A table is read twice: first its columns are learnt, then its rows are encoded. The encoder goes into the file.
+    """
+    format = opening.format_of(path)
+    info = {"source": stamp(path), "index_base": opening.index_base, "task": opening.task}
+    if format in READERS:
+        return write_arrow(out, batches_of(path, opening, None), info)
+    if format == "arrow":
+        raise ConfigError("the input is an Arrow file already", key="data")
+    encoder = TableEncoder.learn(read_table(path, format=format), opening.table_spec(format), report)
+    return write_arrow(out, batches_of(path, replace(opening, format=format), encoder), info, encoder=encoder)
+
+
+def stamp(path: PathLike) -> dict[str, Any]:
+    """Return what tells one state of a source from another: size, time, and a digest of its first megabyte."""
+    if not os.path.isfile(path):
+        return {}
+    facts = os.stat(path)
+    with open(path, "rb") as file:
+        head = hashlib.sha256(file.read(1 << 20)).hexdigest()
+    return {"size": facts.st_size, "time": facts.st_mtime_ns, "head": head}
+
+
+def is_current(path: PathLike, out: PathLike, opening: Opening) -> bool:
+    """Tell whether a conversion of this source, as it is now, with these settings, is already there."""
+    if not is_arrow(out) or not (now := stamp(path)) or opening.spec is not None:
+        return False
+    known = ArrowRows(out).info
+    wanted = {"source": now, "index_base": opening.index_base, "task": opening.task}
+    return {name: known.get(name) for name in wanted} == wanted
+
+
+def batches_of(path: PathLike, opening: Opening, encoder: TableEncoder | None, targets: bool = True) -> Iterator[Batch]:
+    """Yield the rows of a file as a trained model wants them, in pieces of bounded size.
+
+    targets: whether labels are wanted. A table must have the columns of the encoder; a model without one takes ids.
+    """
+    format = opening.format_of(path)
+    if format == "arrow":
+        source = ArrowRows(path)
+        yield from (check_batch(source.block(number)) for number in range(source.n_blocks))
+    elif encoder is None:
+        if format not in READERS:
+            raise DataValueError(f"the model takes feature ids, but this looks like {format}", path=str(path))
+        yield from (check_batch(rows) for rows in open_rows(path, **opening.row_options(format)))
+    else:
+        if format in READERS:
+            raise DataValueError(f"the model takes tables, but this looks like {format}", path=str(path))
+        absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
+        columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
+        for block in read_table(path, format=format, columns=columns):
+            rows = encoder.encode(block, targets=targets)
+            yield check_batch(_for_task(rows, opening.task, path) if targets else rows)
+
+
+def gather(batches: Iterator[Batch], path: PathLike) -> Batch:
+    """Return all batches as one; there must be rows."""
+    parts = [part for part in batches if part.n_rows]
+    if not parts:
+        raise DataValueError("no rows", path=str(path))
+    return join_rows(parts)
+
+
+def _for_task(rows: Batch, task: str, path: PathLike) -> Batch:
+    """Return rows of a table with labels as the task wants them: 0 and 1 for binary."""
+    if rows.labels is None:
+        raise DataValueError("the table has no label column", path=str(path))
+    if task != "binary":
+        return rows
+    bad = ~np.isin(rows.labels, (-1, 0, 1))
+    mixed = (rows.labels == 0).any() and (rows.labels == -1).any()
+    if bad.any() or mixed:
+        found = "a mix of 0 and -1" if mixed else f"{rows.labels[bad][0]:g}"
+        raise DataValueError(f"binary labels are 0 and 1, or -1 and 1; found {found}", path=str(path))
+    return replace(rows, labels=np.maximum(rows.labels, 0).astype(np.float32))
