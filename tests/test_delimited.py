@@ -230,22 +230,22 @@ def test_a_column_that_turns_out_to_be_text_is_text_in_all_batches():
     assert set(found["b"]) == {2.0, 2.5}
 
 
+@pytest.mark.parametrize("cells", [["1", "NA", "2"], ["NA", "1"], ["1", "2898882888888888"], ["1", "007"], ["NA", "x"]])
+def test_types_do_not_depend_on_the_size_of_batches(cells):
+    text = "a,b\n" + "".join(f"{cell},x\n" for cell in cells)
+    assert columns_of(text.encode(), batch_bytes=1) == columns_of(text.encode())
+
+
 def test_a_column_that_changes_behind_the_sample_is_refused_with_the_way_out(monkeypatch):  # case 46
     monkeypatch.setattr("rafm.data.delimited.SAMPLE_BYTES", 50)
     text = b"a,b\n" + b'"1",2\n\n' * 100
     message = refusal(text + b"x,2\n", V, batch_bytes=20)
     assert message == (
         "train.csv:202: column 'a' had only whole numbers where it was sampled, found \"x\"; "
-        "read it as category: --columns a=category"
+        "read it as category: --column a=category"
     )
-    assert refusal(text + b"1.5,2\n", V, batch_bytes=20).endswith("read it as number: --columns a=number")
+    assert refusal(text + b"1.5,2\n", V, batch_bytes=20).endswith("read it as number: --column a=number")
     assert columns_of(text + b"x,2\n", batch_bytes=20, columns={"a": "category"})["a"][-1] == "x"
-
-
-def test_a_file_of_one_batch_is_opened_once(monkeypatch):
-    monkeypatch.setattr("rafm.data.delimited._sample", lambda path, dialect, sizes, first: iter([first]))
-    for text in (b"a,b\nx,1\n", b"a,b\nx,1"):
-        assert columns_of(text) == columns_of(text, batch_bytes=len(text)) == {"a": ["x"], "b": [1]}
 
 
 def test_a_broken_row_in_the_sample_comes_after_the_batches_before_it():
@@ -255,7 +255,19 @@ def test_a_broken_row_in_the_sample_comes_after_the_batches_before_it():
         path.write_bytes(b"a,b\n" + b"1,2\n" * 50 + b"3\n")
         with pytest.raises(DataFormatError, match=r"train\.csv:52: expected 2 columns, found 1"):
             seen.extend(batch.num_rows for batch in read_delimited(path, batch_bytes=20))
-    assert sum(seen) >= 45
+    assert sum(seen) == 50
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 10**6])
+@pytest.mark.parametrize("bad", [b"3\n", b"3,x\n", b"3,\xff\n", b"3,\0\n", b"3\r,\n", b"\xef\xbb\xbf3,4\n"], ids=repr)
+def test_the_rows_before_the_first_error_are_yielded_whatever_comes_later(tmp_path, bad, batch_bytes):
+    path, rows = tmp_path / "train.csv", []
+    path.write_bytes(b"a,b\n1,2\n\n3,4\n" + bad + b"5,\0\n6\n7,\xff\n")
+    with pytest.raises((DataFormatError, DataValueError), match=r"train\.csv:5:") as caught:  # noqa: PT012
+        for batch in read_delimited(path, batch_bytes=batch_bytes, columns={"b": "number"}):
+            rows += batch.to_pylist()
+    assert caught.value.line == 5
+    assert rows == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
 
 
 def test_given_kinds_are_stronger_than_what_the_values_look_like():
@@ -309,7 +321,7 @@ def test_a_missing_path_and_a_directory_are_errors_of_the_system(tmp_path):  # c
 def test_a_file_cut_while_it_is_read_ends_early_without_a_crash(tmp_path):  # case 42
     path = tmp_path / "train.csv"
     path.write_bytes(b"a,b\n" + b"1,text\n" * 600_000)
-    n_rows, reader = 0, read_delimited(path, batch_bytes=10_000)
+    n_rows, reader = 0, read_delimited(path, batch_bytes=10_000, columns={"a": "number", "b": "text"})
     n_rows += next(reader).num_rows
     os.truncate(path, 2_000_001)
     try:
@@ -333,7 +345,10 @@ def read_pipe(text: bytes, batch_bytes: int) -> subprocess.CompletedProcess:
     return subprocess.run(command, input=text, capture_output=True, env=os.environ | {"PYTHONPATH": str(SRC)})
 
 
-def test_the_standard_input_is_read_once_and_sampled_in_its_first_block():  # case 43
+def test_the_standard_input_is_read_and_sampled_like_a_file():  # case 43
+    found = read_pipe(b"a,b\n" + b"1,2\n" * 9 + b"x,2.5\n", 10).stdout
+    assert b"{'a': ['1'" in found
+    assert b"{'a': ['x'], 'b': [2.5]}" in found
     assert read_pipe(b"a,b\nx,1\ny,2\n", 100).stdout.strip() == b"[{'a': ['x', 'y'], 'b': [1, 2]}]"
     assert read_pipe(gzip.compress(b"a,b\nx,1\n"), 100).stdout.strip() == b"[{'a': ['x'], 'b': [1]}]"
     assert read_pipe(b"a,b\nx,1", 100).stdout.strip() == b"[{'a': ['x'], 'b': [1]}]"

@@ -12,13 +12,15 @@ import math
 import pyarrow as pa
 import pyarrow.compute as pc
 
-MISSING = pa.array(["NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"])
+MISSING = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")
+FEW = 100
 LABEL_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"
 UNKNOWN, TEXT, WHOLE, NUMBER = pa.null(), pa.string(), pa.int64(), pa.float64()
 TYPE_NAMES = {WHOLE: "whole numbers", NUMBER: "numbers"}
 READ_AS = {
     "category": TEXT,
     "datetime": TEXT,
+    "list": TEXT,
     "text": TEXT,
     "integer": WHOLE,
     "number": NUMBER,
@@ -35,12 +37,16 @@ def learn_type(cells: pa.Array) -> pa.DataType:
     >>> [str(learn_type(pa.array(cells, TEXT))) for cells in columns]
     ['int64', 'double', 'string', 'string', 'null']
     """
-    known = _numbers_only(cells).drop_null()
-    if len(known) == 0:
-        return UNKNOWN if len(cells) == cells.null_count else TEXT
-    if _cast(known, NUMBER) is None or pc.any(pc.match_substring_regex(known, LABEL_LIKE)).as_py():
+    if len(cells) > FEW and learn_type(cells[:FEW]) == TEXT:
         return TEXT
-    return NUMBER if _cast(known, WHOLE) is None else WHOLE
+    known = _without_words(cells).drop_null()
+    if len(known) == 0:
+        return UNKNOWN
+    for kind in (WHOLE, NUMBER):
+        numbers = _cast(known, kind)
+        if numbers is not None:
+            return TEXT if _look_like_labels(known, numbers) else kind
+    return TEXT
 
 
 def wider_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -53,13 +59,10 @@ def convert(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
     """Return text as the given type, or None if some value does not have it or is not finite."""
     if kind == TEXT:
         return cells
-    known = _numbers_only(cells)
-    numbers = _cast(known, kind)
-    if numbers is None:
-        numbers = _cast(pc.ascii_trim_whitespace(known), kind)
-    if numbers is None or (kind == NUMBER and not pc.all(pc.is_finite(numbers), min_count=0).as_py()):
-        return None
-    return numbers
+    numbers = _cast(cells, kind)
+    if numbers is None or not _all_finite(numbers):
+        numbers = _cast(_without_words(pc.ascii_trim_whitespace(cells)), kind)
+    return numbers if numbers is not None and _all_finite(numbers) else None
 
 
 def first_misfit(cells: pa.Array, kind: pa.DataType) -> int:
@@ -90,20 +93,35 @@ def is_infinite(text: str) -> bool:
     return number is not None and math.isinf(number[0].as_py())
 
 
-def _numbers_only(cells: pa.Array) -> pa.Array:
+def _without_words(cells: pa.Array) -> pa.Array:
     """Return the cells with null for the words that mean a missing number."""
-    missing = pc.is_in(cells, value_set=MISSING)
+    missing = pc.is_in(cells, value_set=pa.array(MISSING))
     if not pc.any(missing, min_count=0).as_py():
         return cells
     return pc.if_else(missing, pa.scalar(None, TEXT), cells)
 
 
+def _look_like_labels(cells: pa.Array, numbers: pa.Array) -> bool:
+    """Tell whether some number is written as a label; the pattern sees only those that could be."""
+    zeros = pc.and_not(pc.starts_with(cells, "0"), pc.starts_with(cells, "0."))
+    suspects = pc.or_(pc.and_(zeros, pc.greater(pc.binary_length(cells), 1)), pc.greater_equal(pc.abs(numbers), 10**15))
+    return pc.any(pc.match_substring_regex(cells.filter(suspects), LABEL_LIKE), min_count=0).as_py() is True
+
+
+def _all_finite(numbers: pa.Array) -> bool:
+    return numbers.type == WHOLE or pc.all(pc.is_finite(numbers), min_count=0).as_py()
+
+
 def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Return the cells as numbers, or None; Arrow alone would take 0x1F as a whole number."""
+    """Return the cells as numbers, or None; Arrow alone would take 0x1F as a whole number.
+
+    Arrow makes an error message for every cell that fails, so a few cells are tried first.
+    """
     try:
+        cells[:FEW].cast(kind)
         numbers = cells.cast(kind)
-        if kind == WHOLE and pc.any(pc.match_substring(cells, "x", ignore_case=True), min_count=0).as_py():
-            return None
-        return numbers
     except pa.ArrowInvalid:
         return None
+    if kind == WHOLE and pc.any(pc.match_substring(cells, "x", ignore_case=True), min_count=0).as_py():
+        return None
+    return numbers

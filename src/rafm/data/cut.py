@@ -20,6 +20,11 @@ from .source import UTF8_BOM, ByteSource
 LF, CR, QUOTE, NUL = b'\n\r"\0'
 START, FIELD, QUOTED = 0, 1, 2  # where a byte stands: first of a field, later in it, inside quotes
 
+NUL_BYTE = "found a NUL byte, which text must not contain"
+LONE_CR = "found a carriage return (CR) without a line feed (LF); end lines with LF or CRLF"
+INNER_MARK = "found a byte order mark inside the text; it may only stand at its start"
+OPEN_QUOTE = "the quote that opens here is never closed"
+
 
 class Dialect(NamedTuple):
     """How rows are split; quoting = False takes quotes as any other character."""
@@ -34,6 +39,13 @@ class Block(NamedTuple):
     data: bytes
     first_line: int
     is_last: bool
+
+
+class Failure(NamedTuple):
+    """What is wrong with a byte, and where it is."""
+
+    message: str
+    at: int
 
 
 class Walk(NamedTuple):
@@ -88,50 +100,46 @@ def row_places(data: bytes, dialect: Dialect, n_rows: int) -> tuple[np.ndarray, 
 
 
 def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_bytes: int) -> Iterator[Block]:
-    """Yield blocks of whole rows, of about block_bytes each; a last row without LF gets one."""
+    """Yield blocks of whole rows, of about block_bytes each; a last row without LF gets one.
+
+    Bytes that text must not contain are refused after the rows before them.
+    """
     rest, line, is_last = b"", 1, False
     while not is_last:
         data = rest + source.read(max(block_bytes, len(rest)))
         is_last = source.has_ended()
         if is_last and data and not data.endswith(b"\n"):
             data += b"\n"
-        end = _last_end(data, dialect, source.name, line, is_last)
-        if len(data) - end > max_row_bytes:
-            _refuse_long_row(data[end:], dialect, source.name, line + data.count(b"\n", 0, end), max_row_bytes)
+        end, failure = _last_end(data, dialect, is_last)
         if end:
             yield Block(data[:end], line, is_last)
-            line += data.count(b"\n", 0, end)
+        line += data.count(b"\n", 0, end)
         rest = data[end:]
+        if failure:
+            at = failure.at - end
+            place = line + rest.count(b"\n", 0, at), at - rest.rfind(b"\n", 0, max(at, 0))
+            raise DataFormatError(failure.message, source.name, *place)
+        if len(rest) > max_row_bytes:
+            _refuse_long_row(rest, dialect, source.name, line, max_row_bytes)
 
 
-def _last_end(data: bytes, dialect: Dialect, name: str, line: int, is_last: bool) -> int:
-    """Return where the last complete row ends; refuse bytes that text must not contain."""
-    end = data.rfind(b"\n") + 1
-    lone_cr = data.count(b"\r", 0, end) != data.count(b"\r\n", 0, end)
+def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[int, Failure | None]:
+    """Return where the last complete row ends, before a byte that text must not contain, if there is one."""
+    end, failure = data.rfind(b"\n") + 1, None
+    lone_cr = b"\r" in data and data.count(b"\r", 0, end) != data.count(b"\r\n", 0, end)
     if lone_cr or b"\0" in data or (dialect.quoting and b'"' in data):
-        end = _walked_end(data, dialect, name, line, is_last)
+        *_, walk = row_places(data, dialect, data.count(b"\n") + 1)
+        end = walk.end
+        if walk.bad >= 0:
+            failure = Failure(NUL_BYTE if data[walk.bad] == NUL else LONE_CR, walk.bad)
+        elif is_last and walk.open_quote >= 0:
+            failure = Failure(OPEN_QUOTE, walk.open_quote)
     if UTF8_BOM in data:
-        starts, lines, _ = row_places(data[:end], dialect, data.count(b"\n", 0, end))
-        for start, offset in zip(starts, lines):
+        starts, _, _ = row_places(data[:end], dialect, data.count(b"\n", 0, end))
+        for start in [*starts.tolist(), end]:
             if data.startswith(UTF8_BOM, start):
-                message = "found a byte order mark inside the text; it may only stand at its start"
-                raise DataFormatError(message, name, line + int(offset), 1)
-    return end
-
-
-def _walked_end(data: bytes, dialect: Dialect, name: str, line: int, is_last: bool) -> int:
-    """Do the work of _last_end byte by byte."""
-    *_, walk = row_places(data, dialect, data.count(b"\n") + 1)
-    at = max(walk.bad, walk.open_quote)
-    place = {"line": line + data.count(b"\n", 0, at), "column": at - data.rfind(b"\n", 0, max(at, 0))}
-    if walk.bad >= 0:
-        if data[walk.bad] == NUL:
-            raise DataFormatError("found a NUL byte, which text must not contain", name, **place)
-        message = "found a carriage return (CR) without a line feed (LF); end lines with LF or CRLF"
-        raise DataFormatError(message, name, **place)
-    if is_last and walk.open_quote >= 0:
-        raise DataFormatError("the quote that opens here is never closed", name, **place)
-    return walk.end
+                return start, Failure(INNER_MARK, start)
+    return end, failure
 
 
 def _refuse_long_row(row: bytes, dialect: Dialect, name: str, line: int, max_row_bytes: int) -> None:

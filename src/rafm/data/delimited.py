@@ -1,17 +1,15 @@
 """Read CSV, TSV and the like into record batches: streaming, with the line in every error.
 
 Every block of rows is parsed by Arrow as text; then the columns that hold numbers are converted (see cells.py).
-Which do is learned from the first SAMPLE_BYTES of a file, or from the first block of what can be read only once.
+Which do is learned from the first SAMPLE_BYTES of text, which are kept in memory so long, not read twice.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import stat
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -34,12 +32,13 @@ from .cells import (
 )
 from .cut import Block, Dialect, cut_blocks, row_places
 from .faults import quote
-from .source import STDIN, open_bytes
+from .source import open_bytes
 
 BATCH_BYTES = 8 * 2**20
-SAMPLE_BYTES = 32 * 2**20
+SAMPLE_BYTES = 16 * 2**20
 MAX_ROW_BYTES = 16 * 2**20
 PARSE_BYTES = 2**20  # what one thread of Arrow takes at a time
+BLANK_LINES = re.compile(rb"[\r\n]*")
 DELIMITERS = ",\t;|"
 
 Header = bool | Sequence[str]
@@ -51,8 +50,27 @@ class Layout(NamedTuple):
     name: str
     dialect: Dialect
     names: list[str]
-    types: dict[str, pa.DataType]  # of the columns that are kept
+    types: dict[str, pa.DataType]  # of the columns that are kept; UNKNOWN until they are learned
     given: dict[str, pa.DataType | None]  # types that the caller chose; None for columns to leave out
+
+
+class Parsed(NamedTuple):
+    """A block, its columns as text, and what went wrong behind them."""
+
+    block: Block
+    cells: dict[str, pa.Array]
+    failure: Exception | None
+
+
+NO_BLOCK = Block(b"", 1, False)
+
+
+class BadRow(Exception):
+    """The number of a row in its block, and the error about it."""
+
+    def __init__(self, row: int, error: RafmError):
+        super().__init__(row, error)
+        self.row, self.error = row, error
 
 
 class Reading(NamedTuple):
@@ -85,7 +103,7 @@ def read_delimited(
     header: True if the first row has the names, False to call columns c1, c2, ..., or the names themselves; a
     first row that repeats given names is skipped. label: one of the given names that the file may lack.
     columns: how to read some columns (the keys of READ_AS; "ignore" leaves one out); the others are learned.
-    Batches before an error are yielded first. A file of names only yields one batch without rows, an empty file none.
+    Rows before an error are yielded first. A file of names only yields one batch without rows, an empty file none.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -130,21 +148,37 @@ def split_row(row: bytes, dialect: Dialect) -> list[str]:
 
 def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Open the file, learn its columns, then convert block by block."""
-    sizes = (reading.batch_bytes, reading.max_row_bytes)
     with open_bytes(path) as source:
         dialect = Dialect(reading.delimiter or find_delimiter(source.peek(2**16)), reading.quoting)
-        blocks = (block for block in cut_blocks(source, dialect, *sizes) if block.data.strip(b"\r\n"))
+        blocks = (block for block in cut_blocks(source, dialect, *reading[-2:]) if _has_rows(block))
         first = next(blocks, None)
         if first is None:
             return
         first, names = _take_names(first, dialect, reading, source.name)
-        layout = Layout(source.name, dialect, names, {}, _given_types(names, reading, source.name))
-        layout = _learn(layout, _sample(path, dialect, sizes, first))
-        n_batches = 0
-        for n_batches, block in enumerate(chain([first] if first.data else [], blocks), 1):  # noqa: B007
-            yield _convert(block, layout)
-        if not n_batches:
-            yield _convert(first, layout)
+        given = _given_types(names, reading, source.name)
+        kept = {column: given.get(column, UNKNOWN) for column in names if given.get(column, UNKNOWN) is not None}
+        layout = Layout(source.name, dialect, names, kept, given)
+        yield from _typed(_parsed(chain([first] if first.data else [], blocks), layout), layout)
+
+
+def _typed(parts: Iterator[Parsed], layout: Layout) -> Iterator[pa.RecordBatch]:
+    """Learn the types that are unknown, then yield the batches and raise what went wrong."""
+    sample = deque(_sample(parts) if UNKNOWN in layout.types.values() else [])
+    layout, n_parts = _learn(layout, sample), 0
+    while part := sample.popleft() if sample else next(parts, None):
+        n_parts += 1
+        batch, failure = _convert(part, layout)
+        if batch.num_rows:
+            yield batch
+        if failure:
+            raise failure
+    if not n_parts:
+        yield _convert(Parsed(NO_BLOCK, _no_cells(layout), None), layout)[0]
+
+
+def _has_rows(block: Block) -> bool:
+    """Tell whether there is anything but blank lines."""
+    return BLANK_LINES.fullmatch(block.data) is None
 
 
 def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> tuple[Block, list[str]]:
@@ -195,44 +229,57 @@ def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.
     for column, kind in reading.columns.items():
         if column not in names and kind != "ignore" and column != reading.label:
             raise DataValueError(f"column {column!r} is missing; there are {_listed(names)}", name)
+    if all(reading.columns.get(column) == "ignore" for column in names):
+        raise DataValueError("all columns are left out", name)
     return {column: READ_AS[kind] for column, kind in reading.columns.items() if column in names}
 
 
-def _can_reopen(path: PathLike) -> bool:
-    return os.fspath(path) != STDIN and stat.S_ISREG(os.stat(path).st_mode)
-
-
-def _sample(path: PathLike, dialect: Dialect, sizes: tuple[int, int], first: Block) -> Iterator[Block]:
-    """Yield the first block, and more of the file if it can be opened again."""
-    yield first
-    size = len(first.data)
-    if first.is_last or not _can_reopen(path):
-        return
-    with open_bytes(path) as source:
-        for block in islice(cut_blocks(source, dialect, *sizes), 1, None):
-            if size >= SAMPLE_BYTES:
+def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
+    """Yield each block as columns of text; the last part holds the failure, if there is one."""
+    try:
+        for block in blocks:
+            part = _parse_good_rows(block, layout)
+            yield part
+            if part.failure:
                 return
-            yield block
-            size += len(block.data)
+    except (RafmError, OSError) as failure:
+        yield Parsed(NO_BLOCK, _no_cells(layout), failure)
 
 
-def _learn(layout: Layout, sample: Iterator[Block]) -> Layout:
-    """Return the layout with all types. A broken sample teaches less; its error comes when the rows are read."""
-    learned = {column: UNKNOWN for column in layout.names if column not in layout.given}
-    with contextlib.suppress(RafmError, OSError):
-        for block in sample:
-            open_columns = [column for column, kind in learned.items() if kind != TEXT]
-            if not open_columns:
-                break
-            cells = _parse(block, layout, open_columns)
-            learned |= {column: wider_type(learned[column], learn_type(cells[column])) for column in open_columns}
-    types = layout.given | {column: TEXT if kind == UNKNOWN else kind for column, kind in learned.items()}
-    return layout._replace(types={column: types[column] for column in layout.names if types[column] is not None})
+def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
+    """Parse the rows before the first bad one."""
+    failure, head = None, block
+    while True:
+        try:
+            return Parsed(head, _parse(head, layout), failure)
+        except BadRow as bad:
+            starts, _, _ = row_places(head.data, layout.dialect, bad.row + 1)
+            failure, head = bad.error, head._replace(data=head.data[: starts[bad.row]])
 
 
-def _convert(block: Block, layout: Layout) -> pa.RecordBatch:
-    """Return the rows of a block, or say which cell does not have the type of its column."""
-    cells = _parse(block, layout, list(layout.types))
+def _sample(parts: Iterator[Parsed]) -> Iterator[Parsed]:
+    """Yield parts until they are SAMPLE_BYTES or more."""
+    size = 0
+    for part in parts:
+        yield part
+        size += len(part.block.data)
+        if size >= SAMPLE_BYTES:
+            return
+
+
+def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
+    """Return the layout with all types; a column without values is text."""
+    types = dict(layout.types)
+    for column in [column for column, kind in types.items() if kind == UNKNOWN]:
+        for part in sample:
+            if types[column] != TEXT:
+                types[column] = wider_type(types[column], learn_type(part.cells[column]))
+    return layout._replace(types={column: TEXT if kind == UNKNOWN else kind for column, kind in types.items()})
+
+
+def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | None]:
+    """Return the rows before the first cell that does not have the type of its column, and the failure."""
+    cells, failure = part.cells, part.failure
     columns = {column: convert(cells[column], kind) for column, kind in layout.types.items()}
     misfits = [
         (first_misfit(cells[column], layout.types[column]), column)
@@ -241,11 +288,9 @@ def _convert(block: Block, layout: Layout) -> pa.RecordBatch:
     ]
     if misfits:
         row, column = min(misfits, key=lambda misfit: misfit[0])
-        raise _misfit(block, layout, row, column, cells[column][row].as_py())
-    schema = pa.schema(layout.types.items())
-    if not columns:
-        raise DataValueError("all columns are left out", layout.name)
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+        failure = _misfit(part.block, layout, row, column, cells[column][row].as_py())
+        columns = {column: convert(cells[column][:row], kind) for column, kind in layout.types.items()}
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(layout.types.items())), failure
 
 
 def _misfit(block: Block, layout: Layout, row: int, column: str, value: str) -> RafmError:
@@ -257,7 +302,7 @@ def _misfit(block: Block, layout: Layout, row: int, column: str, value: str) -> 
     if column in layout.given:
         return DataValueError(f"column {column!r} must be {TYPE_NAMES[kind]}, {found}", layout.name, line)
     other = "number" if kind == WHOLE and is_number(value) else "category"
-    way_out = f"read it as {other}: --columns {column}={other}"
+    way_out = f"read it as {other}: --column {column}={other}"
     return DataValueError(
         f"column {column!r} had only {TYPE_NAMES[kind]} where it was sampled, {found}; {way_out}", layout.name, line
     )
@@ -274,21 +319,25 @@ def _parse_options(dialect: Dialect, newlines: bool = True) -> csv.ParseOptions:
     return csv.ParseOptions(delimiter=dialect.delimiter, quote_char=quote_char, newlines_in_values=newlines)
 
 
-def _parse(block: Block, layout: Layout, columns: list[str]) -> dict[str, pa.Array]:
-    """Return columns of a block as text; an empty field is null."""
-    if not block.data:
-        return {column: pa.array([], TEXT) for column in columns}
+def _parse(block: Block, layout: Layout) -> dict[str, pa.Array]:
+    """Return the columns of a block that are kept, as text; an empty field is null."""
+    if not _has_rows(block):
+        return _no_cells(layout)
     try:
-        table = _arrow_parse(block, layout, columns, in_pieces=True)
+        table = _arrow_parse(block, layout, in_pieces=True)
     except pa.ArrowInvalid:  # again in one piece, which knows the row, or had only been cut too small
         try:
-            table = _arrow_parse(block, layout, columns, in_pieces=False)
+            table = _arrow_parse(block, layout, in_pieces=False)
         except pa.ArrowInvalid as error:
-            raise _parse_error(block, layout, error) from None
-    return {column: table[column].combine_chunks() for column in columns}
+            raise _bad_row(block, layout, error) from None
+    return {column: table[column].combine_chunks() for column in layout.types}
 
 
-def _arrow_parse(block: Block, layout: Layout, columns: list[str], in_pieces: bool) -> pa.Table:
+def _no_cells(layout: Layout) -> dict[str, pa.Array]:
+    return {column: pa.array([], TEXT) for column in layout.types}
+
+
+def _arrow_parse(block: Block, layout: Layout, in_pieces: bool) -> pa.Table:
     piece = PARSE_BYTES if in_pieces else len(block.data) + 1
     has_quotes = layout.dialect.quoting and b'"' in block.data
     return csv.read_csv(
@@ -297,26 +346,23 @@ def _arrow_parse(block: Block, layout: Layout, columns: list[str], in_pieces: bo
         _parse_options(layout.dialect, has_quotes),
         csv.ConvertOptions(
             column_types=dict.fromkeys(layout.names, TEXT),
-            include_columns=columns,
+            include_columns=list(layout.types),
             null_values=[""],
             strings_can_be_null=True,
         ),
     )
 
 
-def _parse_error(block: Block, layout: Layout, error: pa.ArrowInvalid) -> RafmError:
+def _bad_row(block: Block, layout: Layout, error: pa.ArrowInvalid) -> BadRow:
     """Return Arrow's error with the line instead of its number of the row."""
-    text = _one_line(error)
-    row = re.search(r"Row #(\d+): ", text)
-    line = _line(block, layout, int(row[1]) - 1) if row else block.first_line
-    ragged = re.search(r"Expected (\d+) columns, got (\d+)", text)
-    if ragged:
-        return DataFormatError(f"expected {ragged[1]} columns, found {ragged[2]}", layout.name, line)
-    encoding = re.search(r"column #(\d+): .*invalid UTF8", text)
-    if encoding:
-        column = layout.names[int(encoding[1])]
-        return DataFormatError(f"column {column!r} is not UTF-8; convert the file to UTF-8", layout.name, line)
-    return DataFormatError(text, layout.name, line)
+    message = _one_line(error)
+    number = re.search(r"Row #(\d+): ", message)
+    row = int(number[1]) - 1 if number else 0
+    if ragged := re.search(r"Expected (\d+) columns, got (\d+)", message):
+        message = f"expected {ragged[1]} columns, found {ragged[2]}"
+    elif encoding := re.search(r"column #(\d+): .*invalid UTF8", message):
+        message = f"column {layout.names[int(encoding[1])]!r} is not UTF-8; convert the file to UTF-8"
+    return BadRow(row, DataFormatError(message, layout.name, _line(block, layout, row)))
 
 
 def _one_line(error: Exception) -> str:

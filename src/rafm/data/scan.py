@@ -241,9 +241,10 @@ def take_row(text, at, rules, indices, values, fields, entry):
             return at if ends_row(peek(text, at)) else ~at, entry, label, increasing
         begin = at
         if has_fields:
-            begin, fields[entry] = take_key(text, at, 0, END_FIELD)
+            begin, field = take_key(text, at, 0, END_FIELD)
             if begin < 0:
                 break
+            fields[entry] = field
         end, number, value = take_entry(text, begin, low, high)
         indices[entry], values[entry] = number - low, value
         entry += end >= 0

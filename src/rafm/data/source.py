@@ -95,20 +95,27 @@ class ByteSource:
 
     def read(self, n_bytes: int) -> bytes:
         """Return the next n_bytes bytes: fewer where the stream ends or fails, then none."""
-        buffer = bytearray(n_bytes)
-        return bytes(buffer[: self.readinto(memoryview(buffer))])
+        parts = list(self._take(n_bytes))
+        if not parts and self._failure:
+            raise self._failure
+        return b"".join(parts)
 
     def readinto(self, view: memoryview) -> int:
         """Fill the view with the next bytes; return how many: fewer where the stream ends or fails, then 0."""
         size = 0
-        while size < len(view) and (block := self._held or self._next_block()):
-            part = block[: len(view) - size]
+        for part in self._take(len(view)):
             view[size : size + len(part)] = part
             size += len(part)
-            self._held = block[len(part) :]
         if not size and self._failure:
             raise self._failure
         return size
+
+    def _take(self, n_bytes: int) -> Iterator[bytes]:
+        """Yield the next n_bytes bytes in parts, fewer where the stream ends or fails."""
+        while n_bytes > 0 and (block := self._held or self._next_block()):
+            part, self._held = block[:n_bytes], block[n_bytes:]
+            n_bytes -= len(part)
+            yield part
 
     def peek(self, n_bytes: int) -> bytes:
         """Return the next n_bytes bytes without taking them."""
