@@ -122,6 +122,5 @@ def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
         numbers = cells.cast(kind)
     except pa.ArrowInvalid:
         return None
-    if kind == WHOLE and pc.any(pc.match_substring(cells, "x", ignore_case=True), min_count=0).as_py():
-        return None
-    return numbers
+    hexadecimal = kind == WHOLE and any(pc.any(pc.match_substring(cells, x), min_count=0).as_py() for x in "xX")
+    return None if hexadecimal else numbers

@@ -134,7 +134,7 @@ def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[int, Failur
             failure = Failure(NUL_BYTE if data[walk.bad] == NUL else LONE_CR, walk.bad)
         elif is_last and walk.open_quote >= 0:
             failure = Failure(OPEN_QUOTE, walk.open_quote)
-    if UTF8_BOM in data:
+    if UTF8_BOM[:1] in data and UTF8_BOM in data:  # one byte is found many times faster than three
         starts, _, _ = row_places(data[:end], dialect, data.count(b"\n", 0, end))
         for start in [*starts.tolist(), end]:
             if data.startswith(UTF8_BOM, start):

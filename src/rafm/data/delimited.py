@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ from .cells import (
 from .cut import Block, Dialect, cut_blocks, row_places
 from .faults import quote
 from .source import open_bytes
+from .textrows import THREADS
 
 BATCH_BYTES = 8 * 2**20
 SAMPLE_BYTES = 16 * 2**20
@@ -280,7 +282,8 @@ def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
 def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | None]:
     """Return the rows before the first cell that does not have the type of its column, and the failure."""
     cells, failure = part.cells, part.failure
-    columns = {column: convert(cells[column], kind) for column, kind in layout.types.items()}
+    with ThreadPoolExecutor(THREADS) as pool:
+        columns = dict(zip(layout.types, pool.map(convert, cells.values(), layout.types.values())))
     misfits = [
         (first_misfit(cells[column], layout.types[column]), column)
         for column, numbers in columns.items()
