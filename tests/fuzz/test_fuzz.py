@@ -58,7 +58,7 @@ def test_what_coverage_leads_to_is_read_or_refused(tmp_path, name):
     options = ["-seed=1", "-runs=200", "-max_len=200", "-max_total_time=20", f"-artifact_prefix={tmp_path}/"]
     process = subprocess.run(
         [sys.executable, "-W", "ignore", HERE / "targets.py", name, tmp_path / "corpus", *options],
-        env=os.environ | {"PYTHONPATH": str(SRC), "NUMBA_DISABLE_JIT": "1"},
+        env=os.environ | {"PYTHONPATH": str(SRC), "NUMBA_DISABLE_JIT": "1", "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=120,
