@@ -99,6 +99,8 @@ def test_options_reach_the_training_and_are_kept_in_the_file(folder, tmp_path):
     train(folder, tmp_path / "m.rafm", *(part for pair in options.items() for part in pair))
     found = load(tmp_path / "m.rafm").model.options
     assert found == {
+        "rank_scale": 1.0,
+        "thresholds": None,
         "optimizer": "sgd",
         "batch_size": 16,
         "update": "algorithm1",
@@ -286,7 +288,8 @@ def test_inspect_tells_of_a_model_what_training_told(folder):
     assert found["trained_rows"] == 1500
     assert found["bytes"] == (folder / "m.rafm").stat().st_size
     assert found["history"] == model.history
-    assert [line["rank"] for line in found["plan"]] == [2, 5, 5]
+    assert [line["rank"] for line in found["plan"]] == [2, 5]
+    assert found["fm_of_top_rank"]["rank"] == 5
     text = run("inspect", folder / "m.rafm").out
     assert f"parameters     {model.n_parameters}" in text
     assert len([line for line in text.splitlines() if line.endswith("kept")]) == 1
@@ -318,12 +321,37 @@ def test_inspect_tells_of_data_what_is_in_them_and_suggests_ranks(folder):
 
 def test_inspect_plans_the_ranks_that_it_is_given(folder):
     found = run("inspect", folder / "train.svm", "--ranks", "2,150", "--rank-scale", "0.1", "--json").json()
-    assert [line["rank"] for line in found["plan"]] == [2, 150, 150]
+    assert [line["rank"] for line in found["plan"]] == [2, 150]
     assert found["plan"][1]["features"] < found["plan"][0]["features"] == 22
 
 
 def test_inspect_of_an_empty_file_tells_that_it_is_empty():
-    assert run("inspect", "-", "--json", stdin=b"").json()["rows"] == 0
+    assert run("inspect", "-", "--json", stdin=b"").error() == "-: no rows"
+
+
+@pytest.mark.parametrize("arguments", ["train {0} --out {0}", "predict {1} {0} --out {0}", "predict {1} {0} --out {1}"])
+def test_an_output_never_replaces_an_input(folder, tmp_path, arguments):
+    for name in ("train.svm", "m.rafm"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    files = [tmp_path / "train.svm", tmp_path / "m.rafm"]
+    before = [path.read_bytes() for path in files]
+    ran = run(*arguments.format(*files).split())
+    assert "is an input" in ran.error()
+    assert ran.code == 2
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_labels_that_nobody_needs_are_not_looked_at(folder, tmp_path):
+    (tmp_path / "rows.svm").write_text("2.75 3:1\n-1 4:1\n0 5:1\n")
+    assert run("predict", folder / "m.rafm", tmp_path / "rows.svm").out.count("\n") == 3
+
+
+def test_scores_beyond_all_numbers_are_an_error_and_not_nan(folder, tmp_path):
+    (tmp_path / "rows.svm").write_text("1 3:1\n1 3:1e30 12:1e30\n")
+    for command in ("predict", "evaluate"):
+        ran = run(command, folder / "m.rafm", tmp_path / "rows.svm")
+        assert "score of row 1 is beyond float32" in ran.err
+        assert ran.code == 3
 
 
 # The rest

@@ -334,7 +334,7 @@ def test_a_folder_in_the_place_of_the_model_is_noticed_before_training(folder):
 def test_predictions_into_a_folder_that_does_not_exist_fail(folder):
     with nothing_left_behind(folder):
         ran = run("predict", "m.rafm", "rows.svm", "--out", "nowhere/p.txt")
-        assert (ran.error(), ran.code) == ("nowhere/p.txt: No such file or directory", SYSTEM)
+        assert (ran.error(), ran.code) == ("nowhere: the folder for the output does not exist", SYSTEM)
 
 
 def test_the_standard_input_may_be_cut_between_rows_but_not_inside(folder):

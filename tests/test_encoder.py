@@ -18,7 +18,7 @@ from test_estimators import long_tail, make, mixed_table
 from rafm.data.columns import ColumnSpec, TableSpec
 from rafm.data.coverage import Coverage, Tally
 from rafm.data.encoder import BLOCK_ROWS, TableEncoder
-from rafm.data.frames import as_table, has_categories, is_frame
+from rafm.data.frames import as_table, is_frame, needs_encoder
 from rafm.errors import ConfigError, DataValueError
 
 TABLE = pa.table(
@@ -421,7 +421,7 @@ def test_frames_of_all_libraries_give_the_same_scores(kind):
     expected = make().fit(table, y)
     frame = FRAMES[kind](table)
     assert is_frame(frame)
-    assert has_categories(frame)
+    assert needs_encoder(frame)
     found = make().fit(frame, y)
     assert found.encoder_ == expected.encoder_
     for model in (found, expected):
@@ -437,7 +437,7 @@ def test_labels_may_come_as_a_column_of_any_library():
 
 def test_a_frame_of_numbers_needs_no_encoder_and_is_taken_as_it_is():
     frame = pd.DataFrame(np.eye(4), columns=list("abcd"))
-    assert not has_categories(frame)
+    assert not needs_encoder(frame)
     model = make(ranks=2, model="fm").fit(frame, [0, 1, 0, 1])
     assert model.encoder_ is None
     assert model.feature_names_in_.tolist() == list("abcd")

@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import rafm
 from rafm import RaFMClassifier, RaFMRegressor, Thresholds, engine
-from rafm.errors import ConfigError, DivergenceError, FeatureRangeError
+from rafm.errors import ConfigError, DivergenceError
 from rafm.storage import Saved, save
 
 KINDS = {"binary": RaFMClassifier, "regression": RaFMRegressor}
@@ -682,10 +682,43 @@ def test_a_loaded_estimator_can_be_fitted_again_to_the_same_bytes(tmp_path):
     assert saved_bytes(again, tmp_path) == before
 
 
-def test_a_model_of_ids_from_one_is_not_loaded_as_an_estimator_of_columns(tmp_path):
-    save(tmp_path / "m.rafm", Saved(make().fit(*long_tail()).model_, index_base=1))
-    with pytest.raises(FeatureRangeError, match="rafm predict"):
-        rafm.load(tmp_path / "m.rafm")
+def test_columns_count_from_zero_even_if_ids_of_files_counted_from_one(tmp_path):
+    X, y = long_tail()
+    fitted = make().fit(X, y)
+    save(tmp_path / "m.rafm", Saved(fitted.model_, index_base=1))
+    np.testing.assert_array_equal(rafm.load(tmp_path / "m.rafm").predict(X), fitted.predict(X))
+
+
+def test_a_loaded_model_knows_its_rule_of_ranks(tmp_path):
+    X, y = long_tail()
+    for chosen in ({"rank_scale": 4.0}, {"levels": rafm.Thresholds((70.0,))}):
+        make(ranks=(2, 4), **chosen).fit(X, y).save(tmp_path / "m.rafm")
+        again = rafm.load(tmp_path / "m.rafm")
+        assert {name: getattr(again, name) for name in chosen} == chosen
+
+
+def test_a_refit_that_fails_leaves_no_mixture_of_two_models():
+    X, y = long_tail()
+    model = make().fit(X, y)
+    with pytest.raises(DivergenceError):
+        model.set_params(learning_rate=1e6).fit(X[:, :-1], y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_frames_of_ids_are_encoded_and_frames_of_truth_values_are_matrices():
+    draw = np.random.default_rng(0)
+    ids = pd.DataFrame({"user_id": draw.integers(0, 9, 400), "item_id": draw.integers(0, 9, 400)})
+    y = (ids.user_id * 7 + ids.item_id * 5) % 3 == 0
+    assert make(n_epochs=60, l2=0).fit(ids, y).score(ids, y) > 0.95
+    dummies = pd.get_dummies(ids.astype(str))
+    assert make().fit(dummies, y).n_features_in_ == dummies.shape[1] == make().fit(dummies.to_numpy(), y).levels_.size
+
+
+def test_small_values_learn_as_well_as_ones():
+    X, y = long_tail()
+    found = [make(n_epochs=10).fit(X * scale, y).score(X * scale, y) for scale in (1.0, 1 / 128)]
+    assert found[1] > found[0] - 0.02
 
 
 def test_an_estimator_is_saved_to_a_path_and_not_to_an_open_file():

@@ -93,3 +93,15 @@ def test_nothing_is_printed_when_disabled(capsys):
 def test_lines_go_to_the_standard_output_of_the_moment(capsys):
     list(show_events(iter(EVENTS), resolve(task="binary")))
     assert capsys.readouterr().out.startswith("level  rank")
+
+
+class Gone(io.StringIO):
+    """A pipe whose reader has left."""
+
+    def write(self, text):
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_a_reader_that_has_left_does_not_stop_the_events():
+    events = [Planned(RankPlan("lr", (), (100, 0)), COUNTS, 1000), EpochFinished(1, 0.5, {}, 1.0, best=False)]
+    assert list(show_events(events, resolve(task="binary"), stream=Gone())) == events

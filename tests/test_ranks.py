@@ -121,7 +121,7 @@ BAD_RANKS = {
     "a table": ("rafm", ((4, 8), (16, 32))),
     "absurd": ("rafm", (8, 1 << 20)),
     "none for rafm": ("rafm", ()),
-    "none for fm": ("fm", None),
+    "none for fm": ("fm", ()),
     "none for mrma": ("mrma", ()),
     "two for fm": ("fm", (8, 32)),
 }

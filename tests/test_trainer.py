@@ -240,7 +240,7 @@ def with_values(batch, factors):
 
 
 def test_large_values_are_scaled_down_by_powers_of_2_and_nothing_else_changes(ratings):
-    """Features of value 2^k train as those of value 1 do, bit by bit; small values are left alone."""
+    """Features of value 2^k train as those of value 1 do, bit by bit; small ones are scaled up, all alike."""
     data, valid = ratings
     factors = np.where(np.arange(50) % 3 == 0, 2.0**10, 1.0)
     plain = train_model(data, options("regression"), valid)
@@ -248,8 +248,10 @@ def test_large_values_are_scaled_down_by_powers_of_2_and_nothing_else_changes(ra
     assert plain.history == grown.history
     np.testing.assert_array_equal(plain.predict(valid), grown.predict(with_values(valid, factors)))
     rows = one_hot(np.array([[0, 1], [0, 1]]), np.zeros(2), np.ones(2))
-    found = survey([with_values(rows, np.array([0.01, 1000.0]))])
-    assert value_scales(found.counts, found.squares).tolist() == [1, 1024]
+    cases = {(0.6, 1000.0): [1, 1024], (0.01, 1000.0): [2**-7, 1024], (0.3, 0.2): [0.25, 0.25]}
+    for factors, expected in cases.items():
+        found = survey([with_values(rows, np.array(factors))])
+        assert value_scales(found.counts, found.squares).tolist() == expected
 
 
 def test_one_huge_outlier_does_not_end_training(clicks):

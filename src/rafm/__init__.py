@@ -37,6 +37,10 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import rafm` is quick."""
     if name not in _HOMES:

@@ -16,12 +16,13 @@ from . import storage
 from .batch import Batch, check_batch
 from .data.columns import TableSpec
 from .data.encoder import TableEncoder
-from .data.frames import as_table, has_categories, is_frame
-from .errors import ConfigError, FeatureRangeError
+from .data.frames import as_table, is_frame, needs_encoder
+from .errors import ConfigError
 from .files import PathLike
 from .model import Model
 from .options import TrainingOptions, resolve
 from .progress import show_events
+from .ranks import Thresholds
 from .trainer import Finished, train
 
 
@@ -33,7 +34,7 @@ class _FactorizationMachine(BaseEstimator):
 
     def __init__(
         self,
-        ranks: Any = (8, 32, 128),
+        ranks: Any = None,
         *,
         model: str = "rafm",
         rank_scale: float = 1.0,
@@ -71,6 +72,7 @@ class _FactorizationMachine(BaseEstimator):
         on, or a list with one such pair.
         """
         options = self._options()
+        self.__dict__.pop("model_", None)  # whatever fails from here on leaves no mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
         valid = None if eval_set is None else self._rows(*_single_pair(eval_set), None, fitting=False)
         for event in show_events(train(data, options, valid), options, enabled=self.verbose):
@@ -90,7 +92,7 @@ class _FactorizationMachine(BaseEstimator):
         """Return X and y as checked rows; fitting learns the columns or the encoder, otherwise they must agree."""
         if fitting:
             self.encoder_ = None
-        if self.encoder_ is not None or (fitting and is_frame(X) and has_categories(X)):
+        if self.encoder_ is not None or (fitting and is_frame(X) and needs_encoder(X)):
             rows = self._encode(X)
             y = None if y is None else column_or_1d(y, warn=True)
         else:
@@ -120,6 +122,7 @@ class _FactorizationMachine(BaseEstimator):
         else:
             X, y = validate_data(self, X, y, **kept)
         matrix = sparse.csr_array(X)
+        check_batch(Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]))  # SciPy trusts its arrays
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
@@ -168,7 +171,7 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
 
     Parameters
     ----------
-    ranks : rising ranks D_1 < ... < D_m; one rank for `model="fm"`.
+    ranks : rising ranks D_1 < ... < D_m, (8, 32, 128) unless given; one rank for `model="fm"`, 32 unless given.
     model : "rafm", "fm", "lr", "difacto" or "mrma".
     rank_scale : a feature seen n times gets the rank nearest to rank_scale * n, in logarithms; 1 in the paper.
     levels : another rule, such as `rafm.Thresholds((10, 100))`, or one level per feature.
@@ -327,17 +330,16 @@ def _single_pair(eval_set: Any) -> tuple[Any, Any]:
 
 
 def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
-    """Read a .rafm file as a fitted estimator."""
+    """Read a .rafm file as a fitted estimator; column j of a matrix is id j, or j + 1 if ids counted from 1."""
     saved = storage.load(path)
     model, options = saved.model, saved.model.options
-    if saved.index_base:
-        raise FeatureRangeError(
-            f"{path}: its ids count from 1, matrices count columns from 0. Score files with `rafm predict`."
-        )
     kind = RaFMClassifier if model.loss.task == "binary" else RaFMRegressor
     names = ("update", "optimizer", "learning_rate", "l2", "l2_weights", "n_epochs", "patience")
     known = {name: options[name] for name in names if name in options}
     known["random_state"] = options.get("seed", 0)
+    known["rank_scale"] = options.get("rank_scale") or 1.0
+    if options.get("thresholds"):
+        known["levels"] = Thresholds(tuple(float(part) for part in options["thresholds"].split(",")))
     estimator = kind(ranks=model.plan.ranks, model=model.plan.family, **known)
     estimator.encoder_ = saved.encoder
     estimator._keep(model)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .batch import Batch, Numbering, number_rows
-from .errors import ConfigError
+from .errors import ConfigError, DataValueError
 from .kernels import Tables
 from .losses import Loss
 from .parameters import Parameters, RecordLayout
@@ -58,10 +58,17 @@ class Model:
                 f"found {level!r} for {self.plan.family!r}",
                 key="level",
             )
+        level = None if level is None else int(level)
         rows, bias = number_rows(batch, self.numbering), self.parameters.bias[0]
         if self.parameters.mixture is not None:
-            return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
-        return score(rows, self._tables, self._records, bias, level)
+            found = score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
+        else:
+            found = score(rows, self._tables, self._records, bias, level)
+        if not np.isfinite(found).all():
+            row = int(np.flatnonzero(~np.isfinite(found))[0])
+            largest = float(np.abs(rows.values[rows.indptr[row] : rows.indptr[row + 1]]).max())
+            raise DataValueError(f"the score of row {row} is beyond float32; its largest value is {largest:g}")
+        return found
 
     def predict(self, batch: Batch) -> np.ndarray:
         """Return the prediction of every row: probabilities, or values."""

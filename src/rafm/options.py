@@ -10,7 +10,7 @@ import numpy as np
 from .errors import ConfigError
 from .losses import Loss, loss_for
 from .optimizers import Optimizer, optimizer_for
-from .ranks import LevelRule, NearestRank, check_ranks
+from .ranks import LevelRule, NearestRank, Thresholds, check_ranks
 
 UPDATES = ("joint", "algorithm1")
 DEFAULT_L2 = {"binary": 3e-3, "regression": 0.1}
@@ -35,8 +35,11 @@ class TrainingOptions:
     seed: int
 
     def summary(self) -> dict[str, Any]:
-        """Return the choices as plain values, for the model file."""
+        """Return the choices as plain values, for the model file; levels given one by one are in the plan."""
+        rule = self.rule
         return {
+            "rank_scale": rule.scale if isinstance(rule, NearestRank) else None,
+            "thresholds": ",".join(f"{t:g}" for t in rule.minimum) if isinstance(rule, Thresholds) else None,
             "optimizer": type(self.optimizer).__name__.lower(),
             "batch_size": self.optimizer.batch_size,
             "update": UPDATES[0] if self.joint else UPDATES[1],
@@ -53,7 +56,7 @@ def resolve(
     *,
     task: str,
     model: str = "rafm",
-    ranks: Any = (8, 32, 128),
+    ranks: Any = None,
     rank_scale: float = 1.0,
     levels: LevelRule | np.ndarray | None = None,
     update: str = "joint",

@@ -38,7 +38,7 @@ class Predictor:
             raise ConfigError(
                 f"the model was trained on ids that count from {trained}, not from {index_base}", key="index_base"
             )
-        task = self.saved.model.loss.task
+        task = self.saved.model.loss.task if targets else "regression"  # any number will do for a label nobody uses
         return batches_of(path, replace(opening, task=task, index_base=trained), self.saved.encoder, targets)
 
     def predict(self, path: PathLike, opening: Opening = ANY, index_base: int | None = None) -> Iterator[np.ndarray]:

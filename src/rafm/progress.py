@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TextIO
 
 from .options import TrainingOptions
@@ -66,10 +67,17 @@ def show_events(
     """Pass events on, printing each as it comes."""
     out = stream or sys.stdout
     for event in events:
-        if enabled and isinstance(event, Planned):
-            print("\n".join(plan_lines(event)), file=out, flush=True)
-        elif enabled and isinstance(event, EpochFinished):
-            if event.epoch == 1:
-                print(epoch_header(options, bool(event.metrics)), file=out)
-            print(epoch_line(event), file=out, flush=True)
+        if enabled and (lines := event_lines(event, options)):
+            with suppress(OSError):  # a reader that has left, or a full disk, must not cost the model
+                print("\n".join(lines), file=out, flush=True)
         yield event
+
+
+def event_lines(event: Event, options: TrainingOptions) -> list[str]:
+    """Return what to print for an event."""
+    if isinstance(event, Planned):
+        return plan_lines(event)
+    if isinstance(event, EpochFinished):
+        heading = [epoch_header(options, bool(event.metrics))] if event.epoch == 1 else []
+        return [*heading, epoch_line(event)]
+    return []

@@ -16,6 +16,7 @@ from .errors import ConfigError
 
 FAMILIES = ("rafm", "fm", "lr", "difacto", "mrma")
 MAX_RANK = 65_536
+DEFAULT_RANKS = {"fm": (32,)}
 
 LevelRule = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 
@@ -120,7 +121,7 @@ def check_ranks(family: str, ranks: Iterable[int] | int | None) -> tuple[int, ..
         raise ConfigError(f"model must be one of {', '.join(FAMILIES)}, found {family!r}", key="model")
     if family == "lr":
         return ()
-    given = np.atleast_1d(np.asarray(() if ranks is None else ranks))
+    given = np.atleast_1d(np.asarray(DEFAULT_RANKS.get(family, (8, 32, 128)) if ranks is None else ranks))
     if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
         raise ConfigError(f"ranks must be whole numbers, found {ranks!r}", key="ranks")
     found = tuple(int(rank) for rank in given)

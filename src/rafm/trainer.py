@@ -22,6 +22,7 @@ from .ranks import RankPlan, plan_ranks
 from .survey import Survey, survey
 
 LARGE_VALUE = 2.0  # features whose values are larger than this on average are scaled down in training
+SMALL_VALUE = 0.5  # and all are scaled up if values are smaller than this on average
 ABSURD = 100.0  # an epoch's loss above this many times that of the best constant counts as diverged
 
 
@@ -138,13 +139,21 @@ def label_scale(spread: float, loss: Loss) -> float:
 
 
 def value_scales(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return per feature the power of 2 to divide its values by: 1, or the size of values that are large on average.
+    """Return per feature the power of 2 to divide its values by.
+
+    It is 1, the size of the feature's values if they are large, or the usual size of all values if that is small: one
+    number for all, so that the values of a row keep their proportions.
 
     >>> value_scales(np.array([3, 1]), np.array([3.0, 10_000.0]))
     array([  1., 128.], dtype=float32)
+    >>> value_scales(np.array([2, 2]), np.array([0.02, 0.04]))
+    array([0.125, 0.125], dtype=float32)
     """
     size = np.sqrt(squares / np.maximum(counts, 1))
-    return np.where(size > LARGE_VALUE, 2.0 ** np.round(np.log2(np.maximum(size, 1))), 1.0).astype(np.float32)
+    large = size > LARGE_VALUE
+    usual = np.sqrt(squares[~large].sum() / max(counts[~large].sum(), 1))
+    common = 2.0 ** np.round(np.log2(usual)) if 0 < usual < SMALL_VALUE else 1.0
+    return np.where(large, 2.0 ** np.round(np.log2(np.maximum(size, 1))), common).astype(np.float32)
 
 
 def _check_labels(found: Survey, loss: Loss) -> None:

@@ -66,6 +66,22 @@ def table_spec(
     return replace(base, columns=(*kept, *more.columns), **settings)
 
 
+def check_output(out: str, *inputs: str | None) -> None:
+    """Refuse an output that would replace an input, or cannot be written, before anything is done."""
+    from pathlib import Path
+
+    from ..errors import ConfigError
+
+    folder = Path(out).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(2, "the folder for the output does not exist", str(folder))
+    if Path(out).is_dir():
+        raise IsADirectoryError(21, "is a folder, not a place for a file", out)
+    for path in inputs:
+        if path is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
+            raise ConfigError(f"{out} is an input and would be replaced; choose another output", key="out")
+
+
 def whole_numbers(text: str, key: str) -> tuple[int, ...]:
     """Read "8,32,128".
 

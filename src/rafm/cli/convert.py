@@ -18,6 +18,7 @@ from .arguments import (
     MaxLineBytes,
     MinCount,
     Weight,
+    check_output,
     opening,
     table_spec,
 )
@@ -42,6 +43,7 @@ def convert(
     from ..data import door
     from ..losses import loss_for
 
+    check_output(out, data)
     spec = table_spec(columns, column, label, weight, min_count)
     files = opening(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
     if door.is_current(data, out, files):

@@ -52,16 +52,20 @@ def _model_report(path: str) -> tuple[dict[str, Any], list[str]]:
         "parameters": model.n_parameters,
         "bytes": Path(path).stat().st_size,
         "index_base": saved.index_base,
-        "plan": describe_plan(model.plan, model.counts, model.n_rows),
+        **_plan_report(describe_plan(model.plan, model.counts, model.n_rows)),
         "best_epoch": model.best_epoch,
         "options": model.options,
         "history": model.history,
     }
-    lines = _listed(report, skip=("kind", "plan", "history", "options"))
+    lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options"))
     lines += [f"{name:14} {value}" for name, value in model.options.items()]
     lines += ["", *plan_lines(Planned(model.plan, model.counts, model.n_rows)), ""]
     lines += [_history_line(entry, model.best_epoch) for entry in model.history]
     return report, lines
+
+
+def _plan_report(lines: list[dict[str, float]]) -> dict[str, Any]:
+    return {"plan": lines[:-1], "fm_of_top_rank": lines[-1] if lines else None}
 
 
 def _history_line(entry: dict[str, Any], best: int) -> str:
@@ -72,6 +76,7 @@ def _history_line(entry: dict[str, Any], best: int) -> str:
 
 def _data_report(path: str, ranks: str | None, rank_scale: float, files: Any) -> tuple[dict[str, Any], list[str]]:
     from ..data.door import any_rows
+    from ..errors import DataValueError
     from ..progress import plan_lines
     from ..ranks import NearestRank, check_ranks, describe_plan, plan_ranks
     from ..survey import suggest_ranks, survey
@@ -79,11 +84,13 @@ def _data_report(path: str, ranks: str | None, rank_scale: float, files: Any) ->
 
     choices: list[str] = []
     found = survey(any_rows(path, files, choices.append))
+    if not found.rows:
+        raise DataValueError("no rows", path=path)
     given = suggest_ranks(found.counts) if ranks is None else whole_numbers(ranks, "ranks")
     plan, order = plan_ranks("rafm", check_ranks("rafm", given), found.counts, NearestRank(rank_scale))
     report = {"kind": "data", **found.report(), "ranks": list(given), "rank_scale": rank_scale}
-    report["plan"] = describe_plan(plan, found.counts[order], found.rows)
-    lines = [*choices, *_listed(report, skip=("kind", "plan", "frequencies"))]
+    report |= _plan_report(describe_plan(plan, found.counts[order], found.rows))
+    lines = [*choices, *_listed(report, skip=("kind", "plan", "fm_of_top_rank", "frequencies"))]
     lines += ["", "seen       features  share of nonzeros"]
     lines += [f"{name:9} {size:9d} {share:18.3f}" for name, size, share in found.histogram()]
     return report, [*lines, "", *plan_lines(Planned(plan, found.counts[order], found.rows))]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, ModelPath, opening
+from .arguments import DataPath, Duplicates, Format, ModelPath, check_output, opening
 
 
 def predict(
@@ -20,6 +20,8 @@ def predict(
     duplicates: Duplicates = "error",
 ) -> None:
     """Print one prediction per line, in input order: probabilities, or values."""
+    if out is not None:
+        check_output(out, model, data)
     from ..files import write_atomically
     from ..predictor import Predictor
 

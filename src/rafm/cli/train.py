@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +19,7 @@ from .arguments import (
     MaxLineBytes,
     MinCount,
     Weight,
+    check_output,
     opening,
     print_json,
     table_spec,
@@ -33,7 +33,7 @@ def train(
     valid: Annotated[str | None, typer.Option(metavar="FILE", help="Rows to choose the best epoch by.")] = None,
     task: Annotated[str, typer.Option(help="binary or regression.")] = "binary",
     model: Annotated[str, typer.Option(help="rafm, fm, lr, difacto or mrma.")] = "rafm",
-    ranks: Annotated[str, typer.Option(help="Rising ranks; one for fm.")] = "8,32,128",
+    ranks: Annotated[str | None, typer.Option(help="Rising ranks, 8,32,128 unless given; one for fm, 32.")] = None,
     rank_scale: Annotated[float, typer.Option(help="A feature seen n times gets the rank nearest to C n.")] = 1.0,
     thresholds: Annotated[str | None, typer.Option(help="Counts from which the next rank begins, instead.")] = None,
     update: Annotated[str, typer.Option(help="joint, or algorithm1 for the paper to the letter.")] = "joint",
@@ -43,7 +43,9 @@ def train(
     l2_weights: Annotated[float, typer.Option(help="Linear weights.")] = 0.0,
     epochs: Annotated[int, typer.Option(help="At most so many passes over the data.")] = 30,
     patience: Annotated[int, typer.Option(help="Stop after so many epochs without improvement.")] = 3,
-    threads: Annotated[int, typer.Option(help="Accepted; training uses one core. The model never depends on it.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Accepted; training uses one core. The model never depends on it.")
+    ] = 1,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal models.")] = 0,
     index_base: Annotated[int, typer.Option(help="The smallest feature id of the files, 0 or 1.")] = 0,
     format: Format = "auto",
@@ -65,7 +67,7 @@ def train(
     options = resolve(
         task=task,
         model=model,
-        ranks=whole_numbers(ranks, "ranks") if model != "lr" else None,
+        ranks=None if ranks is None or model == "lr" else whole_numbers(ranks, "ranks"),
         rank_scale=rank_scale,
         levels=given,
         update=update,
@@ -77,7 +79,7 @@ def train(
         patience=patience,
         seed=seed,
     )
-    _check_folder(out)
+    check_output(out, data, valid)
     spec = table_spec(columns, column, label, weight, min_count)
     files = opening(task, format, duplicates, index_base, max_features, max_line_bytes, spec)
     report = _run(data, valid, out, options, files, sys.stderr if json else sys.stdout)
@@ -85,14 +87,6 @@ def train(
         print_json(report)
     else:
         print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
-
-
-def _check_folder(out: str) -> None:
-    """Refuse an impossible output before the training, not after it."""
-    if not Path(out).parent.is_dir():
-        raise FileNotFoundError(2, "the folder for the model does not exist", str(Path(out).parent))
-    if Path(out).is_dir():
-        raise IsADirectoryError(21, "is a folder, not a place for a model file", out)
 
 
 def _run(data: str, valid: str | None, out: str, options: Any, files: Any, stream: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ..errors import DataValueError
 from .casts import as_numbers, as_text, family, plain
 from .columns import ColumnSpec
 
+ID_REASON = "name of an id"
 ID_NAME = re.compile(
     r"(^|[^a-z])(id|uid|guid|user|item|movie|product|ad|campaign|creative|advertiser|publisher|site|app|device|query"
     r"|session|category|brand|zip|zipcode|postcode|code|hash|key)s?$"
@@ -92,7 +93,7 @@ def _choose_number(name: str, kind: pa.DataType, numbers: np.ndarray) -> tuple[C
         return ColumnSpec(name, "number"), "has fractions" if known.size else "no values"
     words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
     if ID_NAME.search(words):
-        return ColumnSpec(name), "name of an id"
+        return ColumnSpec(name), ID_REASON
     n_values = np.unique(known).size
     if n_values <= min(FEW_VALUES, known.size / ROWS_PER_VALUE):
         return ColumnSpec(name), f"{n_values} values in {known.size} rows"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..batch import Batch, Source, check_batch, join_rows
 from ..errors import ConfigError, DataValueError
@@ -76,6 +77,12 @@ def _with_preset(spec: TableSpec, format: str) -> TableSpec:
     return spec if spec.targets() else replace(spec, label=preset.label)
 
 
+def _read_as(path: PathLike, format: str, spec: TableSpec) -> Iterator[pa.RecordBatch]:
+    """Read a table with columns of the types that their kinds want; labels and weights are numbers."""
+    kinds = {column.name: column.kind for column in spec.columns}
+    return read_table(path, format=format, columns=kinds | dict.fromkeys(spec.targets(), "number"))
+
+
 def training_rows(
     path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
 ) -> tuple[Source | Batch, TableEncoder | None]:
@@ -88,8 +95,8 @@ def training_rows(
         rows = read_rows(path, **opening.row_options(format))
         encoder = None
     else:
-        batches = read_table(path, format=format)
-        encoder, rows = TableEncoder.learn_encode(batches, opening.table_spec(format), report)
+        spec = opening.table_spec(format)
+        encoder, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
         rows = _for_task(rows, opening.task, path)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
@@ -104,7 +111,7 @@ def any_rows(path: PathLike, opening: Opening, report: Callable[[str], Any] | No
         return
     spec = opening.spec or TableSpec()
     spec = _with_preset(spec, format) if format in PRESETS else spec
-    _, rows = TableEncoder.learn_encode(read_table(path, format=format), spec, report)
+    _, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
     yield check_batch(rows)
 
 
@@ -119,7 +126,8 @@ def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[s
         return write_arrow(out, batches_of(path, opening, None), info)
     if format == "arrow":
         raise ConfigError("the input is an Arrow file already", key="data")
-    encoder = TableEncoder.learn(read_table(path, format=format), opening.table_spec(format), report)
+    spec = opening.table_spec(format)
+    encoder = TableEncoder.learn(_read_as(path, format, spec), spec, report)
     return write_arrow(out, batches_of(path, replace(opening, format=format), encoder), info, encoder=encoder)
 
 

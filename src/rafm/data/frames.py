@@ -30,11 +30,18 @@ def as_table(X: Any) -> pa.Table:
     return pa.Table.from_pandas(X, preserve_index=False)
 
 
-def has_categories(X: Any) -> bool:
-    """Tell whether a frame has a column that is no number, so that it needs an encoder."""
+def needs_encoder(X: Any) -> bool:
+    """Tell whether a frame has a column that is no number, or whole numbers with the name of an id.
+
+    Frames of numbers, truth values included, are matrices.
+    """
     import pyarrow as pa
 
     from .casts import family
+    from .choose import ID_REASON, choose_kinds
 
-    kinds = [field.type for field in as_table(X).schema]
-    return any(pa.types.is_dictionary(kind) or family(kind) != "number" for kind in kinds)
+    table = as_table(X)
+    kinds = [field.type for field in table.schema]
+    if any(pa.types.is_dictionary(kind) or family(kind) not in ("number", "boolean") for kind in kinds):
+        return True
+    return any(choice.reason == ID_REASON for choice in choose_kinds(table.schema, table[:1000]))

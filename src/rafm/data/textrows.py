@@ -282,7 +282,7 @@ def _settle_order(page: Page, scan: Scan, n_rows: int, failure: RafmError | None
     entries = (scan.indices, scan.values, scan.fields)
     if not scan.unsorted[0] or (repeat := sort_rows(indptr, *entries)) < 0:
         return n_rows, failure
-    rule = 'occurs twice in a row; remove one or add them up with duplicates="sum"'
+    rule = 'occurs twice in a row; remove one or add them up with --duplicates sum (duplicates="sum")'
     if page.options.duplicates == "sum":
         sum_duplicates(indptr, *entries)
         rule, infinite = "has values that add up beyond float32", np.isinf(scan.values[: indptr[-1]])
