@@ -95,7 +95,10 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         path.write_bytes(b"1 5:1 77:2.5\n" * n_rows)
         output.append(run_script(READ_AND_MEASURE, path, tmp_path / "small.svm"))
         assert f"rows {n_rows}" in output[-1]
-    assert grown(output[1]) < 1.3 * grown(output[0])
+    extra = (
+        6_000_000 * len(b"1 5:1 77:2.5\n") / 1e6
+    )  # what the larger file has more, in MB; its rows would take thrice that
+    assert grown(output[1]) < grown(output[0]) + 0.6 * extra
 
 
 @linux_only
