@@ -194,26 +194,28 @@ def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def _sort_rows(indptr, numbers, values, kept_indptr, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
-    """Sort the known, nonzero entries of every row; long rows go through a general sort first."""
+def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
+    """Copy rows in the given order, their known, nonzero entries sorted; long rows go through a general sort first."""
     place = 0
-    for r in range(indptr.size - 1):
+    for t in range(order.size):
+        r = order[t]
         row, x = numbers[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]]
         if row.size > 64:  # insertion sort is quick only on short or sorted rows
             order = np.argsort(row)
             row, x = row[order], x[order]
         place += _sort_known(row, x, kept_numbers[place:], kept_values[place:])
-        kept_indptr[r + 1] = place
+        kept_indptr[t + 1] = place
     return place
 
 
-def number_rows(batch: Batch, numbering: Numbering) -> Rows:
-    """Return the rows with features by number, rising within each row; unknown features are left out."""
+def number_rows(batch: Batch, numbering: Numbering, order: np.ndarray | None = None) -> Rows:
+    """Return the rows, in the given order, with features by number, rising in each row; unknown ones are left out."""
+    order = np.arange(batch.n_rows) if order is None else order
     numbers = numbering.lookup(batch.indices)
     kept_indptr = np.zeros(batch.n_rows + 1, np.int64)
     kept_numbers, kept_values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
-    size = _sort_rows(batch.indptr, numbers, batch.values, kept_indptr, kept_numbers, kept_values)
-    labels = np.zeros(batch.n_rows, np.float32) if batch.labels is None else batch.labels
-    weights = np.ones(batch.n_rows, np.float32) if batch.weights is None else batch.weights
+    size = _sort_rows(batch.indptr, numbers, batch.values, order, kept_indptr, kept_numbers, kept_values)
+    labels = np.zeros(batch.n_rows, np.float32) if batch.labels is None else batch.labels[order]
+    weights = np.ones(batch.n_rows, np.float32) if batch.weights is None else batch.weights[order]
     columns = (np.require(column, requirements="W") for column in (labels, weights))  # read-only ones would recompile
     return Rows(kept_indptr, kept_numbers[:size], kept_values[:size], *columns)

@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from . import kernels, mixture
-from .errors import DataValueError
 from .options import TrainingOptions
 from .parameters import Parameters, RecordLayout, initial_factors, make_work
 from .ranks import RankPlan
@@ -102,7 +101,6 @@ class MixtureEngine:
         self.settings = settings_of(options)
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        _check_pairs(rows)
         known = (self.tables, self.records, self.bias, self.mixture)
         total, diverged = _in_pieces(
             order, PIECE, lambda piece: mixture.train_factors(rows, piece, *known, self.settings)
@@ -129,16 +127,6 @@ def _in_pieces(order: np.ndarray, size: int, step: Callable[[np.ndarray], tuple[
         if diverged >= 0:
             return total, start + diverged
     return total, -1
-
-
-def _check_pairs(rows: kernels.Rows) -> None:
-    lengths = np.diff(rows.indptr)
-    if (lengths != 2).any():
-        row = int(np.flatnonzero(lengths != 2)[0])
-        raise DataValueError(
-            f"model 'mrma' needs exactly two features in every row, such as user and item; "
-            f"row {row} has {lengths[row]}. Keep two columns, or use model='rafm'."
-        )
 
 
 def make_engine(plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, bias: float) -> Engine:

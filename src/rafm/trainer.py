@@ -23,6 +23,7 @@ from .survey import Survey, survey
 
 LARGE_VALUE = 2.0  # features whose values are larger than this on average are scaled down in training
 SMALL_VALUE = 0.5  # and all are scaled up if values are smaller than this on average
+GROUP = 16  # rows that are visited one after the other in every epoch
 ABSURD = 100.0  # an epoch's loss above this many times that of the best constant counts as diverged
 
 
@@ -70,13 +71,13 @@ def train(data: Batch | Source, options: TrainingOptions, valid: Batch | Source 
     and the rows of each in random order.
     """
     source = as_source(data)
-    found = survey(checked_blocks(source))
+    found = survey(checked_blocks(source, options.family))
     _check_labels(found, options.loss)
     features = plan_features(found, source.n_features, options)
     one_class = options.loss.code == LOGISTIC and found.label_range[0] == found.label_range[1]
     yield Planned(features.plan, features.counts, found.rows, one_class)
     run = _Run(source, found, features, options)
-    held_out = None if valid is None else _Blocks(as_source(valid), features.numbering, features.value_scales, 1.0)
+    held_out = None if valid is None else _Blocks(as_source(valid), features.numbering, features.value_scales)
     history = []
     for epoch in range(1, options.n_epochs + 1):
         event = run.epoch(epoch, held_out)
@@ -169,20 +170,44 @@ def as_source(data: Batch | Source) -> Source:
     return InMemory(data) if isinstance(data, Batch) else data
 
 
-def checked_blocks(source: Source) -> Iterator[Batch]:
-    """Yield the blocks of labelled rows in order."""
+def checked_blocks(source: Source, family: str) -> Iterator[Batch]:
+    """Yield the blocks of labelled rows in order; MRMA takes rows of two features alone."""
+    done = 0
     for number in range(source.n_blocks):
         batch = check_batch(source.block(number))
         if batch.labels is None:
             raise DataValueError("the rows have no labels")
+        if family == "mrma":
+            _check_pairs(batch, done)
+        done += batch.n_rows
         yield batch
 
 
-class _Blocks:
-    """The rows of a source as kernels want them: numbered, scaled, block by block. A single block is kept."""
+def _check_pairs(batch: Batch, done: int) -> None:
+    lengths = np.diff(np.concatenate([[0], np.cumsum(batch.values != 0)])[batch.indptr])
+    if (lengths != 2).any():
+        row = int(np.flatnonzero(lengths != 2)[0])
+        raise DataValueError(
+            f"model 'mrma' needs exactly two features in every row, such as user and item; "
+            f"row {done + row} has {lengths[row]}. Keep two columns, or use model='rafm'."
+        )
 
-    def __init__(self, source: Source, numbering: Numbering, scales: np.ndarray, label_scale: float):
-        self.source, self.numbering, self.label_scale = source, numbering, np.float32(label_scale)
+
+class _Blocks:
+    """The rows of a source as kernels want them: numbered, scaled, block by block. A single block is kept.
+
+    With a seed, the rows of each block are shuffled once and for all.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        numbering: Numbering,
+        scales: np.ndarray,
+        label_scale: float = 1.0,
+        seed: int | None = None,
+    ):
+        self.source, self.numbering, self.label_scale, self.seed = source, numbering, np.float32(label_scale), seed
         self.scales = None if (scales == 1).all() else scales
         self.kept: Rows | None = None
 
@@ -196,7 +221,8 @@ class _Blocks:
         batch = check_batch(self.source.block(number))
         if batch.labels is None:
             raise DataValueError("the rows have no labels")
-        rows = number_rows(batch, self.numbering)
+        order = None if self.seed is None else np.random.default_rng([self.seed, 0, number]).permutation(batch.n_rows)
+        rows = number_rows(batch, self.numbering, order)
         rows = rows._replace(labels=rows.labels / self.label_scale)
         if self.scales is not None:
             rows = rows._replace(values=rows.values / self.scales[rows.indices])
@@ -205,13 +231,26 @@ class _Blocks:
         return rows
 
 
+def visiting_order(n_rows: int, draw: np.random.Generator) -> np.ndarray:
+    """Return all rows, GROUP neighbours at a time, in random order; where groups begin is drawn too.
+
+    Rows are shuffled when they are loaded, so neighbours are strangers; visiting them together saves most cache misses.
+
+    >>> sorted(visiting_order(100, np.random.default_rng(0)).tolist()) == list(range(100))
+    True
+    """
+    starts = np.arange(-int(draw.integers(GROUP)), n_rows, GROUP)
+    order = (draw.permutation(starts)[:, None] + np.arange(GROUP)).ravel()
+    return order[(order >= 0) & (order < n_rows)]
+
+
 class _Run:
     """The state of one training run: the engine, and the best parameters so far."""
 
     def __init__(self, source: Source, found: Survey, features: Features, options: TrainingOptions):
         self.options, self.features, self.total_weight = options, features, found.weight
         self.label_scale = label_scale(found.label_spread, options.loss)
-        self.blocks = _Blocks(source, features.numbering, features.value_scales, self.label_scale)
+        self.blocks = _Blocks(source, features.numbering, features.value_scales, self.label_scale, options.seed)
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
         bias, shape = options.loss.prior(mean, found.weight), RowShape(found.rows, max(found.longest, 1))
@@ -235,7 +274,7 @@ class _Run:
         total, done = 0.0, 0
         for number in draw.permutation(self.blocks.source.n_blocks):
             rows = self.blocks.rows(int(number))
-            loss, diverged = self.engine.train(rows, draw.permutation(rows.labels.size))
+            loss, diverged = self.engine.train(rows, visiting_order(rows.labels.size, draw))
             if diverged >= 0:
                 what = f"the loss stopped being finite after {done + diverged} rows of epoch {epoch}"
                 raise self._divergence(what, epoch, done + diverged)
