@@ -25,7 +25,7 @@ from rafm.engine import RowShape, make_engine
 from rafm.options import resolve
 from rafm.ranks import describe_plan
 from rafm.survey import survey
-from rafm.trainer import plan_features
+from rafm.trainer import plan_features, visiting_order
 
 SHAPES = {"frappe": frappe_shaped, "criteo": criteo_shaped}
 RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))
@@ -48,7 +48,7 @@ class Trainee:
         self.rows = number_rows(batch, numbering)
         prior = options.loss.prior(found.label_mean, found.weight)
         self.engine = make_engine(plan, counts, RowShape(found.rows, found.longest), options, prior)
-        self.order = np.random.default_rng(0).permutation(batch.n_rows)
+        self.order = visiting_order(batch.n_rows, np.random.default_rng(0))
         *self.levels, _ = describe_plan(plan, counts, batch.n_rows)
         self.best = np.inf
 
