@@ -201,8 +201,8 @@ def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_v
         r = order[t]
         row, x = numbers[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]]
         if row.size > 64:  # insertion sort is quick only on short or sorted rows
-            order = np.argsort(row)
-            row, x = row[order], x[order]
+            rising = np.argsort(row)
+            row, x = row[rising], x[rising]
         place += _sort_known(row, x, kept_numbers[place:], kept_values[place:])
         kept_indptr[t + 1] = place
     return place
