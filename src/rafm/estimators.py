@@ -122,7 +122,8 @@ class _FactorizationMachine(BaseEstimator):
         else:
             X, y = validate_data(self, X, y, **kept)
         matrix = sparse.csr_array(X)
-        check_batch(Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]))  # SciPy trusts its arrays
+        if sparse.issparse(X):  # SciPy trusts its arrays, and may crash on bad ones
+            check_batch(Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]))
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()

@@ -55,7 +55,9 @@ def main() -> NoReturn:
     try:
         code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # the reader of our output has left, which is its right; some typers exit
+    except (BrokenPipeError, SystemExit) as leaving:  # the reader of our output has left; some typers exit for that
+        if isinstance(leaving, SystemExit) and not isinstance(leaving.__context__, BrokenPipeError):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (KeyboardInterrupt, typer.Abort):
