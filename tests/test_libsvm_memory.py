@@ -79,24 +79,24 @@ def grown(output: str) -> float:
 
 
 @linux_only
-def test_a_line_of_100_megabytes_is_refused_in_bounded_memory(tmp_path):  # case 35
+def test_a_line_of_400_megabytes_is_refused_in_bounded_memory(tmp_path):  # case 35
     path = tmp_path / "train.svm"
-    path.write_bytes(b"1\n0" + b" 5:1" * 25_000_000)
+    path.write_bytes(b"1\n0" + b" 5:1" * 100_000_000)
     output = run_script(READ_AND_MEASURE, path, tmp_path / "small.svm")
     assert re.search(r"ResourceLimitError .*train.svm:2:1: line longer than max_line_bytes = 16777216", output)
-    assert grown(output) < 250
+    assert grown(output) < 350
 
 
 @linux_only
 def test_memory_does_not_grow_with_the_file(tmp_path):
     output = []
-    for n_rows in (3_000_000, 9_000_000):
+    for n_rows in (3_000_000, 33_000_000):
         path = tmp_path / "train.svm"
         path.write_bytes(b"1 5:1 77:2.5\n" * n_rows)
         output.append(run_script(READ_AND_MEASURE, path, tmp_path / "small.svm"))
         assert f"rows {n_rows}" in output[-1]
     extra = (
-        6_000_000 * len(b"1 5:1 77:2.5\n") / 1e6
+        30_000_000 * len(b"1 5:1 77:2.5\n") / 1e6
     )  # what the larger file has more, in MB; its rows would take thrice that
     assert grown(output[1]) < grown(output[0]) + 0.6 * extra
 
@@ -114,20 +114,19 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 )
 def test_a_gzip_bomb_stays_in_bounded_memory(tmp_path, text, max_rows, expected):  # case 39
     path = tmp_path / "train.svm"
-    n_members = 1024 if text[:1] == b"\0" else 256
-    path.write_bytes(gzip.compress(text, 1) * n_members)
+    path.write_bytes(gzip.compress(text, 1) * 1024)
     output = run_script(READ_AND_MEASURE, path, tmp_path / "small.svm", *max_rows)
     assert re.search(expected, output)
-    assert grown(output) < 200
+    assert grown(output) < 500  # of more than 1,000 MB of text
 
 
 @linux_only
 def test_a_zstd_bomb_stays_in_bounded_memory(tmp_path):  # case 39
     path, text = tmp_path / "train.svm", b"1 5:1\n" * 10**6
-    path.write_bytes(pa.compress(text, "zstd", asbytes=True) * 50)
+    path.write_bytes(pa.compress(text, "zstd", asbytes=True) * 150)
     output = run_script(READ_AND_MEASURE, path, tmp_path / "small.svm")
-    assert "rows 50000000" in output
-    assert grown(output) < 250
+    assert "rows 150000000" in output
+    assert grown(output) < 450  # of 900 MB of text
 
 
 def test_the_fault_cases_hold_with_interpreted_kernels():
