@@ -30,7 +30,7 @@ from rafm.trainer import train_model
 
 SEEDS, EPOCHS, HERE = (0, 1, 2, 3), 30, Path(__file__).parent
 PARTS = ("train", "validation", "test")
-GRIDS = {"binary": (1e-3, 3e-3, 1e-2, 3e-2), "regression": (0.01, 0.03, 0.1, 0.3)}
+GRIDS = {"binary": (1e-3, 5e-3, 1e-2, 5e-2), "regression": (0.01, 0.05, 0.1, 0.5)}  # the paper's, where it matters
 PATIENCE = {"binary": 3, "regression": 5}
 HEADER = ("model", "ranks", "parameters", "L2", "valid", "test", "test 2", "epoch", "seconds", "seeds")
 

@@ -161,12 +161,20 @@ def derivative(function, array):
     return np.array([finite_difference(function, array, at) for at in range(array.size)])
 
 
+def shares(model, row):
+    """Return what each block counts in a row: 1, or by MRMA's mixture weights of the row's features."""
+    if model["family"] != "mrma":
+        return np.ones(len(model["ranks"]))
+    products = np.prod([model["mixture"][i] for i in row[0]], axis=0)
+    return products / products.sum()
+
+
 def penalty(model, row, l2, l2_weights):
-    """Return the L2 penalty that one row adds: each occurrence of a feature counts."""
-    total = 0.0
+    """Return the L2 penalty that one row adds: each occurrence of a feature counts. l2 may be one per block."""
+    total, strength = 0.0, np.broadcast_to(l2, len(model["ranks"])) * shares(model, row)
     for i in row[0]:
         total += 0.5 * l2_weights * model["w"][i] ** 2
-        total += sum(0.5 * l2 * (model["v"][p][i] ** 2).sum() for p in range(model["levels"][i]))
+        total += sum(0.5 * strength[p] * (model["v"][p][i] ** 2).sum() for p in range(model["levels"][i]))
     return total
 
 
@@ -218,21 +226,21 @@ def pulls(model, row, label, weight, rule):
     With S over all features that have the block and T over those that have more: a free vector has
     g x (S - v x), a dependent one g_p x (S - v x), plus g x (S - T) by the joint rule; and the penalty adds l2 v.
     """
-    nested, levels = model["family"] == "rafm", model["levels"]
+    nested, levels, l2 = model["family"] == "rafm", model["levels"], np.broadcast_to(rule["l2"], len(model["ranks"]))
     g = weight * slope(rule["kind"], score(model, row), label)
     for i, x in zip(*row):
         yield None, i, g * x, weight * rule["l2_weights"]
         for p in range(levels[i]):
             S = sum(model["v"][p][j] * z for j, z in zip(*row) if levels[j] > p)
             if not nested or levels[i] == p + 1:
-                yield p, i, g * x * S, weight * rule["l2"] - g * x * x
+                yield p, i, g * x * S, weight * l2[p] - g * x * x
                 continue
             T = sum(model["v"][p][j] * z for j, z in zip(*row) if levels[j] > p + 1)
             upper = rafm_score(model, row, 1, p + 2)
             target = upper if rule["kind"] == "squared" else sigmoid(upper)
             inner = weight * rule["dependent_weight"] * slope(rule["kind"], rafm_score(model, row, 1, p + 1), target)
             joint = g * x * (S - T) if rule["joint"] else 0
-            yield p, i, inner * x * S + joint, weight * rule["l2"] - inner * x * x
+            yield p, i, inner * x * S + joint, weight * l2[p] - inner * x * x
 
 
 def step_size(rule, state, gradient):
@@ -280,12 +288,11 @@ def step_mrma_factors(model, states, row, label, weight, rule):
     """Train all but MRMA's mixture weights on one row of two features, in place, from the numbers before the row."""
     before = [list(block) for block in model["v"]]
     g = weight * slope(rule["kind"], score(model, row), label)
-    shares = np.prod([model["mixture"][i] for i in row[0]], axis=0)
-    shares = shares / shares.sum()
+    l2 = np.broadcast_to(rule["l2"], len(model["ranks"]))
     for (i, x), (j, z) in zip(zip(*row), list(zip(*row))[::-1]):
         move(model, states, None, i, g * x, weight * rule["l2_weights"], rule)
-        for p, share in enumerate(shares):
-            move(model, states, p, i, g * share * x * z * before[p][j], weight * rule["l2"], rule)
+        for p, share in enumerate(shares(model, row)):
+            move(model, states, p, i, g * share * x * z * before[p][j], weight * l2[p] * share, rule)
     states["bias",], step = step_size(rule, states["bias",], g)
     model["bias"] -= step * g
 

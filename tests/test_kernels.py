@@ -158,7 +158,11 @@ def test_a_difacto_and_a_rafm_of_one_rank_are_the_same_fm(rank):
 
 # ---- Gradients: one row, SGD with learning rate 1, so that a number's change is its gradient
 
-PENALTIES = {"plain": {}, "with penalties": {"l2": 0.3, "l2_weights": 0.2, "dependent_weight": 0.7}}
+PENALTIES = {
+    "plain": {},
+    "with penalties": {"l2": 0.3, "l2_weights": 0.2, "dependent_weight": 0.7},
+    "per level": {"l2": [0.3, 0.1, 0.7]},
+}
 
 
 @pytest.mark.parametrize("heads", HEADS)
@@ -166,9 +170,10 @@ PENALTIES = {"plain": {}, "with penalties": {"l2": 0.3, "l2_weights": 0.2, "depe
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "algorithm1"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_rafm_match_finite_differences(kind, joint, penalties, heads):
-    rule = {**RULE, "kind": kind, "joint": joint, **penalties}
     for name in ("two levels", "empty row", "one feature", "empty middle level", "features without vectors"):
         family, ranks, levels, row = CASES[name]
+        rule = {**RULE, "kind": kind, "joint": joint, **penalties}
+        rule["l2"] = np.resize(rule["l2"], len(ranks))
         world = make_world(family, ranks, levels)
         for label, weight in ((1.0, 1.0), (0.0, 2.5)):
             trained = train(world, [(row, label, weight)], rule, heads(world))

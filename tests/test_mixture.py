@@ -38,7 +38,7 @@ class Run:
 
     def passes(self, batch, rule, factors=False, mix=False, pull=0.0):
         rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=self.dtype)
-        settings, order = pack_settings(rule, self.dtype), np.arange(len(batch))
+        settings, order = pack_settings(rule, self.mixture.shape[1], self.dtype), np.arange(len(batch))
         known = (rows, order, self.tables, self.records, self.bias, self.mixture)
         result = mixture.train_factors(*known, settings) if factors else None
         if mix:

@@ -41,23 +41,35 @@ def test_a_choice_that_cannot_work_is_named(key, value):
     assert repr(value) in str(caught.value)
 
 
-@pytest.mark.parametrize(("task", "learning_rate", "l2"), [("binary", 0.2, 3e-3), ("regression", 0.1, 0.1)])
-def test_defaults_depend_on_the_task(task, learning_rate, l2):
+@pytest.mark.parametrize(
+    ("task", "learning_rate", "l2", "dependent_weight"), [("binary", 0.2, 5e-3, 0.5), ("regression", 0.1, 0.1, 3)]
+)
+def test_defaults_depend_on_the_task(task, learning_rate, l2, dependent_weight):
     options = resolve(task=task)
-    assert (options.learning_rate, options.l2, options.l2_weights) == (learning_rate, l2, 0)
+    assert (options.learning_rate, options.l2, options.l2_weights) == (learning_rate, (l2,) * 3, 0)
+    assert options.dependent_weight == dependent_weight
+    assert resolve(task=task, update="algorithm1").dependent_weight == 1
     assert (options.family, options.ranks, options.rule) == ("rafm", (8, 32, 128), NearestRank(1.0))
     assert options.joint
     assert options.optimizer == AdaGrad()
 
 
 def test_zero_is_a_choice_and_not_a_default():
-    assert resolve(task="binary", l2=0).l2 == 0
+    assert resolve(task="binary", l2=0).l2 == (0, 0, 0)
+    assert resolve(task="binary", dependent_weight=0).dependent_weight == 0
     assert resolve(task="binary", patience=None).patience is None
+
+
+def test_l2_may_differ_between_ranks():
+    options = resolve(task="binary", ranks=(2, 4), l2=[0.1, 0.2])
+    assert (options.l2, options.summary()["l2"]) == ((0.1, 0.2), [0.1, 0.2])
+    with pytest.raises(ConfigError, match="l2 must be one number, or 3: one per rank, found 2"):
+        resolve(task="binary", l2=(0.1, 0.2))
 
 
 def test_numpy_numbers_are_numbers():
     options = resolve(task="binary", l2=np.float32(0.5), n_epochs=np.int64(3), seed=np.int32(7), ranks=np.array([4]))
-    assert (options.l2, options.n_epochs, options.seed, options.ranks) == (0.5, 3, 7, (4,))
+    assert (options.l2, options.n_epochs, options.seed, options.ranks) == ((0.5,), 3, 7, (4,))
 
 
 def test_levels_replace_the_scale():

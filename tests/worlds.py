@@ -79,7 +79,7 @@ def pack_rows(rows, labels=None, weights=None, dtype=np.float64):
     )
 
 
-def pack_settings(rule, dtype=np.float64):
+def pack_settings(rule, n_blocks, dtype=np.float64):
     """Return a rule of `naive` as the kernels' settings."""
     return kernels.Settings(
         loss={"squared": kernels.SQUARED, "logistic": kernels.LOGISTIC}[rule["kind"]],
@@ -87,7 +87,7 @@ def pack_settings(rule, dtype=np.float64):
         dependent_weight=dtype(rule["dependent_weight"]),
         optimizer={"sgd": kernels.SGD, "adagrad": kernels.ADAGRAD}[rule["optimizer"]],
         learning_rate=dtype(rule["learning_rate"]),
-        l2=dtype(rule["l2"]),
+        l2=np.full(n_blocks, rule["l2"], dtype),
         l2_weights=dtype(rule["l2_weights"]),
     )
 
@@ -115,7 +115,8 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     )
     bias = np.array([world.model["bias"], 1], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
-    loss, stopped = kernels.train_rows(rows, order, tables, records, bias, pack_settings(rule, dtype), work)
+    settings = pack_settings(rule, len(world.model["ranks"]), dtype)
+    loss, stopped = kernels.train_rows(rows, order, tables, records, bias, settings, work)
     return Trained(records, bias, *layout.unpack(records), loss, stopped)
 
 

@@ -49,7 +49,7 @@ def settings_of(options: TrainingOptions, dtype: type = np.float32) -> kernels.S
         dependent_weight=dtype(options.dependent_weight),
         optimizer=options.optimizer.code,
         learning_rate=dtype(options.learning_rate),
-        l2=dtype(options.l2),
+        l2=np.array(options.l2, dtype),
         l2_weights=dtype(options.l2_weights),
     )
 

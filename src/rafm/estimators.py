@@ -40,9 +40,10 @@ class _FactorizationMachine(BaseEstimator):
         rank_scale: float = 1.0,
         levels: Any = None,
         update: str = "joint",
+        dependent_weight: float | None = None,
         optimizer: Any = "adagrad",
         learning_rate: float | None = None,
-        l2: float | None = None,
+        l2: Any = None,
         l2_weights: float = 0.0,
         n_epochs: int = 30,
         patience: int | None = 3,
@@ -55,6 +56,7 @@ class _FactorizationMachine(BaseEstimator):
         self.rank_scale = rank_scale
         self.levels = levels
         self.update = update
+        self.dependent_weight = dependent_weight
         self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.l2 = l2
@@ -177,9 +179,10 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
     rank_scale : a feature seen n times gets the rank nearest to rank_scale * n, in logarithms; 1 in the paper.
     levels : another rule, such as `rafm.Thresholds((10, 100))`, or one level per feature.
     update : "joint", or "algorithm1" for the paper's Algorithm 1 to the letter.
+    dependent_weight : how much the loss of dependent factors counts; 0.5 unless given (regression: 3; algorithm1: 1).
     optimizer : "adagrad" or "sgd", or settings such as `rafm.AdaGrad(batch_size=64)`.
     learning_rate : 0.2 unless given (regression: 0.1).
-    l2 : penalty of factors at each occurrence; 0.003 unless given (regression: 0.1).
+    l2 : penalty of factors at each occurrence; 0.005 unless given (regression: 0.1); or one for each rank.
     l2_weights : penalty of linear weights at each occurrence.
     n_epochs, patience : with an eval_set, training stops after `patience` epochs without improvement.
     n_jobs : accepted for compatibility; training uses one core, and the result never depends on it.
@@ -335,7 +338,7 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
     saved = storage.load(path)
     model, options = saved.model, saved.model.options
     kind = RaFMClassifier if model.loss.task == "binary" else RaFMRegressor
-    names = ("update", "optimizer", "learning_rate", "l2", "l2_weights", "n_epochs", "patience")
+    names = ("update", "dependent_weight", "optimizer", "learning_rate", "l2", "l2_weights", "n_epochs", "patience")
     known = {name: options[name] for name in names if name in options}
     known["random_state"] = options.get("seed", 0)
     known["rank_scale"] = options.get("rank_scale") or 1.0

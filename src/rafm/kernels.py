@@ -65,7 +65,7 @@ class Settings(NamedTuple):
     dependent_weight: float
     optimizer: int
     learning_rate: float
-    l2: float
+    l2: np.ndarray  # per block
     l2_weights: float
 
 
@@ -265,14 +265,14 @@ def update_block(rows, first, stop, places, p, j, c, g, decay, tables, records, 
 def update_row(rows, r, tables, records, settings, work, t):
     """Update the tail features of a row in place, and add its part to the sums of its heads."""
     m, a, places = tables.widths.size, rows.indptr[r], work.places
-    slopes, decay = work.slopes[t], rows.weights[r] * settings.l2
+    slopes, weight = work.slopes[t], rows.weights[r]
     aim_row(rows, r, tables, places, work.ends)
     update_weights(rows, r, slopes[m], tables, records, settings, work)
     for p in range(m):
         stop, j = work.ends[p + 1], 2 * t * tables.starts[m] + tables.starts[p]
         if stop == a:
             break
-        free, g = first_free(a, p, m, tables, work.ends), slopes[m]
+        free, g, decay = first_free(a, p, m, tables, work.ends), slopes[m], weight * settings.l2[p]
         if free > a:
             pulls = j + tables.starts[m]
             update_block(rows, a, free, places, p, pulls, ONE, slopes[p], decay, tables, records, settings, work)

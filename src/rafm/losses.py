@@ -17,7 +17,9 @@ class Loss:
     task: str
     code: int
     metric: str  # what `report` returns
-    learning_rate: float  # used unless given
+    learning_rate: float  # this and the next two: used unless given
+    l2: float
+    dependent_weight: float  # by the joint rule
 
     def predict(self, scores: np.ndarray) -> np.ndarray:
         """Turn scores into predictions: probabilities for the log loss.
@@ -56,8 +58,8 @@ class Loss:
         return float(np.sqrt(2 * mean_loss)) if self.code == kernels.SQUARED else float(mean_loss)
 
 
-LOG_LOSS = Loss("binary", kernels.LOGISTIC, "log_loss", 0.2)
-SQUARED_LOSS = Loss("regression", kernels.SQUARED, "rmse", 0.1)
+LOG_LOSS = Loss("binary", kernels.LOGISTIC, "log_loss", learning_rate=0.2, l2=5e-3, dependent_weight=0.5)
+SQUARED_LOSS = Loss("regression", kernels.SQUARED, "rmse", learning_rate=0.1, l2=0.1, dependent_weight=3.0)
 LOSSES = {loss.task: loss for loss in (LOG_LOSS, SQUARED_LOSS)}
 
 

@@ -103,16 +103,19 @@ def step_vector(vector, other, c, decay, share, records, state, learning_rate):
 
 
 @compiled
-def step_factors(i, j, c, decay, shares, tables, records, learning_rate):
-    """Step all vectors of a pair; c is slope * x_i x_j. Both step from where they were before."""
+def step_factors(i, j, c, weight, l2, shares, tables, records, learning_rate):
+    """Step all vectors of a pair; c is slope * x_i x_j. Both step from where they were before.
+
+    Their penalties count by the share that they have in the prediction, as their slopes do.
+    """
     n = shares.size
     o, u = (tables.origins[n] + i * tables.strides[n], tables.origins[n] + j * tables.strides[n])
     for p in range(n):
         place, width = tables.offsets[p], tables.widths[p]
         left, right = records[o + place : o + place + width], records[u + place : u + place + width]
-        before, share = left.copy(), tables.shares[p]
-        step_vector(left, right, c * shares[p], decay, share, records, o + 2 + p, learning_rate)
-        step_vector(right, before, c * shares[p], decay, share, records, u + 2 + p, learning_rate)
+        before, share, shrink = left.copy(), tables.shares[p], weight * l2[p] * shares[p]
+        step_vector(left, right, c * shares[p], shrink, share, records, o + 2 + p, learning_rate)
+        step_vector(right, before, c * shares[p], shrink, share, records, u + 2 + p, learning_rate)
 
 
 @compiled
@@ -146,7 +149,7 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
         step_weights(rows, r, g, weight * settings.l2_weights, tables, records, settings.learning_rate)
         if rows.indptr[r + 1] - a == 2:
             i, j, c = rows.indices[a], rows.indices[a + 1], g * rows.values[a] * rows.values[a + 1]
-            step_factors(i, j, c, weight * settings.l2, shares, tables, records, settings.learning_rate)
+            step_factors(i, j, c, weight, settings.l2, shares, tables, records, settings.learning_rate)
     return total, -1
 
 

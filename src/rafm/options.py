@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,6 @@ from .optimizers import Optimizer, optimizer_for
 from .ranks import LevelRule, NearestRank, Thresholds, check_ranks
 
 UPDATES = ("joint", "algorithm1")
-DEFAULT_L2 = {"binary": 3e-3, "regression": 0.1}
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TrainingOptions:
     dependent_weight: float
     optimizer: Optimizer
     learning_rate: float
-    l2: float
+    l2: tuple[float, ...]  # per rank
     l2_weights: float
     n_epochs: int
     patience: int | None
@@ -44,7 +44,8 @@ class TrainingOptions:
             "batch_size": self.optimizer.batch_size,
             "update": UPDATES[0] if self.joint else UPDATES[1],
             "learning_rate": self.learning_rate,
-            "l2": self.l2,
+            "l2": _one_or_all(self.l2),
+            "dependent_weight": self.dependent_weight,
             "l2_weights": self.l2_weights,
             "n_epochs": self.n_epochs,
             "patience": self.patience,
@@ -60,10 +61,10 @@ def resolve(
     rank_scale: float = 1.0,
     levels: LevelRule | np.ndarray | None = None,
     update: str = "joint",
-    dependent_weight: float = 1.0,
+    dependent_weight: float | None = None,
     optimizer: str | Optimizer = "adagrad",
     learning_rate: float | None = None,
-    l2: float | None = None,
+    l2: float | Sequence[float] | None = None,
     l2_weights: float = 0.0,
     n_epochs: int = 30,
     patience: int | None = 3,
@@ -75,21 +76,22 @@ def resolve(
     Traceback (most recent call last):
     rafm.errors.ConfigError: l2 must be a number of at least 0, found -1
     """
-    loss = loss_for(task)
+    loss, ranks = loss_for(task), check_ranks(model, ranks)
     if update not in UPDATES:
         raise ConfigError(f"update must be {' or '.join(UPDATES)}, found {update!r}", key="update")
+    joint_weight = loss.dependent_weight if update == "joint" else 1.0
     return TrainingOptions(
         family=model,
         loss=loss,
-        ranks=check_ranks(model, ranks),
+        ranks=ranks,
         rule=NearestRank(_number("rank_scale", rank_scale, positive=True)) if levels is None else levels,
         joint=update == "joint",
-        dependent_weight=_number("dependent_weight", dependent_weight),
+        dependent_weight=_number("dependent_weight", joint_weight if dependent_weight is None else dependent_weight),
         optimizer=optimizer_for(optimizer),
         learning_rate=_number(
             "learning_rate", loss.learning_rate if learning_rate is None else learning_rate, positive=True
         ),
-        l2=_number("l2", DEFAULT_L2[task] if l2 is None else l2),
+        l2=_per_rank("l2", loss.l2 if l2 is None else l2, ranks),
         l2_weights=_number("l2_weights", l2_weights),
         n_epochs=_whole("n_epochs", n_epochs),
         patience=None if patience is None else _whole("patience", patience),
@@ -103,6 +105,19 @@ def _number(key: str, value: float, positive: bool = False) -> float:
     if not good or (positive and value == 0):
         raise ConfigError(f"{key} must be {rule}, found {value!r}", key=key)
     return float(value)
+
+
+def _per_rank(key: str, value: float | Sequence[float], ranks: tuple[int, ...]) -> tuple[float, ...]:
+    """Return a number for each rank, given one for all or one for each."""
+    values = list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * len(ranks)
+    if len(values) != len(ranks):
+        raise ConfigError(f"{key} must be one number, or {len(ranks)}: one per rank, found {len(values)}", key=key)
+    return tuple(_number(key, one) for one in values)
+
+
+def _one_or_all(values: tuple[float, ...]) -> float | list[float] | None:
+    """Say a number once if it is the same for all ranks."""
+    return list(values) if len(set(values)) > 1 else next(iter(values), None)
 
 
 def _whole(key: str, value: int, least: int = 1) -> int:

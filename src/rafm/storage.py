@@ -124,7 +124,11 @@ def _is_epoch(found: Any) -> bool:
 
 def _is_options(found: Any) -> bool:
     plain = (bool, int, float, str, type(None))
-    return isinstance(found, dict) and all(type(value) in plain for value in found.values())
+
+    def is_plain(value: Any) -> bool:
+        return type(value) in plain or (isinstance(value, list) and all(map(_is_number, value)))
+
+    return isinstance(found, dict) and all(map(is_plain, found.values()))
 
 
 _HEADER: dict[str, Callable[[Any], bool]] = {

@@ -98,6 +98,21 @@ def whole_numbers(text: str, key: str) -> tuple[int, ...]:
         ) from None
 
 
+def one_or_more(text: str, key: str) -> float | tuple[float, ...]:
+    """Read one number, or several with commas.
+
+    >>> one_or_more("0.01", "l2"), one_or_more("0.01,0.005", "l2")
+    (0.01, (0.01, 0.005))
+    """
+    from ..errors import ConfigError
+
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(f"{key} must be a number, or one per rank with commas; found {text!r}", key=key) from None
+    return values[0] if len(values) == 1 else values
+
+
 def print_json(values: dict[str, Any]) -> None:
     """Print one line of JSON; what is not finite or unknown is null."""
     print(json.dumps(values, allow_nan=False))
