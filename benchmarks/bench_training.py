@@ -21,7 +21,7 @@ from peers import cpu_seconds, installed, measure
 from shapes import Rows, criteo_shaped, frappe_shaped
 
 from rafm.batch import Batch, check_batch, number_rows
-from rafm.engine import RowShape, make_engine
+from rafm.engine import RowShape, arrange, make_engine
 from rafm.options import resolve
 from rafm.ranks import describe_plan
 from rafm.survey import survey
@@ -44,10 +44,11 @@ class Trainee:
     def __init__(self, rows: Rows, family: str, ranks: tuple[int, ...]):
         batch, options = as_batch(rows), resolve(task="binary", model=family, ranks=ranks)
         found = survey([batch])
-        plan, numbering, counts, _ = plan_features(found, batch.n_features, options)
-        self.rows = number_rows(batch, numbering)
-        prior = options.loss.prior(found.label_mean, found.weight)
-        self.engine = make_engine(plan, counts, RowShape(found.rows, found.longest), options, prior)
+        features, shape = plan_features(found, batch.n_features, options), RowShape(found.rows, found.longest)
+        plan, counts = features.plan, features.counts
+        grouping = arrange(plan, counts, shape, options)
+        self.rows = number_rows(batch, features.arranged(grouping.order).numbering)
+        self.engine = make_engine(plan, grouping, shape, options, options.loss.prior(found.label_mean, found.weight))
         self.order = visiting_order(batch.n_rows, np.random.default_rng(0))
         *self.levels, _ = describe_plan(plan, counts, batch.n_rows)
         self.best = np.inf

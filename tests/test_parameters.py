@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import FAMILIES, make_world, pack_rows, random_rows, worlds
+from worlds import FAMILIES, make_world, pack_rows, random_rows, split_levels, worlds
 
-from rafm.parameters import LINE, Parameters, RecordLayout, aligned_zeros, initial_factors, make_work
+from rafm.parameters import LINE, Parameters, RecordLayout, aligned_zeros, initial_factors, make_scratch, make_work
 from rafm.ranks import RankPlan
 from rafm.scoring import score
 
@@ -88,7 +88,7 @@ def test_scoring_records_of_whole_lines_cost_one_line_more_than_their_factors(ra
 def test_heads_have_their_own_places_one_per_head():
     layout = RecordLayout(ODD, with_states=True)
     heads = [2, 1, 0, 3, 1]
-    tables, (_, end) = layout.tables(heads), layout.place(heads)
+    tables, (_, end) = layout.tables(split_levels(ODD, heads)), layout.place(heads)
     places = [
         tables.head_origins[level] + (ODD.sizes[level + 1] + place) * tables.strides[level]
         for level, count in enumerate(heads)
@@ -157,9 +157,11 @@ def test_scaling_keeps_mixture_weights():
 
 def test_work_is_large_enough_for_the_longest_row():
     world = make_world("rafm", (3, 70), [2] * 30)
-    work = make_work(world.layout().tables(), longest=30, batch_size=5, head_size=7)
+    layout = world.layout()
+    work = make_work(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), longest=30, batch_size=5)
     assert work.sums.size == 2 * 5 * (4 + 72)
-    assert (work.places.size, work.ends.size, work.slopes.shape) == (30, 3, (5, 3))
-    assert (work.losses.size, work.heads.size) == (5, 7)
+    assert (work.lists.shape, work.ends.shape, work.slopes.shape) == ((3, 5, 31), (5, 3), (5, 3))
+    assert (work.losses.size, work.heads.size) == (5, 7 * layout.strides[2])
+    assert make_scratch(layout.tables(), longest=30).places.size == 30
     row = (np.arange(30), np.ones(30))
     assert world.scores([row])[0] == pytest.approx(naive.score(world.model, row), rel=1e-10)

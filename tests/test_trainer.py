@@ -8,10 +8,10 @@ from worlds import one_hot, planted
 
 from rafm.batch import Batch, check_batch
 from rafm.data.arrow import ArrowRows, write_arrow
-from rafm.engine import RecordEngine, RowShape, count_heads
+from rafm.engine import Pace, RecordEngine, RowShape, arrange
 from rafm.errors import ConfigError, DataValueError, DivergenceError
 from rafm.losses import LOG_LOSS, SQUARED_LOSS
-from rafm.optimizers import AdaGrad
+from rafm.optimizers import OPTIMIZERS, AdaGrad
 from rafm.options import resolve
 from rafm.ranks import RankPlan, Thresholds
 from rafm.survey import survey
@@ -361,11 +361,11 @@ def test_mrma_trains_its_mixture_weights(ratings):
     assert (mixture != 1).mean() > 0.5
 
 
-def test_heads_are_the_features_expected_more_often_than_the_threshold():
-    plan = RankPlan("rafm", (4, 8), (6, 5, 2, 0))
-    assert count_heads(plan, np.array([50, 9, 80, 10, 3, 70]), threshold=9.5) == [1, 2, 1]
-    assert count_heads(plan, np.array([50, 9, 80, 10, 3, 70]), threshold=10) == [1, 1, 1]
-    assert count_heads(plan, np.array([50, 9, 80, 10, 3, 70]), threshold=0) == [1, 3, 2]
+@pytest.mark.parametrize(("head_share", "heads"), [(1.0, [1, 2, 1]), (1.06, [1, 1, 1]), (0, [1, 3, 2])])
+def test_heads_are_the_features_expected_more_often_than_the_threshold(head_share, heads):
+    plan, counts, chosen = RankPlan("rafm", (4, 8), (6, 5, 2, 0)), np.array([50, 9, 80, 10, 3, 70]), options
+    grouping = arrange(plan, counts, RowShape(19, 3), chosen(optimizer=AdaGrad(batch_size=2, head_share=head_share)))
+    assert (grouping.bounds[:, 0, -1] - grouping.bounds[:, 0, 0]).tolist() == heads
 
 
 def test_long_rows_make_small_batches(monkeypatch):
@@ -375,8 +375,9 @@ def test_long_rows_make_small_batches(monkeypatch):
     events = list(train(data, options(optimizer=AdaGrad(batch_size=64))))
     assert isinstance(events[-1], Finished)
     plan, counts = events[0].plan, events[0].counts
-    engine = RecordEngine(plan, counts, RowShape(3, 4), options(optimizer=AdaGrad(batch_size=64)), 0.0)
-    assert engine.work.losses.size == 2
+    chosen = options(optimizer=AdaGrad(batch_size=64))
+    grouping = arrange(plan, counts, RowShape(3, 4), chosen)
+    assert RecordEngine(plan, grouping, RowShape(3, 4), chosen, 0.0).works[0].losses.size == 2
 
 
 # ---- Sources of many blocks
@@ -427,3 +428,39 @@ def test_validation_rows_need_labels_and_some_weight(clicks):
     nothing = dataclasses.replace(clicks[1], weights=np.zeros(clicks[1].n_rows, np.float32))
     with pytest.raises(DataValueError, match="weight"):
         train_model(clicks[0], options(), nothing)
+
+
+# ---- Threads
+
+SHAPES = {"short rows": (3000, 3, 60), "long rows": (700, 21, 40), "pairs": (1500, 2, 30)}  # rows, columns, values
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("model", ["rafm", "fm", "lr", "difacto", "mrma"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypatch):
+    if model == "mrma" and shape != "pairs":
+        pytest.skip("MRMA takes rows of two features")
+    monkeypatch.setattr("rafm.engine.PIECE", 200)  # so that a crew tries both ways
+    (n_rows, n_columns, n_values), draw = SHAPES[shape], np.random.default_rng(0)
+    cells = draw.zipf(1.3, (n_rows, n_columns)) % n_values + n_values * np.arange(n_columns)
+    data = one_hot(cells, draw.integers(0, 2, n_rows))
+    ranks = {"lr": None, "fm": 5}.get(model, (3, 8, 20))
+    found = []
+    for threads in (1, 2, 3, 4):
+        more = {"optimizer": optimizer, "learning_rate": 0.05, "n_epochs": 2, "threads": threads}
+        chosen = options(model=model, ranks=ranks, levels=None, **more)
+        parameters = train_model(data, chosen).parameters
+        found.append(b"".join(a.tobytes() for a in (parameters.bias, parameters.weights, *parameters.factors)))
+    assert len(set(found)) == 1
+
+
+def test_a_crew_with_a_busy_neighbour_lets_one_thread_work():
+    pace = Pace()
+    for _ in range(50):
+        pace.note(1.0 if pace.alone else 10.0)
+    tried = []
+    for _ in range(200):
+        tried.append(pace.alone)
+        pace.note(1.0 if pace.alone else 10.0)
+    assert 0 < tried.count(False) < 5

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from rafm import kernels
 from rafm.batch import Batch, check_batch
-from rafm.parameters import RecordLayout, make_work
+from rafm.engine import Crew
+from rafm.parameters import RecordLayout, make_work, work_beside
 from rafm.ranks import RankPlan
 from rafm.scoring import score
 
@@ -104,19 +105,27 @@ class Trained:
     stopped: int
 
 
-def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None):
+def split_levels(plan, heads):
+    """Return bounds of groups of neighbours; the first heads[k] features of level k are heads."""
+    sizes, steps = np.array(plan.sizes), np.arange(kernels.GROUPS + 1)
+    start, middle, stop = sizes[1:, None], sizes[1:, None] + np.reshape(heads, (-1, 1)), sizes[:-1, None]
+    parts = ((start, middle), (middle, stop))
+    return np.stack([first + (last - first) * steps // kernels.GROUPS for first, last in parts], axis=1)
+
+
+def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1):
     """Train on a batch of `naive` with the package's kernels; heads[k] features of level k sum their gradients."""
     layout = world.layout()
-    heads = [0] * len(layout.members) if heads is None else heads
-    tables, records = layout.tables(heads, dtype), layout.pack(*world.arrays(dtype))
+    bounds = split_levels(world.plan, [0] * len(layout.members) if heads is None else heads)
+    tables, records = layout.tables(bounds, dtype), layout.pack(*world.arrays(dtype))
     rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
-    work = make_work(
-        tables, max(map(len, (ids for (ids, _), _, _ in batch)), default=0), batch_size, layout.place(heads)[1], dtype
-    )
+    longest = max((len(ids) for (ids, _), _, _ in batch), default=0)
+    first = make_work(layout, tables, longest, batch_size, dtype, threads)
+    works = [first, *(work_beside(first) for _ in range(threads - 1))]
     bias = np.array([world.model["bias"], 1], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
-    settings = pack_settings(rule, len(world.model["ranks"]), dtype)
-    loss, stopped = kernels.train_rows(rows, order, tables, records, bias, settings, work)
+    known = (rows, order, tables, records, bias, pack_settings(rule, len(world.model["ranks"]), dtype))
+    loss, stopped = Crew(threads).run(1, lambda team: kernels.train_rows(*known, team, works[team.thread]))
     return Trained(records, bias, *layout.unpack(records), loss, stopped)
 
 

@@ -5,19 +5,27 @@ Both offer the same four methods, so that the trainer needs to know of neither.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from threading import Barrier
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from . import kernels, mixture
+from .barrier import LINE
+from .groups import Grouping, deal
 from .options import TrainingOptions
-from .parameters import Parameters, RecordLayout, initial_factors, make_work
+from .parameters import Parameters, RecordLayout, aligned_zeros, initial_factors, make_work, work_beside
 from .ranks import RankPlan
 from .scoring import score, score_mixture
+from .vectors import PLAIN
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
 PIECE = 1 << 16  # about how many rows are trained at a time, so that Ctrl-C need not wait for the end of an epoch
+LONGEST_SPAN = 256  # pieces until a crew looks again whether one thread alone or all are faster
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
 
@@ -54,30 +62,109 @@ def settings_of(options: TrainingOptions, dtype: type = np.float32) -> kernels.S
     )
 
 
-def count_heads(plan: RankPlan, counts: np.ndarray, threshold: float) -> list[int]:
-    """Return per level how many features occur more often than the threshold; they are its first."""
-    levels = range(plan.n_levels + 1)
-    return [int((counts[plan.sizes[k + 1] : plan.sizes[k]] > threshold).sum()) for k in levels]
+def batch_size_of(shape: RowShape, options: TrainingOptions) -> int:
+    """Return how many rows a mini-batch has: fewer if they are very long."""
+    return max(1, min(options.optimizer.batch_size, LONG_BATCH // max(shape.longest, 1)))
+
+
+def arrange(plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions) -> Grouping:
+    """Return the order of features in training, and what is a head: expected more often than head_share in a batch."""
+    return deal(plan, counts, options.optimizer.head_share * shape.rows / batch_size_of(shape, options))
+
+
+class Crew:
+    """Threads that call a kernel at the same time, and wait for one another inside it.
+
+    Where other programs want the cores, waiting costs more than help brings; since the number of threads changes no
+    result, a crew that is slower than its first member alone lets that one work, and tries again later.
+    """
+
+    def __init__(self, threads: int):
+        self.gate = aligned_zeros(LINE, np.int64)
+        self.alone = kernels.Team(0, 1, 0, kernels.GROUPS, self.gate)
+        ends = [-(-thread * kernels.GROUPS // threads) for thread in range(threads + 1)]
+        parts = enumerate(pairwise(ends))
+        self.teams = [kernels.Team(thread, threads, first, stop, self.gate) for thread, (first, stop) in parts]
+        self.pool = ThreadPoolExecutor(max(1, threads - 1), "rafm")
+        self.pace = Pace()
+        started = Barrier(threads)
+        waiting = [self.pool.submit(started.wait) for _ in self.teams[1:]]
+        started.wait()  # all threads live before one waits for them in a kernel
+        for done in waiting:
+            done.result()
+
+    def run(self, rows: int, call: Callable[[kernels.Team], tuple[float, int]]) -> tuple[float, int]:
+        """Call once per thread, for so many rows; return what all of them return."""
+        if len(self.teams) == 1:
+            return call(self.alone)
+        start = time.perf_counter()
+        result = call(self.alone) if self.pace.alone else self._run_together(call)
+        self.pace.note((time.perf_counter() - start) / max(rows, 1))
+        return result
+
+    def _run_together(self, call: Callable[[kernels.Team], tuple[float, int]]) -> tuple[float, int]:
+        self.gate[:] = 0
+        others = [self.pool.submit(call, team) for team in self.teams[1:]]
+        result = call(self.teams[0])
+        for other in others:
+            other.result()
+        return result
+
+
+class Pace:
+    """Decides from the time that rows took whether the next ones are trained by one thread or by all.
+
+    >>> pace = Pace()
+    >>> [pace.note(2.0 if pace.alone else 1.0) or pace.alone for _ in range(8)]
+    [True, False, False, False, False, True, False, False]
+    """
+
+    def __init__(self) -> None:
+        self.alone = False
+        self.seconds = [np.inf, np.inf]  # of a row, when it was last seen: together, alone
+        self.span, self.left = 2, 0  # pieces between two looks at the slower way, more and more of them
+
+    def note(self, seconds: float) -> None:
+        """Take in how long a row took just now."""
+        self.seconds[self.alone] = seconds
+        faster_alone = self.seconds[True] < self.seconds[False]
+        self.left -= 1
+        if self.left < 0:
+            self.span = min(2 * self.span, LONGEST_SPAN)
+            self.left = self.span
+            self.alone = not self.alone
+        else:
+            self.alone = faster_alone
 
 
 class RecordEngine:
     """Trains LR, FM, DiFacto and RaFM on records, by small mini-batches in two phases."""
 
-    def __init__(self, plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, bias: float):
-        batch_size = max(1, min(options.optimizer.batch_size, LONG_BATCH // max(shape.longest, 1)))
-        heads = count_heads(plan, counts, options.optimizer.head_share * shape.rows / batch_size)
+    def __init__(self, plan: RankPlan, grouping: Grouping, shape: RowShape, options: TrainingOptions, bias: float):
         self.layout = RecordLayout(plan, with_states=True)
-        self.tables = self.layout.tables(heads)
+        self.tables = self.layout.tables(grouping.bounds)
         start = np.zeros(plan.n_features, np.float32)
         self.records = self.layout.pack(start, initial_factors(plan, options.seed))
         self.bias = np.array([bias, 1], np.float32)
-        self.work = make_work(self.tables, shape.longest, batch_size, self.layout.place(heads)[1])
+        threads = 1 if PLAIN else min(options.threads, kernels.GROUPS)
+        batch_size = batch_size_of(shape, options)
+        work = make_work(self.layout, self.tables, shape.longest, batch_size, threads=threads)
+        self.works = [work, *(work_beside(work) for _ in range(threads - 1))]
+        self.crew = Crew(threads)
         self.settings = settings_of(options)
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        known = (self.tables, self.records, self.bias, self.settings, self.work)
-        whole_batches = -(-PIECE // self.work.losses.size) * self.work.losses.size  # so that pieces change nothing
-        return _in_pieces(order, whole_batches, lambda piece: kernels.train_rows(rows, piece, *known))
+        size = self.works[0].losses.size
+        whole_batches = -(-PIECE // size) * size  # so that pieces change nothing
+
+        def step(piece: np.ndarray) -> tuple[float, int]:
+            return self.crew.run(piece.size, lambda team: self._step(rows, piece, team))
+
+        return _in_pieces(order, whole_batches, step)
+
+    def _step(self, rows: kernels.Rows, piece: np.ndarray, team: kernels.Team) -> tuple[float, int]:
+        known = (self.tables, self.records, self.bias, self.settings, team, self.works[team.thread])
+        return kernels.train_rows(rows, piece, *known)
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score(rows, self.tables, self.records, self.bias[0])
@@ -129,8 +216,8 @@ def _in_pieces(order: np.ndarray, size: int, step: Callable[[np.ndarray], tuple[
     return total, -1
 
 
-def make_engine(plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, bias: float) -> Engine:
-    """Return the engine of the plan's family, with fresh parameters."""
+def make_engine(plan: RankPlan, grouping: Grouping, shape: RowShape, options: TrainingOptions, bias: float) -> Engine:
+    """Return the engine of the plan's family, with fresh parameters, for features in the order of the grouping."""
     if plan.family == "mrma":
         return MixtureEngine(plan, options, bias)
-    return RecordEngine(plan, counts, shape, options, bias)
+    return RecordEngine(plan, grouping, shape, options, bias)

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils import check_random_state
@@ -86,6 +87,7 @@ class _FactorizationMachine(BaseEstimator):
         chosen = self.get_params(deep=False)
         for name in ("n_jobs", "verbose", "random_state"):
             chosen.pop(name)
+        chosen["threads"] = effective_n_jobs(self.n_jobs)
         whole = isinstance(self.random_state, int | np.integer)
         seed = int(self.random_state) if whole else int(check_random_state(self.random_state).randint(2**31))
         return resolve(task=self._task, seed=seed, **chosen)
@@ -185,7 +187,7 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
     l2 : penalty of factors at each occurrence; 0.005 unless given (regression: 0.1); or one for each rank.
     l2_weights : penalty of linear weights at each occurrence.
     n_epochs, patience : with an eval_set, training stops after `patience` epochs without improvement.
-    n_jobs : accepted for compatibility; training uses one core, and the result never depends on it.
+    n_jobs : how many threads train, one unless given, -1 for all cores; the result never depends on it.
     random_state : seed; equal seeds give equal models.
     verbose : print the plan and one line per epoch.
 

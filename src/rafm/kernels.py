@@ -9,13 +9,17 @@ Features are numbered by falling level, so in a row sorted by id those of level 
     e, a, b position of a nonzero; first and one past the last of a row
     x       value of a nonzero
     o       where a feature's record starts in `records`
+    q       position among the nonzeros of a row that a thread owns
     S, T    per row and block: sum of v x over all features that have the block, and over those that have more;
             after the forward pass T holds the direction that pulls on dependent factors
     g       slope of the loss in the score; of the dependent loss in B_{1,p+1}
 
 A record is [weight, its state, one state per block, vectors]; a scoring record has no states. Vectors are padded
-with zeros to multiples of 4 elements, which stay zero. Numba's disk cache notices edits of this file and vectors.py
-alone, so compiled code calls nothing else of ours.
+with zeros to multiples of 4 elements, which stay zero. Numba's disk cache notices edits of this file, vectors.py and
+barrier.py alone, so compiled code calls nothing else of ours.
+
+Threads share the rows of a mini-batch in the first phase and the features in the second. Whatever is done to a feature
+is done by its owner, in the order of the rows, so the numbers do not depend on how many threads there are.
 """
 
 # mypy: ignore-errors
@@ -23,12 +27,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .vectors import add_scaled, combine, combined_norm, compiled, entry, prefetch
+from .barrier import wait_for
+from .vectors import add_scaled, clear, combine, combined_norm, compiled, entry, join, prefetch, prefetch_shared
 
 SQUARED, LOGISTIC = 0, 1
 SGD, ADAGRAD = 0, 1
 AHEAD, FETCHED, LINE = 2, 64, 16  # ask for records two rows ahead, four cache lines of 16 numbers each
 NEAR = 1 << 19  # records of up to so many numbers stay in the cache by themselves
+GROUPS = 2  # sums over a row are taken by groups of features, so that threads can share them
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
@@ -50,9 +56,11 @@ class Tables(NamedTuple):
     strides: np.ndarray
     offsets: np.ndarray  # per block: its vector within the record
     widths: np.ndarray  # per block: padded rank
+    part: int  # size of a group's part of S and T, with scalars before them
+    skip: int  # size of these scalars
     starts: np.ndarray  # per block: its place in the sums S and T; then their length
     shares: np.ndarray  # per block: 1 / rank
-    heads: np.ndarray  # per level: its first so many features are heads
+    bounds: np.ndarray  # per level: where the groups of its heads begin; then those of the others; see groups.py
     head_origins: np.ndarray  # per level: where heads sum their gradients
     nested: bool  # RaFM: lower blocks of a feature depend on its top one
 
@@ -70,14 +78,34 @@ class Settings(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch of one mini-batch."""
+    """Scratch of one mini-batch. Lists of nonzeros and ends are each thread's own, all else is shared."""
 
     sums: np.ndarray  # per row: S, then T, block after block
-    places: np.ndarray  # of one row's nonzeros, see locate_row and aim_row
-    ends: np.ndarray
+    parts: np.ndarray  # per row and group of features: its linear part, per block squared norms in S and T; S and T
     slopes: np.ndarray  # per row: dependent slope of each block, then the slope in the score
     losses: np.ndarray
     heads: np.ndarray  # gradient sums, laid out like records
+    lists: np.ndarray  # per row and listed nonzero: its record, -1 or where its head sums, its group; see list_row
+    values: np.ndarray  # per row and listed nonzero: x
+    ends: np.ndarray  # per row: where listed nonzeros of level >= k stop
+
+
+class Scratch(NamedTuple):
+    """Scratch of scoring."""
+
+    sums: np.ndarray  # of one block of one row
+    places: np.ndarray  # of one row's nonzeros, see locate_row
+    ends: np.ndarray
+
+
+class Team(NamedTuple):
+    """Which thread this is and of how many."""
+
+    thread: int
+    threads: int
+    first: int  # its groups are these to `stop`
+    stop: int
+    gate: np.ndarray  # where threads wait for one another
 
 
 # ---- Losses
@@ -97,23 +125,7 @@ def loss_value(loss, score, label):
     return HALF * (score - label) * (score - label)
 
 
-# ---- Walking a row
-
-
-@compiled
-def locate_row(rows, r, tables, records, places, ends):
-    """Return the linear part; set places to the row's records, ends[k] to where features of level >= k stop."""
-    a, b = rows.indptr[r], rows.indptr[r + 1]
-    linear, e = ZERO, a
-    for k in range(tables.strides.size - 1, -1, -1):
-        origin, stride, size = tables.origins[k], tables.strides[k], tables.sizes[k]
-        while e < b and rows.indices[e] < size:
-            o = origin + rows.indices[e] * stride
-            places[e - a] = o
-            linear += records[o] * rows.values[e]
-            e += 1
-        ends[k] = e
-    return linear
+# ---- Phase 1: rows, from the parameters at the start of the batch
 
 
 @compiled
@@ -123,50 +135,114 @@ def first_free(a, p, level, tables, ends):
 
 
 @compiled
-def add_vectors(rows, first, stop, places, shift, records, sums, j, n):
-    """Add v x of the nonzeros [first, stop) to a sum; return their squared norms, summed."""
-    norm = ZERO
-    for e in range(first, stop):
-        x = rows.values[e]
-        norm += add_scaled(records, places[e - first] + shift, sums, j, n, x, x)
-    return norm
+def list_row(rows, r, tables, team, work, t):
+    """List the row's nonzeros that this thread owns, and where those of each level stop."""
+    e, b, q = rows.indptr[r], rows.indptr[r + 1], 0
+    for k in range(tables.strides.size - 1, -1, -1):
+        bounds = tables.bounds[k]
+        e, q = list_some(rows, e, b, q, bounds[0], tables.origins[k], tables.head_origins[k], k, tables, team, work, t)
+        e, q = list_some(rows, e, b, q, bounds[1], tables.origins[k], -1, k, tables, team, work, t)
+        work.ends[t, k] = q
 
 
 @compiled
-def half_pairs(sums, j, n, norm):
-    """Return the pair products behind a sum: (|sum v x|^2 - sum |v x|^2) / 2."""
-    return HALF * (combined_norm(sums, j, sums, j, n, ONE, ZERO) - norm)
-
-
-# ---- Phase 1: rows, from the parameters at the start of the batch
-
-
-@compiled
-def sum_block(rows, a, p, tables, records, work, t):
-    """Fill S and T of one block of a row; return A_{p,p} and A_{p,p+1}."""
-    m = tables.widths.size
-    j, n, shift = 2 * t * tables.starts[m] + tables.starts[p], tables.widths[p], tables.offsets[p]
-    free, norm, inner = first_free(a, p, m, tables, work.ends), ZERO, ZERO
-    work.sums[j : j + n] = 0
-    if free > a:
-        norm += add_vectors(rows, a, free, work.places, shift, records, work.sums, j, n)
-        inner = half_pairs(work.sums, j, n, norm)
-        for f in range(j, j + n):
-            work.sums[tables.starts[m] + f] = work.sums[f]
-    norm += add_vectors(rows, free, work.ends[p + 1], work.places[free - a :], shift, records, work.sums, j, n)
-    return half_pairs(work.sums, j, n, norm), inner
+def list_some(rows, e, b, q, bounds, origin, head_origin, k, tables, team, work, t):
+    """List nonzeros of one level's heads, or of its others if head_origin is -1, from e on; return the new e and q."""
+    stride, second, stop = tables.strides[k], bounds[1], bounds[GROUPS]
+    records, sums, groups, values = work.lists[0, t], work.lists[1, t], work.lists[2, t], work.values[t]
+    first, last = team.first, team.stop
+    while e < b and rows.indices[e] < stop:
+        i = rows.indices[e]
+        group = np.int64(i >= second)
+        records[q], groups[q], values[q] = origin + i * stride, group, rows.values[e]
+        sums[q] = head_origin + i * stride if head_origin != -1 else -1
+        q += (group >= first) & (group < last)
+        e += 1
+    return e, q
 
 
 @compiled
-def forward(rows, r, tables, records, bias, settings, work, t):
-    """Compute the loss of a row and all that pulls on its features: S, T and the slopes."""
+def add_listed(first, stop, p, tables, records, work, t, s):
+    """Add v x of the listed nonzeros [first, stop) to their groups' parts of S; and their squared norms to theirs."""
+    shift, n, j = tables.offsets[p], tables.widths[p], tables.skip + tables.starts[p]
+    for q in range(first, stop):
+        x, part = work.values[t, q], (s * GROUPS + work.lists[2, t, q]) * tables.part
+        square = add_scaled(records, work.lists[0, t, q] + shift, work.parts, part + j, n, x, x)
+        work.parts[part + 1 + 2 * p] += square
+
+
+@compiled
+def sum_groups(rows, r, tables, records, team, work, t, s):
+    """Add up this thread's groups of a row: linear part, S and T of every block, squared norms."""
+    m, ends, a = tables.widths.size, work.ends[t], rows.indptr[r]
+    list_row(rows, r, tables, team, work, t)
+    first, stop = s * GROUPS + team.first, s * GROUPS + team.stop
+    for group in range(first, stop):
+        clear(work.parts, group * tables.part, tables.skip)
+    for q in range(ends[0]):
+        part = (s * GROUPS + work.lists[2, t, q]) * tables.part
+        work.parts[part] += records[work.lists[0, t, q]] * work.values[t, q]
+    highest = rows.indices[a] if a < rows.indptr[r + 1] else tables.sizes[0]
+    for p in range(m):
+        if highest >= tables.sizes[p + 1]:
+            break
+        free = first_free(0, p, m, tables, ends)
+        clear_parts(first, stop, p, tables, work)
+        if tables.nested and highest < tables.sizes[p + 2]:
+            add_listed(0, free, p, tables, records, work, t, s)
+            keep_dependents(first, stop, p, tables, work)
+        add_listed(free, ends[p + 1], p, tables, records, work, t, s)
+
+
+@compiled
+def clear_parts(first, stop, p, tables, work):
+    """Clear the parts of S of block p of some groups."""
+    for group in range(first, stop):
+        clear(work.parts, group * tables.part + tables.skip + tables.starts[p], tables.widths[p])
+
+
+@compiled
+def keep_dependents(first, stop, p, tables, work):
+    """Copy S and norms of groups as they are into T and its norms: only dependent features were added so far."""
+    n, m = tables.widths[p], tables.widths.size
+    for group in range(first, stop):
+        part = group * tables.part
+        work.parts[part + 2 + 2 * p] = work.parts[part + 1 + 2 * p]
+        j = part + tables.skip + tables.starts[p]
+        clear(work.parts, j + tables.starts[m], n)
+        combine(work.parts, j + tables.starts[m], work.parts, j, n, ZERO, ONE)
+
+
+@compiled
+def join_scalars(tables, work, s, scalar):
+    """Return the sum of a scalar over the groups."""
+    first, part = s * GROUPS * tables.part + scalar, tables.part
+    return work.parts[first] + work.parts[first + part]
+
+
+@compiled
+def join_groups(j, tables, work, s, place, n, scalar):
+    """Add up the groups' parts of a sum, in fixed order, into sums[j:]; return the pair products behind it."""
+    first = s * GROUPS * tables.part + tables.skip + place
+    square = join(work.parts, first, tables.part, work.sums, j, n)
+    return HALF * (square - join_scalars(tables, work, s, scalar))
+
+
+@compiled
+def forward(rows, r, tables, bias, settings, work, t, s):
+    """Compute the loss of a row and all that pulls on its features, from its groups: S, T and the slopes."""
     m, a, top = tables.widths.size, rows.indptr[r], 0
     slopes, weight = work.slopes[t], rows.weights[r]
-    score, excess = bias + locate_row(rows, r, tables, records, work.places, work.ends), ZERO
-    while top < m and work.ends[top + 1] > a:  # until the prediction is known, slopes[p] holds B_{1,p+1}
-        whole, inner = sum_block(rows, a, top, tables, records, work, t)
-        score += whole - excess
-        excess, slopes[top] = inner, score
+    score, excess = bias + join_scalars(tables, work, s, 0), ZERO
+    highest = rows.indices[a] if a < rows.indptr[r + 1] else tables.sizes[0]
+    while top < m and highest < tables.sizes[top + 1]:  # until the prediction is known, slopes[p] holds B_{1,p+1}
+        start, n = tables.starts[top], tables.widths[top]
+        j = 2 * t * tables.starts[m] + start
+        score += join_groups(j, tables, work, s, start, n, 1 + 2 * top) - excess
+        excess = ZERO
+        if tables.nested and highest < tables.sizes[top + 2]:
+            excess = join_groups(j + tables.starts[m], tables, work, s, start + tables.starts[m], n, 2 + 2 * top)
+        slopes[top] = score
         top += 1
     work.losses[t] = weight * loss_value(settings.loss, score, rows.labels[r])
     prediction = link(settings.loss, score)
@@ -219,81 +295,67 @@ def update_vector(records, o, p, sums, j, c, d, tables, settings):
 
 
 @compiled
-def aim_row(rows, r, tables, places, ends):
-    """Set places to the row's records, or for heads to -1 - the place of their sums; and ends as locate_row does."""
-    a, b = rows.indptr[r], rows.indptr[r + 1]
-    e = a
-    for k in range(tables.strides.size - 1, -1, -1):
-        stride, heads = tables.strides[k], tables.sizes[k + 1] + tables.heads[k]
-        while e < b and rows.indices[e] < heads:
-            places[e - a] = -1 - tables.head_origins[k] - rows.indices[e] * stride
-            e += 1
-        while e < b and rows.indices[e] < tables.sizes[k]:
-            places[e - a] = tables.origins[k] + rows.indices[e] * stride
-            e += 1
-        ends[k] = e
-
-
-@compiled
-def update_weights(rows, r, slope, tables, records, settings, work):
+def update_weights(slope, weight, records, settings, work, t):
     """Update the linear weights of a row's tail features; add slope and row weight to the sums of its heads."""
-    a, weight = rows.indptr[r], rows.weights[r]
-    for e in range(a, rows.indptr[r + 1]):
-        o = work.places[e - a]
-        if o >= 0:
-            update_weight(records, o, slope * rows.values[e], weight * settings.l2_weights, settings)
+    for q in range(work.ends[t, 0]):
+        h, x = work.lists[1, t, q], work.values[t, q]
+        if h < 0:
+            update_weight(records, work.lists[0, t, q], slope * x, weight * settings.l2_weights, settings)
         else:
-            work.heads[-1 - o] += slope * rows.values[e]
-            work.heads[-o] += weight
+            work.heads[h] += slope * x
+            work.heads[h + 1] += weight
 
 
 @compiled
-def update_block(rows, first, stop, places, p, j, c, g, decay, tables, records, settings, work):
-    """Update block p of the nonzeros [first, stop), whose gradient is x c sums[j:] + (decay - g x^2) v."""
+def update_block(first, stop, p, j, c, g, decay, tables, records, settings, work, t):
+    """Update block p of the listed nonzeros [first, stop), whose gradient is x c sums[j:] + (decay - g x^2) v."""
     shift, n = tables.offsets[p], tables.widths[p]
-    for e in range(first, stop):
-        o, x = places[e - first], rows.values[e]
+    for q in range(first, stop):
+        h, x = work.lists[1, t, q], work.values[t, q]
         d = decay - g * x * x
-        if o >= 0:
-            update_vector(records, o, p, work.sums, j, c * x, d, tables, settings)
+        if h < 0:
+            update_vector(records, work.lists[0, t, q], p, work.sums, j, c * x, d, tables, settings)
         else:
-            work.heads[1 - o + p] += d
-            combine(work.heads, shift - 1 - o, work.sums, j, n, ONE, c * x)
+            work.heads[h + 2 + p] += d
+            combine(work.heads, h + shift, work.sums, j, n, ONE, c * x)
 
 
 @compiled
 def update_row(rows, r, tables, records, settings, work, t):
-    """Update the tail features of a row in place, and add its part to the sums of its heads."""
-    m, a, places = tables.widths.size, rows.indptr[r], work.places
-    slopes, weight = work.slopes[t], rows.weights[r]
-    aim_row(rows, r, tables, places, work.ends)
-    update_weights(rows, r, slopes[m], tables, records, settings, work)
+    """Update this thread's tail features of a row in place, and add its part to the sums of its heads."""
+    m, slopes, weight, ends = tables.widths.size, work.slopes[t], rows.weights[r], work.ends[t]
+    update_weights(slopes[m], weight, records, settings, work, t)
     for p in range(m):
-        stop, j = work.ends[p + 1], 2 * t * tables.starts[m] + tables.starts[p]
-        if stop == a:
+        j = 2 * t * tables.starts[m] + tables.starts[p]
+        if ends[p + 1] == 0:
             break
-        free, g, decay = first_free(a, p, m, tables, work.ends), slopes[m], weight * settings.l2[p]
-        if free > a:
+        free, g, decay = first_free(0, p, m, tables, ends), slopes[m], weight * settings.l2[p]
+        if free > 0:
             pulls = j + tables.starts[m]
-            update_block(rows, a, free, places, p, pulls, ONE, slopes[p], decay, tables, records, settings, work)
-        update_block(rows, free, stop, places[free - a :], p, j, g, g, decay, tables, records, settings, work)
+            update_block(0, free, p, pulls, ONE, slopes[p], decay, tables, records, settings, work, t)
+        update_block(free, ends[p + 1], p, j, g, g, decay, tables, records, settings, work, t)
 
 
 @compiled
-def update_heads(tables, records, settings, work):
-    """Update every head that occurred in the batch once, by its summed gradient, and clear the sums."""
-    for k in range(tables.heads.size):
-        first = tables.sizes[k + 1]
-        for i in range(first, first + tables.heads[k]):
-            h = tables.head_origins[k] + i * tables.strides[k]
-            o = tables.origins[k] + i * tables.strides[k]
-            if work.heads[h + 1] == 0:
-                continue
-            update_weight(records, o, work.heads[h], work.heads[h + 1] * settings.l2_weights, settings)
-            for p in range(k):
-                place, d = h + tables.offsets[p], work.heads[h + 2 + p]
-                update_vector(records, o, p, work.heads, place, ONE, d, tables, settings)
-            work.heads[h : h + tables.strides[k]] = 0
+def update_heads(tables, records, settings, team, work):
+    """Update every head of this thread that occurred in the batch once, by its summed gradient; clear the sums."""
+    for k in range(tables.strides.size):
+        stride = tables.strides[k]
+        for i in range(tables.bounds[k, 0, team.first], tables.bounds[k, 0, team.stop]):
+            h = tables.head_origins[k] + i * stride
+            if work.heads[h + 1] != 0:
+                update_head(tables.origins[k] + i * stride, h, k, tables, records, settings, work)
+
+
+@compiled
+def update_head(o, h, k, tables, records, settings, work):
+    """Update one head of level k by its sums at h, and clear them."""
+    update_weight(records, o, work.heads[h], work.heads[h + 1] * settings.l2_weights, settings)
+    for p in range(k):
+        place, d = h + tables.offsets[p], work.heads[h + 2 + p]
+        update_vector(records, o, p, work.heads, place, ONE, d, tables, settings)
+    for f in range(h, h + tables.strides[k]):
+        work.heads[f] = 0
 
 
 @compiled
@@ -312,39 +374,113 @@ def fetch_rows(rows, order, first, stop):
 
 
 @compiled
-def fetch_records(rows, r, tables, records):
-    """Ask for the first lines of the records of a row's features."""
+def fetch_records(rows, r, tables, records, team):
+    """Ask for the first lines of the records of this thread's features of a row."""
     e, b = rows.indptr[r], rows.indptr[r + 1]
     for k in range(tables.widths.size, -1, -1):
-        while e < b and rows.indices[e] < tables.sizes[k]:
-            o = tables.origins[k] + rows.indices[e] * tables.strides[k]
-            for line in range(o, o + min(tables.strides[k], FETCHED), LINE):
-                prefetch(records, line)
+        low, high, size = tables.bounds[k, 1, team.first], tables.bounds[k, 1, team.stop], tables.sizes[k]
+        while e < b and rows.indices[e] < size:
+            i = rows.indices[e]
+            o = tables.origins[k] + i * tables.strides[k]
+            if low <= i < high:  # heads stay in the cache by themselves
+                for line in range(o, o + min(tables.strides[k], FETCHED), LINE):
+                    prefetch(records, line)
             e += 1
 
 
+@compiled
+def meet(team, arrivals):
+    """Wait until all threads are here; return how many arrivals that makes."""
+    arrivals += team.threads
+    wait_for(team.gate, arrivals)
+    return arrivals
+
+
+@compiled
+def forward_alone(rows, batch, tables, records, bias, settings, team, work):
+    """Compute losses and slopes of a batch by one thread: row after row, all in the cache."""
+    far = records.size > NEAR
+    for t in range(batch.size):
+        if far and t + AHEAD < batch.size:
+            fetch_records(rows, batch[t + AHEAD], tables, records, team)
+        sum_groups(rows, batch[t], tables, records, team, work, t, 0)
+        forward(rows, batch[t], tables, bias, settings, work, t, 0)
+
+
+@compiled
+def forward_together(rows, batch, tables, records, bias, settings, team, work, arrivals):
+    """Compute losses and slopes of a batch: each thread adds up its groups of all rows, then joins some rows."""
+    far, size = records.size > NEAR, batch.size
+    first, stop = team.thread * size // team.threads, (team.thread + 1) * size // team.threads
+    fetch_parts(0, size, team.first, team.stop, tables, work)
+    for t in range(size):
+        if far and t + AHEAD < size:
+            fetch_records(rows, batch[t + AHEAD], tables, records, team)
+        sum_groups(rows, batch[t], tables, records, team, work, t, t)
+    arrivals = meet(team, arrivals)
+    share_parts(first, stop, tables, work)
+    for t in range(first, stop):
+        forward(rows, batch[t], tables, bias, settings, work, t, t)
+    arrivals = meet(team, arrivals)
+    share_sums(0, size, tables, work)
+    return arrivals
+
+
+@compiled
+def fetch_parts(first, stop, low, high, tables, work):
+    """Ask for some groups' parts of some rows, to write them: other threads have read them."""
+    for t in range(first, stop):
+        for group in range(low, high):
+            start = (t * GROUPS + group) * tables.part
+            for line in range(start, start + min(tables.part, FETCHED), LINE):
+                prefetch(work.parts, line)
+
+
+@compiled
+def share_parts(first, stop, tables, work):
+    """Ask for all groups' parts of some rows, to read them."""
+    for t in range(first, stop):
+        for group in range(GROUPS):
+            start = (t * GROUPS + group) * tables.part
+            for line in range(start, start + min(tables.part, FETCHED), LINE):
+                prefetch_shared(work.parts, line)
+
+
+@compiled
+def share_sums(first, stop, tables, work):
+    """Ask for the sums of some rows, to read them."""
+    size = 2 * tables.starts[tables.widths.size]
+    for t in range(first, stop):
+        for line in range(t * size, t * size + min(size, FETCHED), LINE):
+            prefetch_shared(work.sums, line)
+
+
 @entry
-def train_rows(rows, order, tables, records, bias, settings, work):
+def train_rows(rows, order, tables, records, bias, settings, team, work):
     """Train on rows in the given order; return the summed loss and where it stopped being finite (or -1).
 
-    bias is [bias, its state]. One mini-batch after the other: all rows forward, then all updates.
+    bias is [bias, its state]. One mini-batch after the other: all rows forward, then all updates. Every thread of a
+    team calls this at the same time; all return the same.
     """
-    total, size, far = 0.0, work.losses.size, records.size > NEAR
+    total, size, arrivals = 0.0, work.losses.size, 0
     for first in range(0, order.size, size):
-        rest = min(size, order.size - first)
-        fetch_rows(rows, order, first, first + rest)
-        for t in range(rest):
-            if far and t + AHEAD < rest:
-                fetch_records(rows, order[first + t + AHEAD], tables, records)
-            forward(rows, order[first + t], tables, records, bias[0], settings, work, t)
-        batch, slope = work.losses[:rest].sum(), work.slopes[:rest, -1].sum()
-        if not np.isfinite(batch):
+        batch = order[first : first + size]
+        fetch_rows(rows, order, first, first + batch.size)
+        if team.threads == 1:
+            forward_alone(rows, batch, tables, records, bias[0], settings, team, work)
+        else:
+            arrivals = forward_together(rows, batch, tables, records, bias[0], settings, team, work, arrivals)
+        loss, slope = work.losses[: batch.size].sum(), work.slopes[: batch.size, -1].sum()
+        if not np.isfinite(loss):
             return total, first
-        total += batch
-        for t in range(rest):
-            update_row(rows, order[first + t], tables, records, settings, work, t)
-        update_heads(tables, records, settings, work)
-        bias[0] -= step_size(bias, 1, slope * slope, settings) * slope
+        total += loss
+        for t in range(batch.size):
+            update_row(rows, batch[t], tables, records, settings, work, t)
+        update_heads(tables, records, settings, team, work)
+        if team.thread == 0:
+            bias[0] -= step_size(bias, 1, slope * slope, settings) * slope
+        if team.threads > 1:
+            arrivals = meet(team, arrivals)
     return total, -1
 
 
@@ -352,34 +488,66 @@ def train_rows(rows, order, tables, records, bias, settings, work):
 
 
 @compiled
-def score_block(rows, a, free, p, tables, records, work):
+def locate_row(rows, r, tables, records, places, ends):
+    """Return the linear part; set places to the row's records, ends[k] to where features of level >= k stop."""
+    a, b = rows.indptr[r], rows.indptr[r + 1]
+    linear, e = ZERO, a
+    for k in range(tables.strides.size - 1, -1, -1):
+        origin, stride, size = tables.origins[k], tables.strides[k], tables.sizes[k]
+        while e < b and rows.indices[e] < size:
+            o = origin + rows.indices[e] * stride
+            places[e - a] = o
+            linear += records[o] * rows.values[e]
+            e += 1
+        ends[k] = e
+    return linear
+
+
+@compiled
+def add_vectors(rows, first, stop, places, shift, records, sums, j, n):
+    """Add v x of the nonzeros [first, stop) to a sum; return their squared norms, summed."""
+    norm = ZERO
+    for e in range(first, stop):
+        x = rows.values[e]
+        norm += add_scaled(records, places[e - first] + shift, sums, j, n, x, x)
+    return norm
+
+
+@compiled
+def half_pairs(sums, j, n, norm):
+    """Return the pair products behind a sum: (|sum v x|^2 - sum |v x|^2) / 2."""
+    return HALF * (combined_norm(sums, j, sums, j, n, ONE, ZERO) - norm)
+
+
+@compiled
+def score_block(rows, a, free, p, tables, records, scratch):
     """Return what block p adds to the score: its pairs with at least one free member.
 
     With T over the dependent features [a, free) and S over all: (|S|^2 - |T|^2 - sum over the free of |v x|^2) / 2.
     """
-    n, shift, dependent, sums = tables.widths[p], tables.offsets[p], ZERO, work.sums
-    sums[:n] = 0
+    n, shift, dependent, sums = tables.widths[p], tables.offsets[p], ZERO, scratch.sums
+    clear(sums, 0, n)
     if free > a:
-        add_vectors(rows, a, free, work.places, shift, records, sums, 0, n)
+        add_vectors(rows, a, free, scratch.places, shift, records, sums, 0, n)
         dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
-    norm = add_vectors(rows, free, work.ends[p + 1], work.places[free - a :], shift, records, sums, 0, n)
+    norm = add_vectors(rows, free, scratch.ends[p + 1], scratch.places[free - a :], shift, records, sums, 0, n)
     return half_pairs(sums, 0, n, dependent + norm)
 
 
 @compiled
-def score_row(rows, r, tables, records, level, work):
+def score_row(rows, r, tables, records, level, scratch):
     """Return B_{1,level} less the bias. Blocks without a free feature, or with a single one, cancel and are skipped."""
     a = rows.indptr[r]
-    score = locate_row(rows, r, tables, records, work.places, work.ends)
+    score = locate_row(rows, r, tables, records, scratch.places, scratch.ends)
     for p in range(level):
-        free, stop = first_free(a, p, level, tables, work.ends), work.ends[p + 1]
+        free, stop = first_free(a, p, level, tables, scratch.ends), scratch.ends[p + 1]
         if free < stop and a + 1 < stop:
-            score += score_block(rows, a, free, p, tables, records, work)
+            score += score_block(rows, a, free, p, tables, records, scratch)
     return score
 
 
 @entry
-def score_rows(rows, tables, records, bias, level, work, scores):
+def score_rows(rows, tables, records, bias, level, scratch, scores):
     """Write B_{1,level} of every row into scores."""
     for r in range(scores.size):
-        scores[r] = bias + score_row(rows, r, tables, records, level, work)
+        scores[r] = bias + score_row(rows, r, tables, records, level, scratch)

@@ -33,6 +33,7 @@ class TrainingOptions:
     n_epochs: int
     patience: int | None
     seed: int
+    threads: int
 
     def summary(self) -> dict[str, Any]:
         """Return the choices as plain values, for the model file; levels given one by one are in the plan."""
@@ -69,6 +70,7 @@ def resolve(
     n_epochs: int = 30,
     patience: int | None = 3,
     seed: int = 0,
+    threads: int = 1,
 ) -> TrainingOptions:
     """Check every choice and fill in what was left open.
 
@@ -96,6 +98,7 @@ def resolve(
         n_epochs=_whole("n_epochs", n_epochs),
         patience=None if patience is None else _whole("patience", patience),
         seed=_whole("seed", seed, least=0),
+        threads=_whole("threads", threads),
     )
 
 
@@ -109,7 +112,8 @@ def _number(key: str, value: float, positive: bool = False) -> float:
 
 def _per_rank(key: str, value: float | Sequence[float], ranks: tuple[int, ...]) -> tuple[float, ...]:
     """Return a number for each rank, given one for all or one for each."""
-    values = list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * len(ranks)
+    given: Any = value
+    values = list(given) if isinstance(given, list | tuple | np.ndarray) else [given] * len(ranks)
     if len(values) != len(ranks):
         raise ConfigError(f"{key} must be one number, or {len(ranks)}: one per rank, found {len(values)}", key=key)
     return tuple(_number(key, one) for one in values)

@@ -7,6 +7,7 @@ it could avoid.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from .kernels import Tables, Work
+from .groups import Grouping, one_group
+from .kernels import GROUPS, Scratch, Tables, Work
 from .ranks import RankPlan
 
 LINE = 16  # float32 numbers in a cache line
+OWN = ("lists", "values", "ends")  # the scratch that threads do not share
 INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
 INITIAL_STATE = 1.0  # AdaGrad accumulators
 
@@ -100,19 +103,22 @@ class RecordLayout:
         """Number of features of exactly level k = 0 .. m."""
         return [self.plan.members(level) for level in range(self.plan.n_levels + 1)]
 
-    def tables(self, heads: Sequence[int] | None = None, dtype: Any = np.float32) -> Tables:
-        """Return the arrays that kernels navigate by; the first heads[k] features of level k sum their gradients."""
-        heads = [0] * len(self.members) if heads is None else heads
+    def tables(self, bounds: np.ndarray | None = None, dtype: Any = np.float32) -> Tables:
+        """Return the arrays that kernels navigate by; bounds are those of a Grouping."""
+        bounds = one_group(self.plan.sizes) if bounds is None else bounds
+        skip = _round_up(1 + 2 * self.plan.n_levels, 4)
         return Tables(
             sizes=np.array(self.plan.sizes, np.int64),
             origins=self.place(self.members)[0],
             strides=np.array(self.strides, np.int64),
             offsets=np.array(self.offsets, np.int64),
             widths=np.array(self.widths, np.int64),
+            part=_round_up(skip + (2 if self.plan.nested else 1) * sum(self.widths), LINE),
+            skip=skip,
             starts=np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64),
             shares=(1 / np.array(self.plan.block_ranks, float)).astype(dtype),
-            heads=np.array(heads, np.int64),
-            head_origins=self.place(heads)[0],
+            bounds=np.ascontiguousarray(bounds),
+            head_origins=self.place(bounds[:, 0, -1] - bounds[:, 0, 0])[0],
             nested=self.plan.nested,
         )
 
@@ -169,6 +175,11 @@ class Parameters:
     factors: list[np.ndarray]
     mixture: np.ndarray | None = None
 
+    def rearranged(self, grouping: Grouping) -> Parameters:
+        """Return these parameters in the order that the grouping was made from."""
+        mixture = None if self.mixture is None else grouping.undo(self.mixture)
+        return Parameters(self.bias, grouping.undo(self.weights), [*map(grouping.undo, self.factors)], mixture)
+
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
         """Return what these parameters are for labels label_scale times as large, and feature i value_scales[i] times.
 
@@ -179,14 +190,35 @@ class Parameters:
         return Parameters(self.bias * grow, self.weights * grow / value_scales, factors, self.mixture)
 
 
-def make_work(tables: Tables, longest: int, batch_size: int = 1, head_size: int = 0, dtype: Any = np.float32) -> Work:
+def make_scratch(tables: Tables, longest: int, dtype: Any = np.float32) -> Scratch:
+    """Return scratch for scoring rows, none longer than the longest."""
+    widest = int(tables.widths.max(initial=0))
+    return Scratch(aligned_zeros(widest, dtype), np.zeros(longest, np.int64), np.zeros(tables.strides.size, np.int64))
+
+
+def make_work(
+    layout: RecordLayout, tables: Tables, longest: int, batch_size: int = 1, dtype: Any = np.float32, threads: int = 1
+) -> Work:
     """Return scratch for mini-batches of so many rows, none longer than the longest."""
-    levels = tables.strides.size
+    levels, kept = tables.strides.size, batch_size if threads > 1 else 1
+
+    def zeros(*shape: int, dtype: Any = dtype) -> np.ndarray:
+        return aligned_zeros(math.prod(shape), dtype).reshape(shape)
+
     return Work(
-        sums=aligned_zeros(2 * batch_size * int(tables.starts[-1]), dtype),
-        places=np.zeros(longest, np.int64),
-        ends=np.zeros(levels, np.int64),
-        slopes=np.zeros((batch_size, levels), dtype),
-        losses=np.zeros(batch_size),
-        heads=aligned_zeros(head_size, dtype),
+        sums=zeros(2 * batch_size * int(tables.starts[-1])),
+        parts=zeros(kept * GROUPS * tables.part),
+        slopes=zeros(batch_size, levels),
+        losses=zeros(batch_size, dtype=np.float64),
+        heads=zeros(layout.place(tables.bounds[:, 0, -1] - tables.bounds[:, 0, 0])[1]),
+        lists=zeros(3, batch_size, longest + 1, dtype=np.int64),
+        values=zeros(batch_size, longest + 1),
+        ends=zeros(batch_size, levels, dtype=np.int64),
     )
+
+
+def work_beside(work: Work) -> Work:
+    """Return the scratch of a further thread: a row's list is its own, all else is shared."""
+    arrays = ((name, getattr(work, name)) for name in OWN)
+    own = {name: aligned_zeros(array.size, array.dtype).reshape(array.shape) for name, array in arrays}
+    return work._replace(**own)

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import kernels, mixture
 from .kernels import Rows, Tables
-from .parameters import make_work
+from .parameters import make_scratch
 
 
 def score(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, level: int | None = None) -> np.ndarray:
@@ -14,7 +14,7 @@ def score(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, lev
     longest = int(np.diff(rows.indptr).max(initial=0))
     scores = np.empty(rows.labels.size, records.dtype)
     level = tables.widths.size if level is None else level
-    kernels.score_rows(rows, tables, records, bias, level, make_work(tables, longest, dtype=records.dtype), scores)
+    kernels.score_rows(rows, tables, records, bias, level, make_scratch(tables, longest, records.dtype), scores)
     return scores
 
 

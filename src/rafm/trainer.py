@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .batch import Batch, InMemory, Numbering, Source, check_batch, number_rows
-from .engine import Engine, RowShape, make_engine
+from .engine import Engine, RowShape, arrange, make_engine
 from .errors import DataValueError, DivergenceError
 from .kernels import LOGISTIC, Rows
 from .losses import Loss
@@ -77,7 +77,7 @@ def train(data: Batch | Source, options: TrainingOptions, valid: Batch | Source 
     one_class = options.loss.code == LOGISTIC and found.label_range[0] == found.label_range[1]
     yield Planned(features.plan, features.counts, found.rows, one_class)
     run = _Run(source, found, features, options)
-    held_out = None if valid is None else _Blocks(as_source(valid), features.numbering, features.value_scales)
+    held_out = None if valid is None else run.held_out(as_source(valid))
     history = []
     for epoch in range(1, options.n_epochs + 1):
         event = run.epoch(epoch, held_out)
@@ -117,6 +117,11 @@ class Features(NamedTuple):
     numbering: Numbering
     counts: np.ndarray
     value_scales: np.ndarray
+
+    def arranged(self, order: np.ndarray) -> Features:
+        """Return the features of every level in another order."""
+        numbering = Numbering(self.numbering.ids[order], self.numbering.n_inputs)
+        return Features(self.plan, numbering, self.counts[order], self.value_scales[order])
 
 
 def plan_features(found: Survey, n_features: int, options: TrainingOptions) -> Features:
@@ -248,15 +253,22 @@ class _Run:
     """The state of one training run: the engine, and the best parameters so far."""
 
     def __init__(self, source: Source, found: Survey, features: Features, options: TrainingOptions):
-        self.options, self.features, self.total_weight = options, features, found.weight
+        self.options, self.total_weight = options, found.weight
+        shape = RowShape(found.rows, max(found.longest, 1))
+        self.grouping = arrange(features.plan, features.counts, shape, options)
+        self.features = features = features.arranged(self.grouping.order)
         self.label_scale = label_scale(found.label_spread, options.loss)
         self.blocks = _Blocks(source, features.numbering, features.value_scales, self.label_scale, options.seed)
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
-        bias, shape = options.loss.prior(mean, found.weight), RowShape(found.rows, max(found.longest, 1))
-        self.engine: Engine = make_engine(features.plan, features.counts, shape, options, bias)
+        bias = options.loss.prior(mean, found.weight)
+        self.engine: Engine = make_engine(features.plan, self.grouping, shape, options, bias)
         self.best_loss, self.best_epoch = np.inf, 0
         self.kept: Parameters | None = None
+
+    def held_out(self, source: Source) -> _Blocks:
+        """Return validation rows, numbered and scaled as the training rows are."""
+        return _Blocks(source, self.features.numbering, self.features.value_scales)
 
     def epoch(self, epoch: int, held_out: _Blocks | None) -> EpochFinished:
         """Train one epoch and judge it."""
@@ -306,7 +318,7 @@ class _Run:
         """Return the parameters to keep, for labels and values as they came; they must be finite."""
         found = self.kept or self.engine.parameters()
         with np.errstate(over="ignore", invalid="ignore"):
-            found = found.undo_scaling(self.label_scale, self.features.value_scales)
+            found = found.undo_scaling(self.label_scale, self.features.value_scales).rearranged(self.grouping)
         arrays = [found.bias, found.weights, *found.factors, *([] if found.mixture is None else [found.mixture])]
         if not all(np.isfinite(array).all() for array in arrays):
             raise self._divergence("some parameters are not finite", self.best_epoch, None)

@@ -17,15 +17,20 @@ FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergen
 PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)
 
 
+def _stamps():
+    """Return time and size of the files whose functions become part of others'."""
+    found = (os.stat(os.path.join(os.path.dirname(__file__), name)) for name in ("vectors.py", "barrier.py"))
+    return [(stat.st_mtime, stat.st_size) for stat in found]
+
+
 def _kernel(**options):
-    """Return a decorator that compiles, and whose disk cache notices edits of this file as well as of the caller's."""
+    """Return a decorator that compiles, and whose disk cache notices edits of those files and of the caller's."""
 
     def decorate(function):
         dispatcher = njit(cache=True, nogil=True, error_model="numpy", fastmath=set(FAST), **options)(function)
         index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
         if index is not None:
-            here = os.stat(__file__)
-            index._source_stamp = (index._source_stamp, here.st_mtime, here.st_size)
+            index._source_stamp = (index._source_stamp, *_stamps())
         return dispatcher
 
     return decorate
@@ -51,9 +56,8 @@ class _Lines:
 
     def emit(self, step, position, width, add):
         b, kind = self.builder, ir.VectorType(self.total.type.pointee, width)
-        left, right = (b.bitcast(b.gep(p, [position]), kind.as_pointer()) for p in self.pointers)
-        c, d = (_lanes(b, scalar, width) for scalar in self.scalars)
-        term = step(b, left, right, c, d)
+        pointers = [b.bitcast(b.gep(p, [position]), kind.as_pointer()) for p in self.pointers]
+        term = step(b, *pointers, *(_lanes(b, scalar, width) for scalar in self.scalars))
         if term is not None:
             add(term)
 
@@ -95,17 +99,63 @@ def _blockwise(step):
         signature = element(left, types.intp, right, types.intp, types.intp, element, element)
 
         def codegen(context, builder, signature, args):
-            left, i, right, j, size, c, d = args
-            arrays = zip((signature.args[0], signature.args[2]), (left, right), (i, j))
-            pointers = [builder.gep(context.make_array(k)(context, builder, v).data, [at]) for k, v, at in arrays]
-            total = cgutils.alloca_once_value(builder, ir.Constant(c.type, 0.0))
-            lines = _Lines(builder, pointers, (c, d), total)
-            _emit_lines(builder, lines, step, size, 32 if c.type == ir.FloatType() else 16)
-            return builder.load(total)
+            _, i, _, j, size, c, d = args
+            left, right = (_elements(context, builder, signature, args, place) for place in (0, 2))
+            pointers = [builder.gep(left, [i]), builder.gep(right, [j])]
+            return _emit_all(builder, pointers, (c, d), step, size)
 
         return signature, codegen
 
     return operation
+
+
+def _elements(context, builder, signature, args, place):
+    """Return the pointer to the elements of an array among the arguments."""
+    return context.make_array(signature.args[place])(context, builder, args[place]).data
+
+
+def _emit_all(builder, pointers, scalars, step, size):
+    """Emit the step over all elements; return the sum of its terms."""
+    kind = pointers[0].type.pointee
+    total = cgutils.alloca_once_value(builder, ir.Constant(kind, 0.0))
+    width = 32 if kind == ir.FloatType() else 16
+    _emit_lines(builder, _Lines(builder, pointers, scalars, total), step, size, width)
+    return builder.load(total)
+
+
+@intrinsic
+def _join(typingctx, parts, i, stride, sums, j, n):
+    """Set sums to the parts at i and i + stride added up; return its squared norm."""
+
+    def codegen(context, builder, signature, args):
+        _, i, stride, _, j, size = args
+        parts, sums = (_elements(context, builder, signature, args, place) for place in (0, 3))
+        pointers = [builder.gep(parts, [i]), builder.gep(parts, [builder.add(i, stride)]), builder.gep(sums, [j])]
+        return _emit_all(builder, pointers, (), _join_lanes, size)
+
+    return parts.dtype(parts, types.intp, types.intp, sums, types.intp, types.intp), codegen
+
+
+@intrinsic
+def _clear(typingctx, array, i, n):
+    """Set array[i : i + n] to 0."""
+
+    def codegen(context, builder, signature, args):
+        start = builder.gep(_elements(context, builder, signature, args, 0), [args[1]])
+        _emit_all(builder, [start], (), _clear_lanes, args[2])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp), codegen
+
+
+def _clear_lanes(b, out):
+    b.store(ir.Constant(out.type.pointee, [0.0] * out.type.pointee.count), out, align=4)
+
+
+def _join_lanes(b, one, other, out):
+    total = b.fadd(_load(b, one), _load(b, other))
+    b.store(total, out, align=4)
+    return b.fmul(total, total, flags=FAST)
 
 
 def _load(b, pointer):
@@ -159,25 +209,47 @@ if PLAIN:
             left[i + f] = c * left[i + f] + d * right[j + f]
 
     @compiled
+    def clear(array, i, n):
+        """Set array[i : i + n] to 0."""
+        array[i : i + n] = 0
+
+    @compiled
+    def join(parts, i, stride, sums, j, n):
+        """Set sums to the parts at i and i + stride added up; return its squared norm."""
+        total = np.float32(0)
+        for f in range(n):
+            sums[j + f] = parts[i + f] + parts[i + stride + f]
+            total += sums[j + f] * sums[j + f]
+        return total
+
+    @compiled
     def prefetch(array, position):
         """Do nothing."""
+
+    prefetch_shared = prefetch
 
 else:
     add_scaled = _blockwise(_add_scaled_lanes)
     combined_norm = _blockwise(_norm_lanes)
     combine = _blockwise(_combine_lanes)
+    join, clear = _join, _clear
 
-    @intrinsic
-    def prefetch(typingctx, array, position):
-        """Ask for the cache line at array[position]."""
+    def _prefetcher(write):
+        """Make a compiled function (array, position) that asks for a cache line, to write to it or only to read it."""
 
-        def codegen(context, builder, signature, args):
-            data = context.make_array(signature.args[0])(context, builder, args[0]).data
-            line = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
-            i32 = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [line.type, i32, i32, i32])
-            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(call, [line, i32(1), i32(3), i32(1)])
-            return context.get_dummy_value()
+        @intrinsic
+        def operation(typingctx, array, position):
+            def codegen(context, builder, signature, args):
+                line = builder.gep(_elements(context, builder, signature, args, 0), [args[1]])
+                line = builder.bitcast(line, ir.IntType(8).as_pointer())
+                i32 = ir.IntType(32)
+                kind = ir.FunctionType(ir.VoidType(), [line.type, i32, i32, i32])
+                call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+                builder.call(call, [line, i32(write), i32(3), i32(1)])
+                return context.get_dummy_value()
 
-        return types.void(array, types.intp), codegen
+            return types.void(array, types.intp), codegen
+
+        return operation
+
+    prefetch, prefetch_shared = _prefetcher(1), _prefetcher(0)

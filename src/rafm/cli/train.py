@@ -50,9 +50,7 @@ def train(
     l2_weights: Annotated[float, typer.Option(help="Linear weights.")] = 0.0,
     epochs: Annotated[int, typer.Option(help="At most so many passes over the data.")] = 30,
     patience: Annotated[int, typer.Option(help="Stop after so many epochs without improvement.")] = 3,
-    threads: Annotated[
-        int, typer.Option(min=1, help="Accepted; training uses one core. The model never depends on it.")
-    ] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="More are faster; the model never depends on it.")] = 1,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal models.")] = 0,
     index_base: Annotated[int, typer.Option(help="The smallest feature id of the files, 0 or 1.")] = 0,
     format: Format = "auto",
@@ -86,6 +84,7 @@ def train(
         n_epochs=epochs,
         patience=patience,
         seed=seed,
+        threads=threads,
     )
     check_output(out, data, valid)
     spec = table_spec(columns, column, label, weight, min_count)

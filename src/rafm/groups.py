@@ -1,0 +1,71 @@
+"""Dealing features out to groups, so that threads can share them.
+
+A row's sums are taken group by group and then joined, whatever the number of threads: so the number of threads changes
+no bit. A thread has whole groups, and while training the features of a group lie together: the hardware that reads
+ahead in memory never reaches into what another thread is writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .kernels import GROUPS
+from .ranks import RankPlan
+
+DEALT = 512  # features that are dealt out one by one, most frequent first
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Features in the order of level, heads before others, group, and falling count.
+
+    bounds[k, 0] are the bounds of the groups among the heads of level k, bounds[k, 1] those among its other features.
+    """
+
+    order: np.ndarray
+    bounds: np.ndarray
+
+    def undo(self, values: np.ndarray) -> np.ndarray:
+        """Return values of the first features, given in this order, in the order that it was made from."""
+        found = np.empty_like(values)
+        found[self.order[: len(values)]] = values
+        return found
+
+
+def deal(plan: RankPlan, counts: np.ndarray, threshold: float = np.inf) -> Grouping:
+    """Deal the features of each level out to groups that have about as many occurrences each.
+
+    Heads are features that occur more often than the threshold; counts fall within a level.
+
+    >>> deal(RankPlan("fm", (8,), (6, 6, 0)), np.array([9, 4, 3, 2, 1, 1])).order
+    array([0, 4, 1, 2, 3, 5])
+    """
+    order, bounds = [], np.zeros((plan.n_levels + 1, 2, GROUPS + 1), np.int64)
+    for level in range(plan.n_levels, -1, -1):
+        start, stop = plan.sizes[level + 1], plan.sizes[level]
+        middle = start + int((counts[start:stop] > threshold).sum())
+        for part, (first, last) in enumerate(((start, middle), (middle, stop))):
+            groups = _deal_counts(counts[first:last])
+            order.append(first + np.argsort(groups, kind="stable"))
+            bounds[level, part] = first + np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=GROUPS))])
+    return Grouping(np.concatenate(order), bounds)
+
+
+def one_group(sizes: Sequence[int]) -> np.ndarray:
+    """Return the bounds if there are no heads and all features are in the first group; sizes are those of a plan."""
+    bounds = np.repeat(np.array(sizes[:-1])[:, None, None], 2 * (GROUPS + 1), axis=1).reshape(-1, 2, GROUPS + 1)
+    bounds[:, 0], bounds[:, 1, 0] = np.array(sizes[1:])[:, None], sizes[1:]
+    return bounds
+
+
+def _deal_counts(counts: np.ndarray) -> np.ndarray:
+    """Return a group for each feature: to the one with least so far, then to and fro."""
+    there = np.arange(counts.size) % (2 * GROUPS)
+    groups, costs = np.minimum(there, 2 * GROUPS - 1 - there), np.zeros(GROUPS)
+    for place in range(min(DEALT, counts.size)):
+        groups[place] = costs.argmin()
+        costs[groups[place]] += counts[place]
+    return groups
