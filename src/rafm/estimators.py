@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from . import storage
 from .batch import Batch, check_batch
+from .checkpoint import Checkpoint, NoCheckpoint
 from .data.columns import TableSpec
 from .data.encoder import TableEncoder
 from .data.frames import as_table, is_frame, needs_encoder
@@ -67,19 +68,29 @@ class _FactorizationMachine(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        checkpoint: PathLike | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> Self:
         """Train on rows X with labels y.
 
         sample_weight: one number of at least 0 per row. eval_set: (X, y) to choose the best epoch by and to stop early
-        on, or a list with one such pair.
+        on, or a list with one such pair. checkpoint: a folder that keeps the state of training, written at the end of
+        each epoch and every checkpoint_seconds; a fit that was stopped goes on from there.
         """
         options = self._options()
         self.__dict__.pop("model_", None)  # whatever fails from here on leaves no mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
         valid = None if eval_set is None else self._rows(*_single_pair(eval_set), None, fitting=False)
-        for event in show_events(train(data, options, valid), options, enabled=self.verbose):
-            if isinstance(event, Finished):
-                self._keep(event.model)
+        with _checkpoint(checkpoint, checkpoint_seconds) as states:
+            for event in show_events(train(data, options, valid, states), options, enabled=self.verbose):
+                if isinstance(event, Finished):
+                    self._keep(event.model)
         return self
 
     def _options(self) -> TrainingOptions:
@@ -324,6 +335,12 @@ def _as_spec(spec: Any) -> TableSpec | None:
     if spec is None or isinstance(spec, TableSpec):
         return spec
     return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
+
+
+def _checkpoint(folder: PathLike | None, seconds: float) -> Checkpoint | NoCheckpoint:
+    if folder is None:
+        return NoCheckpoint()
+    return Checkpoint(folder, seconds, lambda text: warnings.warn(text, stacklevel=4))
 
 
 def _single_pair(eval_set: Any) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class TrainingOptions:
     n_epochs: int
     patience: int | None
     seed: int
+
+    WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ()  # fields that do not decide what a run computes
 
     def summary(self) -> dict[str, Any]:
         """Return the choices as plain values, for the model file; levels given one by one are in the plan."""

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from .options import TrainingOptions
 from .ranks import describe_plan
-from .trainer import EpochFinished, Event, Planned
+from .trainer import EpochFinished, Event, Planned, Resumed
 
 
 def plan_lines(event: Planned) -> list[str]:
@@ -65,19 +65,32 @@ def show_events(
     events: Iterable[Event], options: TrainingOptions, enabled: bool = True, stream: TextIO | None = None
 ) -> Iterator[Event]:
     """Pass events on, printing each as it comes."""
-    out = stream or sys.stdout
+    out, is_headed = stream or sys.stdout, False
     for event in events:
-        if enabled and (lines := event_lines(event, options)):
+        lines = event_lines(event) if enabled else []
+        if isinstance(event, EpochFinished) and not is_headed:
+            lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
+        if enabled and lines:
             with suppress(OSError):  # a reader that has left, or a full disk, must not cost the model
                 print("\n".join(lines), file=out, flush=True)
         yield event
 
 
-def event_lines(event: Event, options: TrainingOptions) -> list[str]:
+def event_lines(event: Event) -> list[str]:
     """Return what to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
-    if isinstance(event, EpochFinished):
-        heading = [epoch_header(options, bool(event.metrics))] if event.epoch == 1 else []
-        return [*heading, epoch_line(event)]
-    return []
+    if isinstance(event, Resumed):
+        return [resumed_line(event)]
+    return [epoch_line(event)] if isinstance(event, EpochFinished) else []
+
+
+def resumed_line(event: Resumed) -> str:
+    """Say where training goes on.
+
+    >>> resumed_line(Resumed("states", 3, 65536, finished=False))
+    'going on from states: epoch 3, after 65536 rows'
+    """
+    if event.finished:
+        return f"going on from {event.folder}: all is trained, {event.epoch - 1} epochs"
+    return f"going on from {event.folder}: epoch {event.epoch}, after {event.rows} rows"

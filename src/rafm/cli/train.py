@@ -64,6 +64,11 @@ def train(
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Keep the state here; the same command goes on from it."),
+    ] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="How often, besides at the end of each epoch.")] = 60.0,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Shows the plan of ranks first, then one line per epoch."""
@@ -90,14 +95,21 @@ def train(
     check_output(out, data, valid)
     spec = table_spec(columns, column, label, weight, min_count)
     files = opening(task, format, duplicates, index_base, max_features, max_line_bytes, spec)
-    report = _run(data, valid, out, options, files, sys.stderr if json else sys.stdout)
+    with _checkpoint(checkpoint, checkpoint_seconds) as states:
+        report = _run(data, valid, out, options, files, states, sys.stderr if json else sys.stdout)
     if json:
         print_json(report)
     else:
         print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
 
 
-def _run(data: str, valid: str | None, out: str, options: Any, files: Any, stream: Any) -> dict[str, Any]:
+def _checkpoint(folder: str | None, seconds: float) -> Any:
+    from ..checkpoint import Checkpoint, NoCheckpoint
+
+    return NoCheckpoint() if folder is None else Checkpoint(folder, seconds, lambda text: print(text, file=sys.stderr))
+
+
+def _run(data: str, valid: str | None, out: str, options: Any, files: Any, states: Any, stream: Any) -> dict[str, Any]:
     import time
 
     from ..data.door import batches_of, gather, training_rows
@@ -109,7 +121,7 @@ def _run(data: str, valid: str | None, out: str, options: Any, files: Any, strea
     start = time.perf_counter()
     rows, encoder = training_rows(data, files, lambda text: print(text, file=stream))
     held_out = None if valid is None else gather(batches_of(valid, files, encoder), valid)
-    for event in show_events(train_events(rows, options, held_out), options, stream=stream):
+    for event in show_events(train_events(rows, options, held_out, states), options, stream=stream):
         last = event
         _warn_of_one_class(event, data)
     assert isinstance(last, Finished)
