@@ -310,5 +310,5 @@ def _check_same_run(name: str, before: dict[str, Any], now: dict[str, Any]) -> N
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
-        return ",".join(map(_shown, value))
+        return ",".join(dict.fromkeys(map(_shown, value)))  # what is the same for all ranks is said once
     return "none" if value is None else str(value)

@@ -48,6 +48,9 @@ class _FactorizationMachine(BaseEstimator):
         l2_weights: float = 0.0,
         n_epochs: int = 30,
         patience: int | None = 3,
+        metric: str | None = None,
+        max_seconds: float | None = None,
+        negative_rate: float = 1.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: bool = False,
@@ -64,6 +67,9 @@ class _FactorizationMachine(BaseEstimator):
         self.l2_weights = l2_weights
         self.n_epochs = n_epochs
         self.patience = patience
+        self.metric = metric
+        self.max_seconds = max_seconds
+        self.negative_rate = negative_rate
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -196,6 +202,10 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
     l2 : penalty of factors at each occurrence; 0.005 unless given (regression: 0.1); or one for each rank.
     l2_weights : penalty of linear weights at each occurrence.
     n_epochs, patience : with an eval_set, training stops after `patience` epochs without improvement.
+    metric : what the best epoch is chosen by: "log_loss" (unless given), "auc" or "normalized_entropy"; regression:
+        "rmse" (unless given) or "mae".
+    max_seconds : training ends after so long with the best epoch so far.
+    negative_rate : the share of negatives that was kept in the training rows; probabilities are those of all rows.
     n_jobs : accepted for compatibility; training uses one core, and the result never depends on it.
     random_state : seed; equal seeds give equal models.
     verbose : print the plan and one line per epoch.
@@ -355,7 +365,18 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
     saved = storage.load(path)
     model, options = saved.model, saved.model.options
     kind = RaFMClassifier if model.loss.task == "binary" else RaFMRegressor
-    names = ("update", "dependent_weight", "optimizer", "learning_rate", "l2", "l2_weights", "n_epochs", "patience")
+    names = (
+        "update",
+        "dependent_weight",
+        "optimizer",
+        "learning_rate",
+        "l2",
+        "l2_weights",
+        "n_epochs",
+        "patience",
+        "metric",
+        "negative_rate",
+    )
     known = {name: options[name] for name in names if name in options}
     known["random_state"] = options.get("seed", 0)
     known["rank_scale"] = options.get("rank_scale") or 1.0

@@ -39,7 +39,11 @@ class PieceFinished:
     rows: int
     n_rows: int
     train_loss: float
-    seconds: float
+    seconds: float  # of the epoch so far
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,13 @@ class EpochFinished:
 
 @dataclass(frozen=True)
 class Finished:
-    """Training is over; the model is that of the best epoch."""
+    """Training is over; the model is that of the best epoch.
+
+    reason: "epochs" if all are trained, "patience" if too many brought nothing better, "time" if it was used up.
+    """
 
     model: Model
+    reason: str = "epochs"
 
 
 Event = Planned | Resumed | PieceFinished | CheckpointWritten | EpochFinished | Finished

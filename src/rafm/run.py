@@ -19,7 +19,7 @@ from .events import EpochFinished, PieceFinished
 from .features import Features
 from .kernels import LOGISTIC, Rows
 from .losses import Loss
-from .metrics import evaluate
+from .metrics import evaluate, is_better
 from .options import TrainingOptions
 from .parameters import Parameters
 from .survey import Survey
@@ -42,7 +42,7 @@ class Position:
     sweep: int = 0  # of the engine, over that block
     place: int = 0  # in the order of its rows
     best_epoch: int = 0
-    best_loss: float | None = None
+    best_value: float | None = None  # of the metric
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -88,6 +88,16 @@ class Run:
         waited, patience = self.at.epoch - 1 - self.at.best_epoch, self.options.patience
         return self.at.epoch > self.options.n_epochs or (patience is not None and waited >= patience)
 
+    def why_over(self) -> str:
+        """Return why training ends."""
+        if not self.is_over():
+            return "time"
+        return "epochs" if self.at.epoch > self.options.n_epochs else "patience"
+
+    def is_out_of_time(self) -> bool:
+        """Tell whether the time that was given is used up, in all lives of the run together."""
+        return self.options.max_seconds is not None and self.seconds() >= self.options.max_seconds
+
     def pieces(self) -> Iterator[PieceFinished]:
         """Train what is left of the epoch; blocks, and the rows of each, are visited in random order."""
         draw = np.random.default_rng([self.options.seed, self.at.epoch])
@@ -126,22 +136,19 @@ class Run:
         at, mean = self.at, self.at.loss / max(self.total_weight, 1e-30)
         metrics = {} if self.held_out is None else self._judge(self.held_out)
         self._check_sense(mean, metrics, at.epoch)
-        best = bool(metrics) and self._is_better(next(iter(metrics.values())))
+        best = bool(metrics) and is_better(self.options.metric, metrics[self.options.metric], at.best_value)
         shown = self.options.loss.report(mean) * self.label_scale
         event = EpochFinished(at.epoch, shown, metrics, self.seconds() - self.epoch_begun, best)
         with self.whole():
             self._begin_epoch(event)
         return event
 
-    def _is_better(self, loss: float | None) -> bool:
-        return loss is not None and (self.at.best_loss is None or loss < self.at.best_loss)
-
     def _begin_epoch(self, last: EpochFinished) -> None:
         """Go to the start of the next epoch; without validation rows the last one counts as best."""
         at = Position(
             epoch=last.epoch + 1,
             best_epoch=last.epoch if last.best or not last.metrics else self.at.best_epoch,
-            best_loss=next(iter(last.metrics.values())) if last.best else self.at.best_loss,
+            best_value=last.metrics[self.options.metric] if last.best else self.at.best_value,
             history=[*self.at.history, last.entry()],
         )
         if last.best:
@@ -182,13 +189,15 @@ class Run:
             return {}
         if not weights.any():
             raise DataValueError("the validation rows have no weight; at least one must be above 0")
-        return evaluate(self.options.loss, labels, scores * np.float32(self.label_scale), weights)
+        scores = scores * np.float32(self.label_scale) + np.float32(self.options.score_shift)
+        return evaluate(self.options.loss, labels, scores, weights, self.options.metric)
 
     def best_parameters(self) -> Parameters:
         """Return the parameters to keep, for labels and values as they came; they must be finite."""
         found = self.kept or self.engine.parameters()
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.undo_scaling(self.label_scale, self.features.value_scales)
+        found = replace(found, bias=found.bias + np.float32(self.options.score_shift))
         arrays = [found.bias, found.weights, *found.factors, *([] if found.mixture is None else [found.mixture])]
         if not all(np.isfinite(array).all() for array in arrays):
             raise self._divergence("some parameters are not finite", self.at.best_epoch, None)

@@ -28,8 +28,9 @@ def train(
 ) -> Iterator[Event]:
     """Train a model, yielding events; the last one holds the model.
 
-    With validation rows, the epoch of least validation loss is kept, and training ends after `patience` epochs
-    without a better one. Rows may be a source of many blocks, larger than memory: blocks are visited in random order,
+    With validation rows, the epoch that is best by the metric is kept, and training ends after `patience` epochs
+    without a better one. After max_seconds it ends with the best epoch so far, or with what was last trained if none
+    is judged. Rows may be a source of many blocks, larger than memory: blocks are visited in random order,
     and the rows of each in random order. With a checkpoint, which must be open, training goes on where it stopped.
     """
     checkpoint, source, content = checkpoint or NoCheckpoint(), as_source(data), Content()
@@ -50,17 +51,20 @@ def train(
         yield Resumed(checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
     checkpoint.capture = run.state
     yield from _epochs(run, checkpoint)
-    yield Finished(_model(run, features, found, options))
+    yield Finished(_model(run, features, found, options), run.why_over())
 
 
 def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
     """Train until the run is over, saving its state at the end of each epoch and when it is time."""
-    while not run.is_over():
+    while not (run.is_over() or run.is_out_of_time()):
         for event in run.pieces():
-            if checkpoint.is_due():
+            is_inside, out_of_time = event.rows < event.n_rows, run.is_out_of_time()
+            if checkpoint.is_due() or (is_inside and out_of_time):
                 yield from _written(run, checkpoint)
-            if event.rows < event.n_rows:
+            if is_inside:
                 yield event
+            if is_inside and out_of_time:
+                return
         yield run.finish_epoch()
         yield from _written(run, checkpoint)
 
