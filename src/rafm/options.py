@@ -137,7 +137,7 @@ def _negative_rate(value: float, loss: Loss) -> float:
 
 def _per_rank(key: str, value: float | Sequence[float], ranks: tuple[int, ...]) -> tuple[float, ...]:
     """Return a number for each rank, given one for all or one for each."""
-    values = list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * len(ranks)
+    values: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * len(ranks)
     if len(values) != len(ranks):
         raise ConfigError(f"{key} must be one number, or {len(ranks)}: one per rank, found {len(values)}", key=key)
     return tuple(_number(key, one) for one in values)
