@@ -217,7 +217,7 @@ def test_one_class_warns_and_its_auc_is_null(folder):
     found = run("evaluate", "m.rafm", "ones.svm", "--json").json()
     assert found["auc"] is None
     assert found["log_loss"] > 0
-    assert "auc        undefined" in run("evaluate", "m.rafm", "ones.svm").out
+    assert "auc                undefined" in run("evaluate", "m.rafm", "ones.svm").out
     ran = train("--valid", "ones.svm", "--json", data="rows.svm")
     assert {entry["valid_auc"] for entry in ran.json()["history"]} == {None}
     assert run("inspect", "new.rafm").code == 0

@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import mean_absolute_error, roc_auc_score, root_mean_squared_error
 
 from rafm.losses import LOG_LOSS, SQUARED_LOSS
-from rafm.metrics import auc, evaluate, log_loss
+from rafm.metrics import Ranking, Tally, _sortable, auc, evaluate, log_loss
 
 scored_rows = st.lists(
     st.tuples(st.sampled_from([0.0, 1.0]), st.integers(-4, 4).map(float), st.sampled_from([0.5, 1.0, 3.0])),
@@ -82,3 +82,95 @@ def test_huge_scores_have_a_finite_exact_loss(dtype):
 def test_squares_are_taken_in_double_precision():
     labels, scores = np.zeros(2, np.float32), np.array([1e25, -1e25], np.float32)
     assert evaluate(SQUARED_LOSS, labels, scores, np.ones(2, np.float32))["rmse"] == pytest.approx(1e25, rel=1e-6)
+
+
+# Adding up batch by batch
+
+
+def many_rows(n_rows=5000, seed=0):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(-1, 1.5, n_rows).astype(np.float32)
+    labels = (rng.random(n_rows) < naive.sigmoid(scores)).astype(np.float32)
+    return labels, scores, rng.choice([0.5, 1, 2], n_rows)
+
+
+def tally_of(loss, rows, n_parts=7):
+    tally = Tally(loss)
+    for part in zip(*(np.array_split(column, n_parts) for column in rows)):
+        tally.add(*part)
+    return tally.report()
+
+
+def test_batches_add_up_to_the_metrics_of_all_rows():
+    rows = many_rows()
+    found, expected = tally_of(LOG_LOSS, rows), evaluate(LOG_LOSS, *rows, "normalized_entropy")
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    labels, scores, weights = rows
+    assert found["rows"] == labels.size
+    assert found["mean_label"] == pytest.approx(np.average(labels, weights=weights), rel=1e-12)
+    assert found["mean_prediction"] == pytest.approx(np.average(naive.sigmoid(scores), weights=weights), rel=1e-7)
+
+
+def test_ratings_add_up_too():
+    labels, scores, weights = many_rows()
+    found, expected = tally_of(SQUARED_LOSS, (labels, scores, weights)), evaluate(SQUARED_LOSS, labels, scores, weights)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert found["mean_prediction"] == pytest.approx(np.average(scores, weights=weights), rel=1e-6)
+
+
+def test_normalized_entropy_is_the_loss_over_that_of_the_mean_label():
+    labels, scores, weights = many_rows()
+    constant = np.full(labels.size, np.average(labels, weights=weights))
+    expected = sklearn_log_loss(labels, naive.sigmoid(scores), sample_weight=weights)
+    expected /= sklearn_log_loss(labels, constant, sample_weight=weights)
+    assert tally_of(LOG_LOSS, (labels, scores, weights))["normalized_entropy"] == pytest.approx(expected, rel=1e-6)
+    assert tally_of(LOG_LOSS, (np.ones(5), scores[:5], weights[:5]), 1)["normalized_entropy"] is None
+
+
+def test_bins_hold_equal_weight_and_what_was_predicted_and_happened_in_them():
+    labels, scores, _ = many_rows()
+    table = tally_of(LOG_LOSS, (labels, scores, np.ones(labels.size)))["reliability"]
+    parts = np.array_split(np.argsort(scores, kind="stable"), 10)
+    assert [line["weight"] for line in table] == [len(part) for part in parts]
+    np.testing.assert_allclose([line["mean_label"] for line in table], [labels[part].mean() for part in parts])
+    expected = [naive.sigmoid(scores[part]).mean() for part in parts]
+    np.testing.assert_allclose([line["mean_prediction"] for line in table], expected, rtol=1e-6)
+    gaps = [abs(naive.sigmoid(scores[part]).mean() - labels[part].mean()) for part in parts]
+    found = tally_of(LOG_LOSS, (labels, scores, np.ones(labels.size)))["calibration_error"]
+    assert found == pytest.approx(np.mean(gaps), rel=1e-6)
+
+
+def test_equal_scores_are_never_split_between_bins():
+    labels = np.array([0, 1] * 50)
+    table = tally_of(LOG_LOSS, (labels, np.repeat([-1.0, 2.0], 50), np.ones(100)))["reliability"]
+    assert [line["weight"] for line in table] == [50, 50]
+    assert [line["mean_prediction"] for line in table] == pytest.approx([naive.sigmoid(-1.0), naive.sigmoid(2.0)])
+
+
+@pytest.mark.parametrize("limit", [2, 30, 400])
+def test_many_distinct_scores_are_merged_with_their_neighbours(limit):
+    labels, scores, weights = many_rows()
+    ranking = Ranking(limit)
+    for part in zip(*(np.array_split(column, 9) for column in (labels, scores, weights, naive.sigmoid(scores)))):
+        ranking.add(*part)
+    area, exact = ranking.auc(), auc(labels, scores, weights)
+    assert ranking.keys.size <= limit
+    assert ranking.columns[:, :2].sum() == pytest.approx(weights.sum())
+    if limit == 400:
+        assert area == pytest.approx(exact, abs=1e-4)
+        assert area != exact
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=20))
+def test_keys_are_in_the_order_of_scores(scores):
+    scores = np.array(scores, np.float32)
+    keys = _sortable(scores)
+    np.testing.assert_array_equal(np.sign(np.subtract.outer(keys, keys)), compare(scores))
+
+
+def compare(scores):
+    return (scores[:, None] > scores).astype(int) - (scores[:, None] < scores)
+
+
+def test_no_rows_tell_nothing():
+    assert Tally(LOG_LOSS).report() == {"rows": 0}

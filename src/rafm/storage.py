@@ -38,15 +38,7 @@ class Saved:
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file in one atomic step; return its size in bytes."""
     model = saved.model
-    tensors = {
-        "bias": model.parameters.bias,
-        "weights": model.parameters.weights,
-        "ids": _short(model.numbering.ids),
-        "counts": _short(model.counts),
-        **{f"factors.{level}": block for level, block in enumerate(model.parameters.factors, start=1)},
-    }
-    if model.parameters.mixture is not None:
-        tensors["mixture"] = model.parameters.mixture
+    tensors = model.parameters.arrays() | {"ids": _short(model.numbering.ids), "counts": _short(model.counts)}
     header = {
         "family": model.plan.family,
         "ranks": list(model.plan.ranks),
@@ -87,7 +79,7 @@ def load(path: PathLike) -> Saved:
         numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
         counts=tensors["counts"].astype(np.int64),
         loss=LOSSES[header["task"]],
-        parameters=_read_parameters(plan, tensors),
+        parameters=Parameters.from_arrays(tensors),
         n_rows=header["n_rows"],
         history=header["history"],
         best_epoch=header["best_epoch"],
@@ -148,6 +140,8 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
 
 
 def _check_header(header: dict[str, Any]) -> None:
+    if header.get("kind") == "checkpoint":
+        raise ModelFormatError("is a checkpoint, the state of a run. The command that wrote it makes the model of it.")
     for name, is_right in _HEADER.items():
         if name not in header:
             raise ModelFormatError(f"its header has no {name!r}")
@@ -204,11 +198,6 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
         raise ModelFormatError("its feature ids must be distinct and below n_inputs")
     if n and tensors["counts"].min() < 0:
         raise ModelFormatError("its counts must not be negative")
-
-
-def _read_parameters(plan: RankPlan, tensors: dict[str, np.ndarray]) -> Parameters:
-    factors = [tensors[f"factors.{level}"] for level in range(1, plan.n_levels + 1)]
-    return Parameters(tensors["bias"], tensors["weights"], factors, tensors.get("mixture"))
 
 
 def _encoder_parts(encoder: TableEncoder) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

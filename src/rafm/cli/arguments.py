@@ -121,8 +121,5 @@ def print_json(values: dict[str, Any]) -> None:
 def print_metrics(values: dict[str, Any]) -> None:
     """Print names and values, one per line, with six decimals."""
     for name, value in values.items():
-        print(
-            f"{name:10} {value:.6f}"
-            if isinstance(value, float)
-            else f"{name:10} {'undefined' if value is None else value}"
-        )
+        shown = f"{value:.6f}" if isinstance(value, float) else "undefined" if value is None else value
+        print(f"{name:18} {shown}")

@@ -17,11 +17,24 @@ def evaluate(
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
-    """Score labelled rows and print log loss and AUC, or RMSE and MAE."""
+    """Score labelled rows and print log loss, AUC and calibration, or RMSE and MAE."""
     from ..errors import DataValueError
     from ..predictor import Predictor
 
     found = Predictor.load(model).evaluate(data, opening("binary", format, duplicates), index_base)
     if not found["rows"]:
         raise DataValueError("no rows", path=data)
-    (print_json if json else print_metrics)(found)
+    if json:
+        print_json(found)
+        return
+    table = found.pop("reliability", [])
+    print_metrics(found)
+    _print_reliability(table)
+
+
+def _print_reliability(table: list[dict[str, float]]) -> None:
+    """Print what was predicted and what happened, from the lowest predictions to the highest."""
+    if table:
+        print("\n    weight   mean prediction   mean label")
+    for line in table:
+        print(f"{line['weight']:10.0f} {line['mean_prediction']:17.6f} {line['mean_label']:12.6f}")
