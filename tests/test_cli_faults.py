@@ -140,10 +140,9 @@ def test_bad_validation_rows_are_named_before_any_training(folder, case):
         assert ran.code == DATA
 
 
-@pytest.mark.parametrize("command", ["evaluate", "inspect"])
-def test_other_commands_name_bad_rows_too(folder, command):
+def test_evaluate_names_bad_rows_too(folder):
     (folder / "bad.svm").write_bytes(b"1 3:1\n0 17;1\n")
-    ran = run(*(("evaluate", "m.rafm") if command == "evaluate" else ("inspect",)), "bad.svm")
+    ran = run("evaluate", "m.rafm", "bad.svm")
     assert ran.error().startswith("bad.svm:2:3: ")
     assert ran.code == DATA
 

@@ -21,6 +21,7 @@ from ..files import PathLike
 from . import READERS, open_rows, read_rows
 from .arrow import ArrowRows, is_arrow, write_arrow
 from .columns import ColumnSpec, TableSpec
+from .delimited import OnBad
 from .detect import detect_format
 from .encoder import TableEncoder
 from .libsvm import Limits
@@ -77,10 +78,11 @@ def _with_preset(spec: TableSpec, format: str) -> TableSpec:
     return spec if spec.targets() else replace(spec, label=preset.label)
 
 
-def _read_as(path: PathLike, format: str, spec: TableSpec) -> Iterator[pa.RecordBatch]:
+def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None = None) -> Iterator[pa.RecordBatch]:
     """Read a table with columns of the types that their kinds want; labels and weights are numbers."""
     kinds = {column.name: column.kind for column in spec.columns}
-    return read_table(path, format=format, columns=kinds | dict.fromkeys(spec.targets(), "number"))
+    columns = kinds | dict.fromkeys(spec.targets(), "number")
+    return read_table(path, format=format, columns=columns, on_bad=on_bad)
 
 
 def training_rows(
@@ -103,16 +105,13 @@ def training_rows(
     return check_batch(rows), encoder
 
 
-def any_rows(path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> Iterator[Batch]:
-    """Yield the rows of a file as they are, to be looked at: with labels if they are known."""
-    format = opening.format_of(path)
-    if format in (*READERS, "arrow"):
-        yield from batches_of(path, opening, None)
-        return
+def raw_table(
+    path: PathLike, opening: Opening, format: str, on_bad: OnBad
+) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
+    """Return what is known of a table and its cells, to be looked at: labels need not be named, bad rows are told."""
     spec = opening.spec or TableSpec()
     spec = _with_preset(spec, format) if format in PRESETS else spec
-    _, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
-    yield check_batch(rows)
+    return spec, _read_as(path, format, spec, on_bad)
 
 
 def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> int:
