@@ -21,6 +21,7 @@ from ..files import PathLike
 from . import READERS, open_rows, read_rows
 from .arrow import ArrowRows, is_arrow, write_arrow
 from .columns import ColumnSpec, TableSpec
+from .coverage import Coverage
 from .delimited import OnBad
 from .detect import detect_format
 from .encoder import TableEncoder
@@ -149,10 +150,17 @@ def is_current(path: PathLike, out: PathLike, opening: Opening) -> bool:
     return {name: known.get(name) for name in wanted} == wanted
 
 
-def batches_of(path: PathLike, opening: Opening, encoder: TableEncoder | None, targets: bool = True) -> Iterator[Batch]:
+def batches_of(
+    path: PathLike,
+    opening: Opening,
+    encoder: TableEncoder | None,
+    targets: bool = True,
+    coverage: Coverage | None = None,
+) -> Iterator[Batch]:
     """Yield the rows of a file as a trained model wants them, in pieces of bounded size.
 
     targets: whether labels are wanted. A table must have the columns of the encoder; a model without one takes ids.
+    coverage: where values of tables are counted that training has seen or not.
     """
     format = opening.format_of(path)
     if format == "arrow":
@@ -168,7 +176,7 @@ def batches_of(path: PathLike, opening: Opening, encoder: TableEncoder | None, t
         absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
         for block in read_table(path, format=format, columns=columns):
-            rows = encoder.encode(block, targets=targets)
+            rows = encoder.encode(block, targets=targets, coverage=coverage)
             yield check_batch(_for_task(rows, opening.task, path) if targets else rows)
 
 
