@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,10 +24,11 @@ from .arrow import ArrowRows, is_arrow, write_arrow
 from .columns import ColumnSpec, TableSpec
 from .coverage import Coverage
 from .delimited import OnBad
-from .detect import detect_format
+from .detect import NO_ROWS, detect_format
 from .encoder import TableEncoder
 from .libsvm import Limits
 from .presets import PRESETS
+from .source import source_name
 from .tables import TABLE_FORMATS, read_table
 
 
@@ -86,6 +88,15 @@ def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None 
     return read_table(path, format=format, columns=columns, on_bad=on_bad)
 
 
+@contextmanager
+def _naming(path: PathLike) -> Iterator[None]:
+    """Let errors about cells, which know column and row, name the file too."""
+    try:
+        yield
+    except DataValueError as error:
+        raise (error if error.path else DataValueError(str(error), path=source_name(path))) from None
+
+
 def training_rows(
     path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
 ) -> tuple[Source | Batch, TableEncoder | None]:
@@ -99,7 +110,8 @@ def training_rows(
         encoder = None
     else:
         spec = opening.table_spec(format)
-        encoder, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
+        with _naming(path):
+            encoder, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
         rows = _for_task(rows, opening.task, path)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
@@ -127,7 +139,8 @@ def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[s
     if format == "arrow":
         raise ConfigError("the input is an Arrow file already", key="data")
     spec = opening.table_spec(format)
-    encoder = TableEncoder.learn(_read_as(path, format, spec), spec, report)
+    with _naming(path):
+        encoder = TableEncoder.learn(_read_as(path, format, spec), spec, report)
     return write_arrow(out, batches_of(path, replace(opening, format=format), encoder), info, encoder=encoder)
 
 
@@ -171,13 +184,19 @@ def batches_of(
             raise DataValueError(f"the model takes feature ids, but this looks like {format}", path=str(path))
         yield from (check_batch(rows) for rows in open_rows(path, **opening.row_options(format)))
     else:
+        if opening.format == "auto" and detect_format(path) == NO_ROWS:
+            return
         if format in READERS:
             raise DataValueError(f"the model takes tables, but this looks like {format}", path=str(path))
         absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
+        row = 0
         for block in read_table(path, format=format, columns=columns):
-            rows = encoder.encode(block, targets=targets, coverage=coverage)
-            yield check_batch(_for_task(rows, opening.task, path) if targets else rows)
+            with _naming(path):
+                rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
+                rows = check_batch(_for_task(rows, opening.task, path) if targets else rows)
+            yield rows
+            row += block.num_rows
 
 
 def gather(batches: Iterator[Batch], path: PathLike) -> Batch:
