@@ -1,5 +1,6 @@
 """What the doctor says of data whose faults are known."""
 
+import decimal
 import gzip
 import io
 import json
@@ -204,6 +205,30 @@ def test_cells_that_are_not_finite_or_no_times_are_named(tmp_path):
     report = inspect(tmp_path / "t.parquet", "--label", "y", "--column", "when=datetime")
     assert any("column 'x', row 1: inf is not finite" in line for line in report["findings"])
     assert any("column 'when', row 1: expected a time" in line for line in report["findings"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "values", "top"),
+    [
+        (pa.array([True, None, True, False]), "category", 2, "true"),
+        (pa.array([1.5, None, 1.5, 2], pa.float16()), "number", 2, "1.5"),
+        (pa.array([-0.0, None, 0.0, 2]), "number", 2, "0"),
+        (pa.array([decimal.Decimal("1.5"), None, decimal.Decimal("1.5"), decimal.Decimal("2.5")]), "number", 2, "1.5"),
+        (pa.array([2**63 + 5, None, 2**63 + 5, 1], pa.uint64()), "number", 2, str(2**63 + 5)),
+        (pa.array([b"a", None, b"a", b"b"]), "category", 2, "a"),
+        (pa.array(["a", None, "a", "b"]).dictionary_encode(), "category", 2, "a"),
+        (pa.array([9, None, 9, 1], pa.date32()), "datetime", 2, "1970-01-10"),
+        (pa.array([9, None, 9, 1], pa.timestamp("us")), "datetime", 2, "1970-01-01 00:00:00.0..."),
+        (pa.array([["a", "b"], None, ["a"], []]), "list", 2, "a"),
+        (pa.nulls(4), "category", 0, None),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_cells_of_every_type_are_looked_at(tmp_path, cells, kind, values, top):
+    parquet.write_table(pa.table({"y": [0, 1, 0, 1], "x": cells}), tmp_path / "t.parquet")
+    found = columns_of(inspect(tmp_path / "t.parquet", "--label", "y"))["x"]
+    assert (found["kind"], found["values"], found["top"]) == (kind, values, top)
+    assert found["missing"] == (1 if top is None else 0.25)
 
 
 def test_repeated_rows_are_counted(tmp_path):

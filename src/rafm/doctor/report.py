@@ -65,7 +65,7 @@ def as_json(found: Examination) -> dict[str, Any]:
         "exact": _is_exact(found),
         **({} if found.largest_id is None else {"largest_id": found.largest_id}),
         "task": None if not found.is_labelled else "binary" if labels.is_binary else "regression",
-        "label_mean": round(labels.mean, 6),
+        "label_mean": round(labels.mean, 6) if labels.weight else None,
         "label_range": [labels.low, labels.high] if labels.weight else None,
         "labels": labels.report() if found.is_labelled else None,
         "columns": [column.report(labels) for column in found.columns],
