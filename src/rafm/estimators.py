@@ -162,10 +162,11 @@ class _FactorizationMachine(BaseEstimator):
 
     def save(self, path: PathLike) -> None:
         """Write the model to a .rafm file, in one atomic step."""
+        model = self._fitted()
         classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
         names = getattr(self, "feature_names_in_", None) if self.encoder_ is None else None
         columns = None if names is None else [str(name) for name in names]
-        storage.save(path, storage.Saved(self._fitted(), self.encoder_, 0, classes or None, columns))
+        storage.save(path, storage.Saved(model, self.encoder_, 0, classes or None, columns))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
