@@ -56,10 +56,11 @@ def test_more_keys_than_fit_are_estimated_and_memory_stays():
     assert sketch.is_top(mixed(np.array([7, 8]))).tolist() == [True, False]
 
 
-def test_a_key_that_becomes_frequent_late_is_still_the_top():
-    sketch = Sketch(1 << 8)
-    sketch.add(mixed(np.arange(100_000)))
-    sketch.add(mixed(np.full(5_000, 123_456_789)))
+@pytest.mark.parametrize("first", [True, False])
+def test_a_key_that_is_frequent_early_or_late_is_the_top(first):
+    sketch, often = Sketch(1 << 8), mixed(np.full(5_000, 123_456_789))
+    for keys in (often, mixed(np.arange(100_000)))[:: 1 if first else -1]:
+        sketch.add(keys)
     assert sketch.top[1] == pytest.approx(5_000, rel=0.01)
     assert sketch.is_top(mixed(np.array([123_456_789]))).all()
 
