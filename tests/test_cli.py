@@ -170,7 +170,7 @@ def test_an_old_model_is_replaced(folder, tmp_path):
     assert load(tmp_path / "m.rafm").model.plan.family == "rafm"
 
 
-def test_validation_rows_may_have_ids_that_training_has_not(folder, tmp_path):
+def test_validation_rows_may_have_ids_that_training_has_not(folder, tmp_path):  # case 51
     (tmp_path / "valid.svm").write_text("1 0:1 12:1\n0 999999:1\n")
     train(folder, tmp_path / "m.rafm", "--valid", tmp_path / "valid.svm")
     assert load(tmp_path / "m.rafm").model.numbering.n_inputs == 22
@@ -243,13 +243,13 @@ def test_predict_writes_to_a_file_what_it_would_print(folder, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["p.txt"]
 
 
-def test_rows_of_a_label_alone_or_of_unknown_ids_score_the_bias(folder):
+def test_rows_of_a_label_alone_or_of_unknown_ids_score_the_bias(folder):  # cases 10 and 51
     found = run("predict", folder / "m.rafm", "-", stdin=b"1\n0 77777:1 88888:2\n0 3:0\n").out.split()
     bias = float(load(folder / "m.rafm").model.parameters.bias[0])
     assert [float(line) for line in found] == pytest.approx([1 / (1 + np.exp(-bias))] * 3, rel=1e-8)
 
 
-def test_predict_of_no_rows_prints_nothing(folder):
+def test_predict_of_no_rows_prints_nothing(folder):  # case 8
     ran = run("predict", folder / "m.rafm", "-", stdin=b"")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
@@ -276,7 +276,7 @@ def test_a_reader_that_leaves_early_is_no_error(folder, tmp_path):
 # Ids that count from 1
 
 
-def test_ids_from_one_are_remembered_by_the_model(folder, tmp_path):
+def test_ids_from_one_are_remembered_by_the_model(folder, tmp_path):  # case 20
     (tmp_path / "one.svm").write_text(rows_of_pairs(1500, base=1))
     (tmp_path / "valid.svm").write_text(rows_of_pairs(400, seed=1, base=1))
     train(tmp_path, tmp_path / "m.rafm", "--index-base", "1", data="one.svm")

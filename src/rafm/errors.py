@@ -21,9 +21,10 @@ from __future__ import annotations
 
 
 class RafmError(Exception):
-    """Base of all errors that rafm raises on purpose."""
+    """Base of all errors that rafm raises on purpose; `line` is that of the input, counted from 1, if there is one."""
 
     exit_code = 1
+    line: int | None = None
 
 
 class ConfigError(RafmError, ValueError):

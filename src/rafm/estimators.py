@@ -179,8 +179,11 @@ class _FactorizationMachine(BaseEstimator):
 
     def save(self, path: PathLike) -> None:
         """Write the model to a .rafm file, in one atomic step."""
+        model = self._fitted()
         classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
-        storage.save(path, storage.Saved(self._fitted(), self.encoder_, 0, classes or None))
+        names = getattr(self, "feature_names_in_", None) if self.encoder_ is None else None
+        columns = None if names is None else [str(name) for name in names]
+        storage.save(path, storage.Saved(model, self.encoder_, 0, classes or None, columns))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -388,8 +391,9 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
     estimator.encoder_ = saved.encoder
     estimator._keep(model)
     estimator.n_features_in_ = len(saved.encoder.columns) if saved.encoder else model.numbering.n_inputs
-    if saved.encoder:
-        estimator.feature_names_in_ = np.array([column.name for column in saved.encoder.columns], object)
+    columns = [column.name for column in saved.encoder.columns] if saved.encoder else saved.columns
+    if columns is not None:
+        estimator.feature_names_in_ = np.array(columns, object)
     if kind is RaFMClassifier:
         estimator.classes_ = np.array([0, 1] if saved.classes is None else saved.classes)
     return estimator

@@ -13,7 +13,7 @@ from typing import Any, Self, TextIO
 
 from .metrics import METRICS, SHOWN
 from .options import TrainingOptions
-from .ranks import describe_plan
+from .ranks import RankPlan, describe_plan
 from .trainer import EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
 
 HEADINGS = {"log_loss": "loss", "normalized_entropy": "ne"}
@@ -32,14 +32,19 @@ def plan_lines(event: Planned) -> list[str]:
     model                                            661       2644         35.5  rafm with weights and bias
        FM    16       100              1.000        1701       6804         80.8  for comparison
     """
-    *levels, fm = describe_plan(event.plan, event.counts, event.n_rows) or [{}]
+    return level_lines(event.plan, describe_plan(event.plan, event.counts, event.n_rows))
+
+
+def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
+    """Return the same of a plan that has been described."""
+    *levels, fm = described or [{}]
     lines = ["level  rank  features  share of nonzeros  parameters      bytes  factors/row"]
     lines += [_plan_line(str(level), row) for level, row in enumerate(levels, start=1)]
     work = sum(row["factors_per_row"] for row in levels)
-    model = {"parameters": event.plan.n_parameters, "factors_per_row": work}
-    lines.append(_plan_line("model", model) + f"  {event.plan.family} with weights and bias")
+    model = {"parameters": plan.n_parameters, "factors_per_row": work}
+    lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias")
     if fm:
-        fm = fm | {"parameters": fm["parameters"] + event.plan.n_features + 1}
+        fm = fm | {"parameters": fm["parameters"] + plan.n_features + 1}
         lines.append(_plan_line("FM", fm) + "  for comparison")
     return lines
 

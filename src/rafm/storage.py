@@ -27,12 +27,17 @@ _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a model file holds. Labels are the two classes of a classifier, as they were in training."""
+    """What a model file holds.
+
+    classes: the two of a classifier, as they were in training. columns: their names, if it was trained on a frame of
+    numbers.
+    """
 
     model: Model
     encoder: TableEncoder | None = None
     index_base: int = 0
     classes: list[Any] | None = None
+    columns: list[str] | None = None
 
 
 def save(path: PathLike, saved: Saved) -> int:
@@ -53,6 +58,8 @@ def save(path: PathLike, saved: Saved) -> int:
         "options": model.options,
         "encoder": None,
     }
+    if saved.columns is not None:
+        header["columns"] = saved.columns
     if saved.encoder is not None:
         header["encoder"], more = _encoder_parts(saved.encoder)
         tensors.update(more)
@@ -85,7 +92,7 @@ def load(path: PathLike) -> Saved:
         best_epoch=header["best_epoch"],
         options=header["options"],
     )
-    return Saved(model, encoder, header["index_base"], header["classes"])
+    return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
 
 
 def _is_whole(found: Any) -> bool:
@@ -105,6 +112,12 @@ def _are_classes(found: Any) -> bool:
     if not isinstance(found, list) or len({type(label) for label in found}) != 1:
         return False
     return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
+
+
+def _are_columns(found: Any, n_inputs: int) -> bool:
+    """Tell whether these are as many different names as there are inputs."""
+    names = isinstance(found, list) and all(isinstance(name, str) for name in found)
+    return names and len(set(found)) == len(found) == n_inputs
 
 
 def _is_epoch(found: Any) -> bool:
@@ -147,6 +160,8 @@ def _check_header(header: dict[str, Any]) -> None:
             raise ModelFormatError(f"its header has no {name!r}")
         if not is_right(header[name]):
             raise ModelFormatError(f"its header has {name} = {header[name]!r:.80}, which no model has")
+    if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
+        raise ModelFormatError(f"its header has columns = {header['columns']!r:.80}, which no model has")
 
 
 def _read_plan(header: dict[str, Any]) -> RankPlan:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from ..data.coverage import Coverage
     from ..data.door import Opening
 
 DATA_HELP = (
@@ -116,6 +118,12 @@ def one_or_more(text: str, key: str) -> float | tuple[float, ...]:
 def print_json(values: dict[str, Any]) -> None:
     """Print one line of JSON; what is not finite or unknown is null."""
     print(json.dumps(values, allow_nan=False))
+
+
+def print_notes(coverage: Coverage) -> None:
+    """Tell on stderr which values training has never seen."""
+    for line in coverage.notes():
+        print(line, file=sys.stderr)
 
 
 def print_metrics(values: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,10 +22,13 @@ from ..files import PathLike
 from . import READERS, open_rows, read_rows
 from .arrow import ArrowRows, is_arrow, write_arrow
 from .columns import ColumnSpec, TableSpec
-from .detect import detect_format
+from .coverage import Coverage
+from .delimited import OnBad
+from .detect import NO_ROWS, detect_format
 from .encoder import TableEncoder
 from .libsvm import Limits
 from .presets import PRESETS
+from .source import source_name
 from .tables import TABLE_FORMATS, read_table
 
 
@@ -77,10 +81,20 @@ def _with_preset(spec: TableSpec, format: str) -> TableSpec:
     return spec if spec.targets() else replace(spec, label=preset.label)
 
 
-def _read_as(path: PathLike, format: str, spec: TableSpec) -> Iterator[pa.RecordBatch]:
+def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None = None) -> Iterator[pa.RecordBatch]:
     """Read a table with columns of the types that their kinds want; labels and weights are numbers."""
     kinds = {column.name: column.kind for column in spec.columns}
-    return read_table(path, format=format, columns=kinds | dict.fromkeys(spec.targets(), "number"))
+    columns = kinds | dict.fromkeys(spec.targets(), "number")
+    return read_table(path, format=format, columns=columns, on_bad=on_bad)
+
+
+@contextmanager
+def _naming(path: PathLike) -> Iterator[None]:
+    """Let errors about cells, which know column and row, name the file too."""
+    try:
+        yield
+    except DataValueError as error:
+        raise (error if error.path else DataValueError(str(error), path=source_name(path))) from None
 
 
 def training_rows(
@@ -96,23 +110,21 @@ def training_rows(
         encoder = None
     else:
         spec = opening.table_spec(format)
-        encoder, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
+        with _naming(path):
+            encoder, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
         rows = _for_task(rows, opening.task, path)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
     return check_batch(rows), encoder
 
 
-def any_rows(path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> Iterator[Batch]:
-    """Yield the rows of a file as they are, to be looked at: with labels if they are known."""
-    format = opening.format_of(path)
-    if format in (*READERS, "arrow"):
-        yield from batches_of(path, opening, None)
-        return
+def raw_table(
+    path: PathLike, opening: Opening, format: str, on_bad: OnBad
+) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
+    """Return what is known of a table and its cells, to be looked at: labels need not be named, bad rows are told."""
     spec = opening.spec or TableSpec()
     spec = _with_preset(spec, format) if format in PRESETS else spec
-    _, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
-    yield check_batch(rows)
+    return spec, _read_as(path, format, spec, on_bad)
 
 
 def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> int:
@@ -127,7 +139,8 @@ def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[s
     if format == "arrow":
         raise ConfigError("the input is an Arrow file already", key="data")
     spec = opening.table_spec(format)
-    encoder = TableEncoder.learn(_read_as(path, format, spec), spec, report)
+    with _naming(path):
+        encoder = TableEncoder.learn(_read_as(path, format, spec), spec, report)
     return write_arrow(out, batches_of(path, replace(opening, format=format), encoder), info, encoder=encoder)
 
 
@@ -150,10 +163,17 @@ def is_current(path: PathLike, out: PathLike, opening: Opening) -> bool:
     return {name: known.get(name) for name in wanted} == wanted
 
 
-def batches_of(path: PathLike, opening: Opening, encoder: TableEncoder | None, targets: bool = True) -> Iterator[Batch]:
+def batches_of(
+    path: PathLike,
+    opening: Opening,
+    encoder: TableEncoder | None,
+    targets: bool = True,
+    coverage: Coverage | None = None,
+) -> Iterator[Batch]:
     """Yield the rows of a file as a trained model wants them, in pieces of bounded size.
 
     targets: whether labels are wanted. A table must have the columns of the encoder; a model without one takes ids.
+    coverage: where values of tables are counted that training has seen or not.
     """
     format = opening.format_of(path)
     if format == "arrow":
@@ -164,13 +184,19 @@ def batches_of(path: PathLike, opening: Opening, encoder: TableEncoder | None, t
             raise DataValueError(f"the model takes feature ids, but this looks like {format}", path=str(path))
         yield from (check_batch(rows) for rows in open_rows(path, **opening.row_options(format)))
     else:
+        if opening.format == "auto" and detect_format(path) == NO_ROWS:
+            return
         if format in READERS:
             raise DataValueError(f"the model takes tables, but this looks like {format}", path=str(path))
         absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
+        row = 0
         for block in read_table(path, format=format, columns=columns):
-            rows = encoder.encode(block, targets=targets)
-            yield check_batch(_for_task(rows, opening.task, path) if targets else rows)
+            with _naming(path):
+                rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
+                rows = check_batch(_for_task(rows, opening.task, path) if targets else rows)
+            yield rows
+            row += block.num_rows
 
 
 def gather(batches: Iterator[Batch], path: PathLike) -> Batch:
