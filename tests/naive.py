@@ -7,6 +7,8 @@ A row is a pair of arrays: feature ids and values. A rule is a dict of what the 
 
 import numpy as np
 
+SLOW, SLOWER, TINY = (float(np.float32(value)) for value in (0.9, 0.999, 1e-8))  # Adam's, as the kernels have them
+
 
 def random_model(rng, ranks, levels, spread=0.5, family="rafm"):
     """Return a model with random numbers for the given block ranks and levels."""
@@ -215,9 +217,32 @@ def mixture_gradient(model, row, label, kind):
     return derivative(lambda: loss(kind, score(model, row), label), flat).reshape(model["mixture"].shape)
 
 
-def fresh_states(model):
-    """Return AdaGrad's states at their start: 1 for every number and every vector."""
-    return {("bias",): 1.0, "w": np.ones(len(model["w"])), "v": np.ones((len(model["ranks"]), len(model["w"])))}
+def fresh_states(model, rule=None):
+    """Return an optimiser's states at their start: a pair per number or vector, by ("bias",), ("w", i) or ("v", p, i).
+
+    AdaGrad's is 1 (and nothing); FTRL's is 1 and the z that gives the number as it is; Adam's moments are 0.
+    """
+    kind = "adagrad" if rule is None else rule["optimizer"]
+    states = {"batches": 0}
+    for name, value, l1 in single_numbers(model, rule):
+        first = 0.0 if kind == "adam" else 1.0
+        states[name] = [first * np.ones(np.shape(value)) if kind == "adam" else first, 0 * value]
+        if kind == "ftrl":
+            size = np.linalg.norm(value)
+            states[name][1] = -value / rule["learning_rate"] * (1 + rule["learning_rate"] * l1 / max(size, 1e-30))
+    return states
+
+
+def single_numbers(model, rule=None):
+    """Yield name, value and FTRL's L1 penalty of the bias, each weight and each vector."""
+    l1, l1_weights = (0, 0) if rule is None else (rule.get("l1", 0), rule.get("l1_weights", 0))
+    yield ("bias",), model["bias"], 0
+    for i, weight in enumerate(model["w"]):
+        yield ("w", i), weight, l1_weights
+    for p, block in enumerate(model["v"]):
+        for i, vector in enumerate(block):
+            if vector is not None:
+                yield ("v", p, i), vector, l1 * np.sqrt(len(vector))
 
 
 def pulls(model, row, label, weight, rule):
@@ -243,20 +268,31 @@ def pulls(model, row, label, weight, rule):
             yield p, i, inner * x * S + joint, weight * l2[p] - inner * x * x
 
 
-def step_size(rule, state, gradient):
-    """Return the new state and the length of the step; AdaGrad's state grows by the gradient's mean square."""
+def stepped(rule, states, name, value, gradient, l1=0.0):
+    """Return a number or vector after a step along its gradient; the states change in place."""
+    rate, pair = rule["learning_rate"], states[name]
     if rule["optimizer"] == "sgd":
-        return state, rule["learning_rate"]
-    state = state + np.mean(np.square(gradient))
-    return state, rule["learning_rate"] / np.sqrt(state)
+        return value - rate * gradient
+    if rule["optimizer"] == "adam":
+        pair[0] = SLOWER * pair[0] + (1 - SLOWER) * np.square(gradient)
+        pair[1] = SLOW * pair[1] + (1 - SLOW) * gradient
+        age = states["batches"] + 1
+        mean, square = pair[1] / (1 - SLOW**age), pair[0] / (1 - SLOWER**age)
+        return value - rate * mean / (np.sqrt(square) + TINY / np.sqrt(1 - SLOWER**age))
+    before = pair[0]
+    pair[0] = before + np.mean(np.square(gradient))
+    if rule["optimizer"] == "adagrad":
+        return value - rate / np.sqrt(pair[0]) * gradient
+    pair[1] = pair[1] + gradient - (np.sqrt(pair[0]) - np.sqrt(before)) / rate * value
+    size = np.linalg.norm(pair[1])
+    return -rate / np.sqrt(pair[0]) * pair[1] * max(0, 1 - l1 / size) if size else 0 * pair[1]
 
 
 def move(model, states, p, i, c, d, rule):
     """Step one weight (p is None) or one vector along c + d * itself, in place."""
-    array, state, at = (model["w"], states["w"], i) if p is None else (model["v"][p], states["v"], (p, i))
-    gradient = c + d * array[i]
-    state[at], step = step_size(rule, state[at], gradient)
-    array[i] = array[i] - step * gradient
+    name, array = (("w", i), model["w"]) if p is None else (("v", p, i), model["v"][p])
+    l1 = rule.get("l1_weights", 0) if p is None else rule.get("l1", 0) * np.sqrt(len(array[i]))
+    array[i] = stepped(rule, states, name, array[i], c + d * array[i], l1)
 
 
 def train_batch(model, states, batch, heads, rule):
@@ -279,8 +315,8 @@ def train_batch(model, states, batch, heads, rule):
     for (p, i), (c, d) in summed.items():
         if i in occurred:
             move(model, states, p, i, c, d, rule)
-    states["bias",], step = step_size(rule, states["bias",], bias)
-    model["bias"] -= step * bias
+    model["bias"] = stepped(rule, states, ("bias",), model["bias"], bias)
+    states["batches"] += 1
     return total
 
 
@@ -293,8 +329,7 @@ def step_mrma_factors(model, states, row, label, weight, rule):
         move(model, states, None, i, g * x, weight * rule["l2_weights"], rule)
         for p, share in enumerate(shares(model, row)):
             move(model, states, p, i, g * share * x * z * before[p][j], weight * l2[p] * share, rule)
-    states["bias",], step = step_size(rule, states["bias",], g)
-    model["bias"] -= step * g
+    model["bias"] = stepped(rule, states, ("bias",), model["bias"], g)
 
 
 def step_mrma_mixture(model, states, row, label, weight, pull, rule, floor):

@@ -109,6 +109,8 @@ def test_options_reach_the_training_and_are_kept_in_the_file(folder, tmp_path):
         "l2": [0.25, 0.5],
         "dependent_weight": 0.7,
         "l2_weights": 0.5,
+        "l1": 0.0,
+        "l1_weights": 0.0,
         "n_epochs": 2,
         "patience": 7,
         "metric": "log_loss",

@@ -24,6 +24,7 @@ from worlds import (
 )
 
 from rafm import kernels
+from rafm.optimizers import OPTIMIZERS
 from rafm.ranks import describe_plan
 
 PRECISIONS = (np.float32, np.float64)
@@ -237,21 +238,33 @@ def test_a_dependent_factor_follows_its_own_loss_alone_by_algorithm_1():
 def assert_like_the_twin(world, trained, expected, tolerance=1e-10):
     """Compare all numbers and their states with those of the twin, relative to the largest number around."""
     model, states, loss = expected
-    layout = world.layout()
+    layout = world.layout(shadows=trained.shadows)
 
     def same(found, wanted, what):
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance, err_msg=what)
 
     same(trained.loss, loss, "loss")
-    same(trained.bias, [model["bias"], states["bias",]], "bias")
+    same(trained.bias[:2], [model["bias"], states["bias",][0]], "bias")
     same(trained.weights, model["w"], "weights")
     for p, block in enumerate(model["v"]):
         for i, vector in enumerate(block):
             if vector is not None:
                 same(trained.factors[p][i], vector, f"vector {p} of feature {i}")
     for level, ids, view in layout.views(trained.records):
-        same(view[:, 1], states["w"][ids], f"states of weights at level {level}")
-        same(view[:, 2 : 2 + level], states["v"][:level, ids].T, f"states of vectors at level {level}")
+        for i, record in zip(range(ids.start, ids.stop), view):
+            same(record[1], states["w", i][0], f"state of weight {i}")
+            for p in range(level):
+                found = record[layout.offsets[p] :][: (1 + layout.shadows) * layout.widths[p]]
+                assert_states(same, layout, p, record, found, states["v", p, i], f"states of vector {p} of {i}")
+
+
+def assert_states(same, layout, p, record, vectors, pair, what):
+    """Compare the state of a vector, or what its shadows hold."""
+    shadows = vectors.reshape(1 + layout.shadows, -1)[1:, : layout.plan.block_ranks[p]]
+    if layout.shadows < 2:
+        same(record[layout.first_state + p], pair[0], what)
+    for found, wanted in zip(shadows, pair[1:] if layout.shadows == 1 else pair[::-1]):
+        same(found, wanted, what)
 
 
 def random_batch(rng, world, n_rows, longest=6, weights=(1.0,)):
@@ -278,7 +291,7 @@ def test_heads_get_the_sum_of_the_gradients_of_their_rows(family, kind):
 
 
 @pytest.mark.parametrize("heads", HEADS)
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", ["rafm", "difacto", "fm", "lr"])
 def test_mini_batches_match_the_twin(family, kind, optimizer, heads):
@@ -287,10 +300,37 @@ def test_mini_batches_match_the_twin(family, kind, optimizer, heads):
     ranks, levels = {"fm": ((5,), [1] * 7), "lr": ((), [0] * 7)}.get(family, ((3, 5, 8), [3, 3, 2, 2, 1, 1, 0]))
     world = make_world(family, ranks, levels)
     rule = {**RULE, "kind": kind, "optimizer": optimizer, "learning_rate": 0.02, "l2": 0.1, "l2_weights": 0.2}
+    if optimizer == "ftrl":
+        rule |= {"l1": 0.9, "l1_weights": 1.5}
     data = random_batch(rng, world, 18, weights=(1.0, 0.5))
     batches = [data[first : first + 4] for first in range(0, 18, 4)]
     trained = train(world, data, rule, heads(world), batch_size=4)
     assert_like_the_twin(world, trained, twin(world, batches, rule, heads(world)))
+
+
+def test_ftrl_without_l1_is_adagrad():
+    world, rng = make_world("rafm", (3, 5, 8), [3, 3, 2, 2, 1, 1, 0]), np.random.default_rng(3)
+    data, rule = random_batch(rng, world, 40), {**RULE, "kind": "logistic", "learning_rate": 0.1, "l2": 0.01}
+    found = [train(world, data, rule | {"optimizer": name}, some_heads(world), 4) for name in ("ftrl", "adagrad")]
+    for one, other in zip(*([run.bias[:2], run.weights, *run.factors] for run in found)):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_ftrl_sets_weights_and_whole_vectors_to_zero_the_more_the_larger_l1():
+    world, rng = make_world("fm", (5,), [1] * 30), np.random.default_rng(3)
+    world.model["w"][:] = 0
+    data, zeros = random_batch(rng, world, 60), []
+    for l1 in (0.0, 0.3, 2.0, 50.0):
+        rule = {**RULE, "kind": "logistic", "optimizer": "ftrl", "learning_rate": 1.0, "l1": l1, "l1_weights": l1}
+        trained = train(world, data, rule)
+        alive = trained.factors[0].any(axis=1)
+        assert (trained.factors[0] != 0).all(axis=1)[alive].all()  # a vector as a whole
+        zeros.append((int((trained.weights == 0).sum()), int((~alive).sum())))
+    weights, vectors = zip(*zeros)
+    assert (weights[0], vectors[0]) == (0, 0)
+    assert list(weights) == sorted(weights)
+    assert 0 < weights[1] < weights[3] == 30
+    assert vectors[3] > 0
 
 
 def test_tails_step_once_per_occurrence_and_heads_once_per_batch():

@@ -342,7 +342,7 @@ def test_a_header_that_cannot_be_is_refused(path, case):
     assert_refused(path, header | {key: value}, tensors)
 
 
-@pytest.mark.parametrize("name", ["mrma", "fm"])
+@pytest.mark.parametrize("name", ["mrma"])
 def test_a_model_whose_features_must_have_all_ranks_is_refused_if_some_have_not(path, name):
     header, tensors = parts(name)
     top = f"factors.{len(header['ranks'])}"

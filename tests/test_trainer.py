@@ -16,6 +16,7 @@ from rafm.optimizers import OPTIMIZERS, AdaGrad
 from rafm.options import resolve
 from rafm.ranks import RankPlan, Thresholds
 from rafm.run import label_scale
+from rafm.storage import Saved, load, save
 from rafm.survey import survey
 from rafm.trainer import EpochFinished, Finished, Planned, train, train_model
 
@@ -443,6 +444,8 @@ SHAPES = {"short rows": (3000, 3, 60), "long rows": (700, 21, 40), "pairs": (150
 def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypatch):
     if model == "mrma" and shape != "pairs":
         pytest.skip("MRMA takes rows of two features")
+    if model == "mrma" and optimizer != "adagrad":
+        pytest.skip("MRMA is trained by AdaGrad alone")
     monkeypatch.setattr("rafm.engine.PIECE", 200)  # so that a crew tries both ways
     (n_rows, n_columns, n_values), draw = SHAPES[shape], np.random.default_rng(0)
     cells = draw.zipf(1.3, (n_rows, n_columns)) % n_values + n_values * np.arange(n_columns)
@@ -466,3 +469,22 @@ def test_a_crew_with_a_busy_neighbour_lets_one_thread_work():
         tried.append(pace.alone)
         pace.note(1.0 if pace.alone else 10.0)
     assert 0 < tried.count(False) < 5
+
+
+# ---- Sparse models
+
+
+@pytest.mark.parametrize("model", ["rafm", "fm", "lr", "difacto"])
+def test_features_with_nothing_but_zeros_are_not_kept_and_scores_stay(clicks, model, monkeypatch, tmp_path):
+    ranks = {"lr": None, "fm": 4}.get(model, (4, 8))
+    chosen = options(model=model, ranks=ranks, optimizer="ftrl", l1=8.0, l1_weights=6.0, learning_rate=0.1, l2=0.0)
+    rows = clicks[0]
+    sparse = train_model(rows, chosen)
+    monkeypatch.setattr("rafm.model.Model.without_zeros", lambda self: self)
+    whole = train_model(rows, chosen)
+    assert 0 < sparse.plan.n_features < whole.plan.n_features == sparse.plan.n_features + sparse.n_dropped
+    assert sparse.n_parameters < whole.n_parameters
+    np.testing.assert_allclose(sparse.scores(rows), whole.scores(rows), rtol=1e-5, atol=1e-6)
+    sizes = [save(tmp_path / name, Saved(found)) for name, found in (("sparse", sparse), ("whole", whole))]
+    assert sizes[0] < sizes[1]
+    assert load(tmp_path / "sparse").model.n_dropped == sparse.n_dropped

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rafm import kernels
 from rafm.batch import Batch, check_batch
 from rafm.engine import Crew
+from rafm.optimizers import OPTIMIZERS
 from rafm.parameters import RecordLayout, make_work, work_beside
 from rafm.ranks import RankPlan
 from rafm.scoring import score
@@ -31,6 +32,8 @@ RULE = {
     "learning_rate": 1.0,
     "l2": 0.0,
     "l2_weights": 0.0,
+    "l1": 0.0,
+    "l1_weights": 0.0,
 }
 
 
@@ -47,8 +50,8 @@ class World:
         factors = [np.array([v for v in block if v is not None], dtype).reshape(-1, rank) for block, rank in blocks]
         return self.model["w"].astype(dtype), factors
 
-    def layout(self, with_states=True):
-        return RecordLayout(self.plan, with_states)
+    def layout(self, with_states=True, shadows=0):
+        return RecordLayout(self.plan, with_states, shadows)
 
     def scores(self, rows, level=None, dtype=np.float64, with_states=False):
         """Score rows with the package's kernels."""
@@ -86,10 +89,12 @@ def pack_settings(rule, n_blocks, dtype=np.float64):
         loss={"squared": kernels.SQUARED, "logistic": kernels.LOGISTIC}[rule["kind"]],
         joint=rule["joint"],
         dependent_weight=dtype(rule["dependent_weight"]),
-        optimizer={"sgd": kernels.SGD, "adagrad": kernels.ADAGRAD}[rule["optimizer"]],
+        optimizer=OPTIMIZERS[rule["optimizer"]].code,
         learning_rate=dtype(rule["learning_rate"]),
         l2=np.full(n_blocks, rule["l2"], dtype),
         l2_weights=dtype(rule["l2_weights"]),
+        l1=dtype(rule["l1"]),
+        l1_weights=dtype(rule["l1_weights"]),
     )
 
 
@@ -103,6 +108,7 @@ class Trained:
     factors: list
     loss: float
     stopped: int
+    shadows: int = 0
 
 
 def split_levels(plan, heads):
@@ -113,20 +119,35 @@ def split_levels(plan, heads):
     return np.stack([first + (last - first) * steps // kernels.GROUPS for first, last in parts], axis=1)
 
 
+def fresh_records(world, layout, optimizer, rule, dtype):
+    """Return records with states at their start; those of weights that are not 0 too."""
+
+    def shadow(vectors, l1=rule["l1"]):
+        return optimizer.first_shadow(vectors, rule["learning_rate"], l1)
+
+    weights, factors = world.arrays(dtype)
+    records = layout.pack(weights, factors, optimizer.first_state, shadow if optimizer.shadows else None)
+    for _, _, view in layout.views(records):
+        if optimizer.shadows:
+            view[:, 2:3] = shadow(view[:, :1], rule["l1_weights"])
+    return records
+
+
 def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1):
     """Train on a batch of `naive` with the package's kernels; heads[k] features of level k sum their gradients."""
-    layout = world.layout()
+    optimizer = OPTIMIZERS[rule["optimizer"]]()
+    layout = world.layout(shadows=optimizer.shadows)
     bounds = split_levels(world.plan, [0] * len(layout.members) if heads is None else heads)
-    tables, records = layout.tables(bounds, dtype), layout.pack(*world.arrays(dtype))
+    tables, records = layout.tables(bounds, dtype), fresh_records(world, layout, optimizer, rule, dtype)
     rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
     longest = max((len(ids) for (ids, _), _, _ in batch), default=0)
     first = make_work(layout, tables, longest, batch_size, dtype, threads)
     works = [first, *(work_beside(first) for _ in range(threads - 1))]
-    bias = np.array([world.model["bias"], 1], dtype)
+    bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
     known = (rows, order, tables, records, bias, pack_settings(rule, len(world.model["ranks"]), dtype))
     loss, stopped = Crew(threads).run(1, lambda team: kernels.train_rows(*known, team, works[team.thread]))
-    return Trained(records, bias, *layout.unpack(records), loss, stopped)
+    return Trained(records, bias, *layout.unpack(records), loss, stopped, layout.shadows)
 
 
 def changes(world, trained):
@@ -145,7 +166,7 @@ def head_ids(world, heads):
 def twin(world, batches, rule, heads):
     """Return model, states and loss after training the twin on one mini-batch after the other."""
     model = copy.deepcopy(world.model)
-    states = naive.fresh_states(model)
+    states = naive.fresh_states(model, rule)
     loss = sum(naive.train_batch(model, states, batch, head_ids(world, heads), rule) for batch in batches)
     return model, states, loss
 

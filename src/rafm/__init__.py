@@ -10,11 +10,13 @@ from .version import __version__
 if TYPE_CHECKING:
     from .data.columns import TableSpec
     from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load
-    from .optimizers import AdaGrad, Sgd
+    from .optimizers import AdaGrad, Adam, Ftrl, Sgd
     from .ranks import NearestRank, Thresholds
 
 __all__ = [
     "AdaGrad",
+    "Adam",
+    "Ftrl",
     "NearestRank",
     "RaFMClassifier",
     "RaFMRegressor",
@@ -33,6 +35,8 @@ _HOMES = {
     "load": "estimators",
     "TableSpec": "data.columns",
     "AdaGrad": "optimizers",
+    "Adam": "optimizers",
+    "Ftrl": "optimizers",
     "Sgd": "optimizers",
     "NearestRank": "ranks",
     "Thresholds": "ranks",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from threading import Barrier
 from typing import NamedTuple, Protocol
@@ -72,6 +73,8 @@ def settings_of(options: TrainingOptions, dtype: type = np.float32) -> kernels.S
         learning_rate=dtype(options.learning_rate),
         l2=np.array(options.l2, dtype),
         l2_weights=dtype(options.l2_weights),
+        l1=dtype(options.l1),
+        l1_weights=dtype(options.l1_weights),
     )
 
 
@@ -154,11 +157,13 @@ class RecordEngine:
     """Trains LR, FM, DiFacto and RaFM on records, by small mini-batches in two phases."""
 
     def __init__(self, plan: RankPlan, grouping: Grouping, shape: RowShape, options: TrainingOptions, bias: float):
-        self.layout = RecordLayout(plan, with_states=True)
+        optimizer, start = options.optimizer, np.zeros(plan.n_features, np.float32)
+        self.layout = RecordLayout(plan, True, optimizer.shadows)
         self.tables = self.layout.tables(grouping.bounds)
-        start = np.zeros(plan.n_features, np.float32)
-        self.records = self.layout.pack(start, initial_factors(plan, options.seed))
-        self.bias = np.array([bias, 1], np.float32)
+        shadow = partial(optimizer.first_shadow, rate=options.learning_rate, l1=options.l1)
+        factors = initial_factors(plan, options.seed)
+        self.records = self.layout.pack(start, factors, optimizer.first_state, shadow if optimizer.shadows else None)
+        self.bias = np.array([bias, *optimizer.states_of(bias, options.learning_rate), 0], np.float32)
         threads = 1 if PLAIN else min(options.threads, kernels.GROUPS)
         batch_size = batch_size_of(shape, options)
         work = make_work(self.layout, self.tables, shape.longest, batch_size, threads=threads)

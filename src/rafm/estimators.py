@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils import check_random_state
@@ -47,6 +47,8 @@ class _FactorizationMachine(BaseEstimator):
         learning_rate: float | None = None,
         l2: Any = None,
         l2_weights: float = 0.0,
+        l1: float = 0.0,
+        l1_weights: float = 0.0,
         n_epochs: int = 30,
         patience: int | None = 3,
         metric: str | None = None,
@@ -66,6 +68,8 @@ class _FactorizationMachine(BaseEstimator):
         self.learning_rate = learning_rate
         self.l2 = l2
         self.l2_weights = l2_weights
+        self.l1 = l1
+        self.l1_weights = l1_weights
         self.n_epochs = n_epochs
         self.patience = patience
         self.metric = metric
@@ -104,7 +108,7 @@ class _FactorizationMachine(BaseEstimator):
         chosen = self.get_params(deep=False)
         for name in ("n_jobs", "verbose", "random_state"):
             chosen.pop(name)
-        chosen["threads"] = effective_n_jobs(self.n_jobs)
+        chosen["threads"] = _threads(self.n_jobs)
         whole = isinstance(self.random_state, int | np.integer)
         seed = int(self.random_state) if whole else int(check_random_state(self.random_state).randint(2**31))
         return resolve(task=self._task, seed=seed, **chosen)
@@ -202,10 +206,12 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
     levels : another rule, such as `rafm.Thresholds((10, 100))`, or one level per feature.
     update : "joint", or "algorithm1" for the paper's Algorithm 1 to the letter.
     dependent_weight : how much the loss of dependent factors counts; 0.5 unless given (regression: 3; algorithm1: 1).
-    optimizer : "adagrad" or "sgd", or settings such as `rafm.AdaGrad(batch_size=64)`.
-    learning_rate : 0.2 unless given (regression: 0.1).
+    optimizer : "adagrad", "sgd", "adam" or "ftrl", or settings such as `rafm.AdaGrad(batch_size=64)`.
+    learning_rate : 0.2 unless given (regression: 0.1); a quarter of that for "sgd", a hundredth for "adam".
     l2 : penalty of factors at each occurrence; 0.005 unless given (regression: 0.1); or one for each rank.
     l2_weights : penalty of linear weights at each occurrence.
+    l1, l1_weights : with "ftrl", how far the summed gradients of a vector (per root of its rank) and of a weight must
+        go before it leaves 0; features with nothing but zeros are not kept.
     n_epochs, patience : with an eval_set, training stops after `patience` epochs without improvement.
     metric : what the best epoch is chosen by: "log_loss" (unless given), "auc" or "normalized_entropy"; regression:
         "rmse" (unless given) or "mae".
@@ -358,6 +364,18 @@ def _checkpoint(folder: PathLike | None, seconds: float) -> Checkpoint | NoCheck
     return Checkpoint(folder, seconds, lambda text: warnings.warn(text, stacklevel=4))
 
 
+def _threads(n_jobs: int | None) -> int:
+    """Return how many threads n_jobs means: one if it is None, -1 all cores, -2 all but one.
+
+    >>> _threads(None), _threads(3), _threads(-1) >= 1
+    (1, 3, True)
+    """
+    if n_jobs == 0:
+        raise ConfigError("n_jobs must not be 0; None means one thread, -1 all cores", key="n_jobs")
+    cores = os.cpu_count() or 1
+    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
 def _single_pair(eval_set: Any) -> tuple[Any, Any]:
     pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
     if not isinstance(pair, tuple) or len(pair) != 2:
@@ -377,6 +395,8 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
         "learning_rate",
         "l2",
         "l2_weights",
+        "l1",
+        "l1_weights",
         "n_epochs",
         "patience",
         "metric",

@@ -14,9 +14,10 @@ Features are numbered by falling level, so in a row sorted by id those of level 
             after the forward pass T holds the direction that pulls on dependent factors
     g       slope of the loss in the score; of the dependent loss in B_{1,p+1}
 
-A record is [weight, its state, one state per block, vectors]; a scoring record has no states. Vectors are padded
-with zeros to multiples of 4 elements, which stay zero. Numba's disk cache notices edits of this file, vectors.py and
-barrier.py alone, so compiled code calls nothing else of ours.
+A record is [weight, its state, one state per block, vectors]; a scoring record has no states. FTRL and Adam have one
+more state of the weight before those of the blocks, and one or two shadows of equal size after each vector. Vectors are
+padded with zeros to multiples of 4 elements, which stay zero. Numba's disk cache notices edits of this file, vectors.py
+and barrier.py alone, so compiled code calls nothing else of ours.
 
 Threads share the rows of a mini-batch in the first phase and the features in the second. Whatever is done to a feature
 is done by its owner, in the order of the rows, so the numbers do not depend on how many threads there are.
@@ -31,7 +32,8 @@ from .barrier import wait_for
 from .vectors import add_scaled, clear, combine, combined_norm, compiled, entry, join, prefetch, prefetch_shared
 
 SQUARED, LOGISTIC = 0, 1
-SGD, ADAGRAD = 0, 1
+SGD, ADAGRAD, FTRL, ADAM = 0, 1, 2, 3
+SLOW, SLOWER, TINY = np.float32(0.9), np.float32(0.999), np.float32(1e-8)  # Adam's decays, and its least root
 AHEAD, FETCHED, LINE = 2, 64, 16  # ask for records two rows ahead, four cache lines of 16 numbers each
 NEAR = 1 << 19  # records of up to so many numbers stay in the cache by themselves
 GROUPS = 2  # sums over a row are taken by groups of features, so that threads can share them
@@ -62,6 +64,7 @@ class Tables(NamedTuple):
     shares: np.ndarray  # per block: 1 / rank
     bounds: np.ndarray  # per level: where the groups of its heads begin; then those of the others; see groups.py
     head_origins: np.ndarray  # per level: where heads sum their gradients
+    states: int  # where the states of blocks begin within a record
     nested: bool  # RaFM: lower blocks of a feature depend on its top one
 
 
@@ -75,6 +78,8 @@ class Settings(NamedTuple):
     learning_rate: float
     l2: np.ndarray  # per block
     l2_weights: float
+    l1: float  # of FTRL, per root of a vector's rank
+    l1_weights: float
 
 
 class Work(NamedTuple):
@@ -269,62 +274,120 @@ def pull_dependents(tables, settings, work, t, top, weight, prediction):
 
 
 @compiled
-def step_size(records, state, mean_square, settings):
-    """Take a gradient's mean square into the state; return the length of the step."""
+def step_size(records, state, mean_square, rate, settings):
+    """Take a gradient's mean square into the state of SGD or AdaGrad; return the length of the step."""
     if settings.optimizer == SGD:
-        return settings.learning_rate
+        return rate
     records[state] += mean_square
-    return settings.learning_rate / np.sqrt(records[state])
+    return rate / np.sqrt(records[state])
 
 
 @compiled
-def update_weight(records, o, slope, decay, settings):
+def update_number(records, o, gradient, l1, rate, settings):
+    """Step the number at o, which has its states after it, along its gradient."""
+    if settings.optimizer == FTRL:
+        before = np.sqrt(records[o + 1])
+        records[o + 1] += gradient * gradient
+        after = np.sqrt(records[o + 1])
+        records[o + 2] += gradient - (after - before) / rate * records[o]
+        z = records[o + 2]
+        records[o] = -rate / after * (max(z - l1, ZERO) + min(z + l1, ZERO))
+    elif settings.optimizer == ADAM:
+        records[o + 1] += (ONE - SLOWER) * (gradient * gradient - records[o + 1])
+        records[o + 2] += (ONE - SLOW) * (gradient - records[o + 2])
+        records[o] -= rate * records[o + 2] / (np.sqrt(records[o + 1]) + TINY)
+    else:
+        records[o] -= step_size(records, o + 1, gradient * gradient, rate, settings) * gradient
+
+
+@compiled
+def update_weight(records, o, slope, decay, rate, settings):
     """Step a linear weight along slope + decay * weight."""
-    gradient = slope + decay * records[o]
-    records[o] -= step_size(records, o + 1, gradient * gradient, settings) * gradient
+    update_number(records, o, slope + decay * records[o], settings.l1_weights, rate, settings)
 
 
 @compiled
-def update_vector(records, o, p, sums, j, c, d, tables, settings):
+def update_vector(records, o, p, sums, j, c, d, rate, tables, settings):
     """Step the vector of block p along c * sum + d * vector."""
-    place, n, square = o + tables.offsets[p], tables.widths[p], ZERO
-    if settings.optimizer != SGD:
-        square = combined_norm(records, place, sums, j, n, d, c) * tables.shares[p]
-    step = step_size(records, o + 2 + p, square, settings)
-    combine(records, place, sums, j, n, ONE - step * d, -step * c)
+    if settings.optimizer == FTRL:
+        follow_leader(records, o, p, sums, j, c, d, rate, tables, settings)
+    elif settings.optimizer == ADAM:
+        follow_moments(records, o + tables.offsets[p], tables.widths[p], sums, j, c, d, rate)
+    else:
+        place, n, square = o + tables.offsets[p], tables.widths[p], ZERO
+        if settings.optimizer != SGD:
+            square = combined_norm(records, place, sums, j, n, d, c) * tables.shares[p]
+        step = step_size(records, o + tables.states + p, square, rate, settings)
+        combine(records, place, sums, j, n, ONE - step * d, -step * c)
 
 
 @compiled
-def update_weights(slope, weight, records, settings, work, t):
+def follow_leader(records, o, p, sums, j, c, d, rate, tables, settings):
+    """Take a gradient into FTRL's z, after the vector; the vector is z shrunk as a whole, then scaled.
+
+    With L1 of 0 this is row-wise AdaGrad.
+    """
+    n, place, state = tables.widths[p], o + tables.offsets[p], o + tables.states + p
+    z, before = place + n, np.sqrt(records[state])
+    records[state] += combined_norm(records, place, sums, j, n, d, c) * tables.shares[p]
+    after = np.sqrt(records[state])
+    combine(records, z, sums, j, n, ONE, c)
+    combine(records, z, records, place, n, ONE, d - (after - before) / rate)
+    size, least = np.sqrt(combined_norm(records, z, records, z, n, ONE, ZERO)), settings.l1 / np.sqrt(tables.shares[p])
+    kept = ONE - least / size if size > least else ZERO
+    combine(records, place, records, z, n, ZERO, -kept * rate / after)
+
+
+@compiled
+def follow_moments(records, place, n, sums, j, c, d, rate):
+    """Take a gradient into Adam's two moments, after the vector, number by number; step along the first."""
+    for f in range(place, place + n):
+        gradient = c * sums[j + f - place] + d * records[f]
+        records[f + n] += (ONE - SLOW) * (gradient - records[f + n])
+        records[f + 2 * n] += (ONE - SLOWER) * (gradient * gradient - records[f + 2 * n])
+        records[f] -= rate * records[f + n] / (np.sqrt(records[f + 2 * n]) + TINY)
+
+
+@compiled
+def rate_of(bias, settings):
+    """Return the learning rate of a mini-batch; Adam's makes up for moments that start at 0, by the batches so far."""
+    if settings.optimizer != ADAM:
+        return settings.learning_rate
+    age = bias[3] + ONE
+    return settings.learning_rate * np.sqrt(ONE - SLOWER**age) / (ONE - SLOW**age)
+
+
+@compiled
+def update_weights(slope, weight, rate, records, settings, work, t):
     """Update the linear weights of a row's tail features; add slope and row weight to the sums of its heads."""
     for q in range(work.ends[t, 0]):
         h, x = work.lists[1, t, q], work.values[t, q]
         if h < 0:
-            update_weight(records, work.lists[0, t, q], slope * x, weight * settings.l2_weights, settings)
+            update_weight(records, work.lists[0, t, q], slope * x, weight * settings.l2_weights, rate, settings)
         else:
             work.heads[h] += slope * x
             work.heads[h + 1] += weight
 
 
 @compiled
-def update_block(first, stop, p, j, c, g, decay, tables, records, settings, work, t):
+def update_block(first, stop, p, j, c, g, decay, rate, tables, records, settings, work, t):
     """Update block p of the listed nonzeros [first, stop), whose gradient is x c sums[j:] + (decay - g x^2) v."""
     shift, n = tables.offsets[p], tables.widths[p]
     for q in range(first, stop):
         h, x = work.lists[1, t, q], work.values[t, q]
         d = decay - g * x * x
         if h < 0:
-            update_vector(records, work.lists[0, t, q], p, work.sums, j, c * x, d, tables, settings)
+            update_vector(records, work.lists[0, t, q], p, work.sums, j, c * x, d, rate, tables, settings)
         else:
-            work.heads[h + 2 + p] += d
+            work.heads[h + tables.states + p] += d
             combine(work.heads, h + shift, work.sums, j, n, ONE, c * x)
 
 
 @compiled
-def update_row(rows, r, tables, records, settings, work, t):
+def update_row(rows, r, rate, tables, records, settings, work, t):
     """Update this thread's tail features of a row in place, and add its part to the sums of its heads."""
     m, slopes, weight, ends = tables.widths.size, work.slopes[t], rows.weights[r], work.ends[t]
-    update_weights(slopes[m], weight, records, settings, work, t)
+    update_weights(slopes[m], weight, rate, records, settings, work, t)
     for p in range(m):
         j = 2 * t * tables.starts[m] + tables.starts[p]
         if ends[p + 1] == 0:
@@ -332,28 +395,28 @@ def update_row(rows, r, tables, records, settings, work, t):
         free, g, decay = first_free(0, p, m, tables, ends), slopes[m], weight * settings.l2[p]
         if free > 0:
             pulls = j + tables.starts[m]
-            update_block(0, free, p, pulls, ONE, slopes[p], decay, tables, records, settings, work, t)
-        update_block(free, ends[p + 1], p, j, g, g, decay, tables, records, settings, work, t)
+            update_block(0, free, p, pulls, ONE, slopes[p], decay, rate, tables, records, settings, work, t)
+        update_block(free, ends[p + 1], p, j, g, g, decay, rate, tables, records, settings, work, t)
 
 
 @compiled
-def update_heads(tables, records, settings, team, work):
+def update_heads(rate, tables, records, settings, team, work):
     """Update every head of this thread that occurred in the batch once, by its summed gradient; clear the sums."""
     for k in range(tables.strides.size):
         stride = tables.strides[k]
         for i in range(tables.bounds[k, 0, team.first], tables.bounds[k, 0, team.stop]):
             h = tables.head_origins[k] + i * stride
             if work.heads[h + 1] != 0:
-                update_head(tables.origins[k] + i * stride, h, k, tables, records, settings, work)
+                update_head(tables.origins[k] + i * stride, h, k, rate, tables, records, settings, work)
 
 
 @compiled
-def update_head(o, h, k, tables, records, settings, work):
+def update_head(o, h, k, rate, tables, records, settings, work):
     """Update one head of level k by its sums at h, and clear them."""
-    update_weight(records, o, work.heads[h], work.heads[h + 1] * settings.l2_weights, settings)
+    update_weight(records, o, work.heads[h], work.heads[h + 1] * settings.l2_weights, rate, settings)
     for p in range(k):
-        place, d = h + tables.offsets[p], work.heads[h + 2 + p]
-        update_vector(records, o, p, work.heads, place, ONE, d, tables, settings)
+        place, d = h + tables.offsets[p], work.heads[h + tables.states + p]
+        update_vector(records, o, p, work.heads, place, ONE, d, rate, tables, settings)
     for f in range(h, h + tables.strides[k]):
         work.heads[f] = 0
 
@@ -459,12 +522,13 @@ def share_sums(first, stop, tables, work):
 def train_rows(rows, order, tables, records, bias, settings, team, work):
     """Train on rows in the given order; return the summed loss and where it stopped being finite (or -1).
 
-    bias is [bias, its state]. One mini-batch after the other: all rows forward, then all updates. Every thread of a
-    team calls this at the same time; all return the same.
+    bias is [bias, its state, its second state, mini-batches so far]. One mini-batch after the other: all rows forward,
+    then all updates. Every thread of a team calls this at the same time; all return the same.
     """
     total, size, arrivals = 0.0, work.losses.size, 0
     for first in range(0, order.size, size):
         batch = order[first : first + size]
+        rate = rate_of(bias, settings)
         fetch_rows(rows, order, first, first + batch.size)
         if team.threads == 1:
             forward_alone(rows, batch, tables, records, bias[0], settings, team, work)
@@ -475,10 +539,11 @@ def train_rows(rows, order, tables, records, bias, settings, team, work):
             return total, first
         total += loss
         for t in range(batch.size):
-            update_row(rows, batch[t], tables, records, settings, work, t)
-        update_heads(tables, records, settings, team, work)
+            update_row(rows, batch[t], rate, tables, records, settings, work, t)
+        update_heads(rate, tables, records, settings, team, work)
         if team.thread == 0:
-            bias[0] -= step_size(bias, 1, slope * slope, settings) * slope
+            update_number(bias, 0, slope, ZERO, rate, settings)
+            bias[3] += ONE
         if team.threads > 1:
             arrivals = meet(team, arrivals)
     return total, -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,7 @@ class Model:
     history: list[dict[str, Any]] = field(default_factory=list)
     best_epoch: int = 0
     options: dict[str, Any] = field(default_factory=dict)
+    n_dropped: int = 0  # features that were seen, but have nothing but zeros and are not kept
 
     @cached_property
     def _layout(self) -> RecordLayout:
@@ -81,6 +82,29 @@ class Model:
     def feature_counts(self) -> np.ndarray:
         """Return how often every feature id was seen in training."""
         return self._by_id(self.counts)
+
+    def without_zeros(self) -> Model:
+        """Return the same model without features whose numbers are all 0, which score like unknown ones.
+
+        Features with a weight and nothing but zero vectors have no vectors any more.
+        """
+        plan, found = self.plan, self.parameters
+        alive = np.zeros(plan.n_features, bool)
+        for block in found.factors:
+            alive[: len(block)] |= block.any(axis=1)
+        levels = np.where(alive, plan.levels(), 0)
+        kept = np.flatnonzero(alive | (found.weights != 0))
+        order = kept[np.lexsort((kept, -self.counts[kept], -levels[kept]))]
+        sizes = tuple(int((levels[kept] >= level).sum()) for level in range(plan.n_levels + 1))
+        factors = [block[order[:size]] for block, size in zip(found.factors, sizes[1:])]
+        return replace(
+            self,
+            plan=replace(plan, sizes=(*sizes, 0)),
+            numbering=Numbering(self.numbering.ids[order], self.numbering.n_inputs),
+            counts=self.counts[order],
+            parameters=replace(found, weights=found.weights[order], factors=factors),
+            n_dropped=self.n_dropped + plan.n_features - order.size,
+        )
 
     def _by_id(self, by_number: np.ndarray) -> np.ndarray:
         table = np.zeros(self.numbering.n_inputs, np.int64)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar
 
+import numpy as np
+
 from . import kernels
 from .errors import ConfigError
 
@@ -20,6 +22,19 @@ class _MiniBatches:
 
     batch_size: int = 16
     head_share: float = 1.0
+
+    code: ClassVar[int]
+    shadows: ClassVar[int] = 0  # vectors that are kept beside each vector
+    first_state: ClassVar[float] = 1.0
+    slower: ClassVar[float] = 1.0  # its usual learning rate, as a share of AdaGrad's
+
+    def first_shadow(self, vectors: np.ndarray, rate: float, l1: float) -> np.ndarray:
+        """Return what the first shadow of fresh vectors is."""
+        return np.zeros_like(vectors)
+
+    def states_of(self, number: float, rate: float) -> tuple[float, float]:
+        """Return the two states of a number."""
+        return self.first_state, 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.batch_size, Integral) and 1 <= self.batch_size <= 65_536):
@@ -42,10 +57,45 @@ class Sgd(_MiniBatches):
     """Step by learning_rate, as in the paper's Algorithm 1."""
 
     code: ClassVar[int] = kernels.SGD
+    slower: ClassVar[float] = 0.25
 
 
-Optimizer = AdaGrad | Sgd
-OPTIMIZERS: dict[str, type[AdaGrad] | type[Sgd]] = {"adagrad": AdaGrad, "sgd": Sgd}
+@dataclass(frozen=True)
+class Ftrl(_MiniBatches):
+    """Follow the regularised leader: AdaGrad whose weights and whole vectors an L1 penalty sets to 0.
+
+    A weight is 0 while its summed gradients stay within l1_weights; a vector, while they stay within l1 times the
+    root of its rank.
+    """
+
+    code: ClassVar[int] = kernels.FTRL
+    shadows: ClassVar[int] = 1
+
+    def first_shadow(self, vectors: np.ndarray, rate: float, l1: float) -> np.ndarray:
+        """Return the z that belongs to fresh vectors."""
+        sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return -vectors / rate * (1 + rate * l1 * np.sqrt(vectors.shape[1]) / np.maximum(sizes, 1e-30))
+
+    def states_of(self, number: float, rate: float) -> tuple[float, float]:
+        """Return the two states of a number that no L1 penalty holds."""
+        return self.first_state, -number / rate
+
+
+@dataclass(frozen=True)
+class Adam(_MiniBatches):
+    """Step along running means of gradients, divided by the root of their running mean square, number by number.
+
+    Only features that occur are touched.
+    """
+
+    code: ClassVar[int] = kernels.ADAM
+    shadows: ClassVar[int] = 2
+    first_state: ClassVar[float] = 0.0
+    slower: ClassVar[float] = 0.01
+
+
+Optimizer = _MiniBatches
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adagrad": AdaGrad, "sgd": Sgd, "adam": Adam, "ftrl": Ftrl}
 
 
 def optimizer_for(given: str | Optimizer) -> Optimizer:
@@ -54,8 +104,8 @@ def optimizer_for(given: str | Optimizer) -> Optimizer:
     >>> optimizer_for("adagrad")
     AdaGrad(batch_size=16, head_share=1.0)
     """
-    if isinstance(given, AdaGrad | Sgd):
+    if isinstance(given, Optimizer):
         return given
     if given not in OPTIMIZERS:
-        raise ConfigError(f"optimizer must be {' or '.join(OPTIMIZERS)}, found {given!r}", key="optimizer")
+        raise ConfigError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, found {given!r}", key="optimizer")
     return OPTIMIZERS[given]()

@@ -11,7 +11,7 @@ import numpy as np
 from .errors import ConfigError
 from .losses import Loss, loss_for
 from .metrics import check_metric
-from .optimizers import Optimizer, optimizer_for
+from .optimizers import AdaGrad, Ftrl, Optimizer, optimizer_for
 from .ranks import LevelRule, NearestRank, Thresholds, check_ranks
 
 UPDATES = ("joint", "algorithm1")
@@ -31,6 +31,8 @@ class TrainingOptions:
     learning_rate: float
     l2: tuple[float, ...]  # per rank
     l2_weights: float
+    l1: float
+    l1_weights: float
     n_epochs: int
     patience: int | None
     metric: str
@@ -59,6 +61,8 @@ class TrainingOptions:
             "l2": _one_or_all(self.l2),
             "dependent_weight": self.dependent_weight,
             "l2_weights": self.l2_weights,
+            "l1": self.l1,
+            "l1_weights": self.l1_weights,
             "n_epochs": self.n_epochs,
             "patience": self.patience,
             "metric": self.metric,
@@ -80,6 +84,8 @@ def resolve(
     learning_rate: float | None = None,
     l2: float | Sequence[float] | None = None,
     l2_weights: float = 0.0,
+    l1: float = 0.0,
+    l1_weights: float = 0.0,
     n_epochs: int = 30,
     patience: int | None = 3,
     metric: str | None = None,
@@ -97,6 +103,9 @@ def resolve(
     loss, ranks = loss_for(task), check_ranks(model, ranks)
     if update not in UPDATES:
         raise ConfigError(f"update must be {' or '.join(UPDATES)}, found {update!r}", key="update")
+    optimizer = optimizer_for(optimizer)
+    if model == "mrma" and not isinstance(optimizer, AdaGrad):
+        raise ConfigError("model 'mrma' is trained by optimizer='adagrad' alone", key="optimizer")
     joint_weight = loss.dependent_weight if update == "joint" else 1.0
     return TrainingOptions(
         family=model,
@@ -105,12 +114,16 @@ def resolve(
         rule=NearestRank(_number("rank_scale", rank_scale, positive=True)) if levels is None else levels,
         joint=update == "joint",
         dependent_weight=_number("dependent_weight", joint_weight if dependent_weight is None else dependent_weight),
-        optimizer=optimizer_for(optimizer),
+        optimizer=optimizer,
         learning_rate=_number(
-            "learning_rate", loss.learning_rate if learning_rate is None else learning_rate, positive=True
+            "learning_rate",
+            loss.learning_rate * optimizer.slower if learning_rate is None else learning_rate,
+            positive=True,
         ),
         l2=_per_rank("l2", loss.l2 if l2 is None else l2, ranks),
         l2_weights=_number("l2_weights", l2_weights),
+        l1=_only_for_ftrl("l1", l1, optimizer),
+        l1_weights=_only_for_ftrl("l1_weights", l1_weights, optimizer),
         n_epochs=_whole("n_epochs", n_epochs),
         patience=None if patience is None else _whole("patience", patience),
         metric=check_metric(metric, loss),
@@ -127,6 +140,12 @@ def _number(key: str, value: float, positive: bool = False) -> float:
     if not good or (positive and value == 0):
         raise ConfigError(f"{key} must be {rule}, found {value!r}", key=key)
     return float(value)
+
+
+def _only_for_ftrl(key: str, value: float, optimizer: Optimizer) -> float:
+    if value and not isinstance(optimizer, Ftrl):
+        raise ConfigError(f"{key} needs optimizer='ftrl': the others would reach no zeros", key=key)
+    return _number(key, value)
 
 
 def _negative_rate(value: float, loss: Loss) -> float:

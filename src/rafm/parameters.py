@@ -1,14 +1,14 @@
 """Where the numbers of a model lie: one record per feature in one flat array.
 
-A training record is [weight, its state, one state per block, vectors]; a scoring record is [weight, vectors]. Vectors
-are padded to multiples of 4 elements and lie on whole cache lines where they fill them; a record touches no line that
-it could avoid.
+A training record is [weight, its state, one state per block, vectors]; a scoring record is [weight, vectors]. If an
+optimiser keeps shadows of a vector, they follow it, and the weight has one more state. Vectors are padded to multiples
+of 4 elements and lie on whole cache lines where they fill them; a record touches no line that it could avoid.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from .kernels import GROUPS, Scratch, Tables, Work
 from .ranks import RankPlan
 
 LINE = 16  # float32 numbers in a cache line
+Shadow = Callable[[np.ndarray], np.ndarray]
 OWN = ("lists", "values", "ends")  # the scratch that threads do not share
 INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
 INITIAL_STATE = 1.0  # AdaGrad accumulators
@@ -65,6 +66,12 @@ class RecordLayout:
 
     plan: RankPlan
     with_states: bool
+    shadows: int = 0
+
+    @cached_property
+    def first_state(self) -> int:
+        """Where the states of blocks begin."""
+        return 3 if self.shadows else 2
 
     @cached_property
     def widths(self) -> list[int]:
@@ -74,17 +81,18 @@ class RecordLayout:
     @cached_property
     def offsets(self) -> list[int]:
         """Where each block's vector starts within a record."""
-        end = 2 + len(self.widths) if self.with_states else 1
+        end = self.first_state + len(self.widths) if self.with_states else 1
         places = []
         for width in self.widths:
             places.append(_round_up(end, _alignment(width)))
-            end = places[-1] + width
+            end = places[-1] + (1 + self.shadows) * width
         return places
 
     @cached_property
     def strides(self) -> list[int]:
         """Size of the record of a feature of level k = 0 .. m."""
-        ends = [2 if self.with_states else 1, *(o + w for o, w in zip(self.offsets, self.widths))]
+        vectors = (o + (1 + self.shadows) * w for o, w in zip(self.offsets, self.widths))
+        ends = [self.first_state if self.with_states else 1, *vectors]
         return [_record_size(end) for end in ends]
 
     def place(self, counts: Sequence[int]) -> tuple[np.ndarray, int]:
@@ -119,6 +127,7 @@ class RecordLayout:
             shares=(1 / np.array(self.plan.block_ranks, float)).astype(dtype),
             bounds=np.ascontiguousarray(bounds),
             head_origins=self.place(bounds[:, 0, -1] - bounds[:, 0, 0])[0],
+            states=self.first_state,
             nested=self.plan.nested,
         )
 
@@ -130,15 +139,26 @@ class RecordLayout:
             place = slice(origins[level] + ids.start * stride, origins[level] + ids.stop * stride)
             yield level, ids, records[place].reshape(-1, stride)
 
-    def pack(self, weights: np.ndarray, factors: Sequence[np.ndarray]) -> np.ndarray:
-        """Return records that hold these weights and, per block, these vectors; states are at their start."""
+    def pack(
+        self,
+        weights: np.ndarray,
+        factors: Sequence[np.ndarray],
+        state: float = INITIAL_STATE,
+        shadow: Shadow | None = None,
+    ) -> np.ndarray:
+        """Return records that hold these weights and, per block, these vectors; all states are as given.
+
+        shadow: what the first shadow of a vector starts as.
+        """
         records = aligned_zeros(self.place(self.members)[1], weights.dtype)
         for level, ids, view in self.views(records):
             view[:, 0] = weights[ids]
             if self.with_states:
-                view[:, 1 : 2 + level] = INITIAL_STATE
-            for offset, block in zip(self.offsets, factors[:level]):
+                view[:, 1] = view[:, self.first_state : self.first_state + level] = state
+            for offset, width, block in zip(self.offsets, self.widths, factors[:level]):
                 view[:, offset : offset + block.shape[1]] = block[ids]
+                if shadow is not None:
+                    view[:, offset + width : offset + width + block.shape[1]] = shadow(block[ids])
         return records
 
     def unpack(self, records: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:

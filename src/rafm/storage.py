@@ -60,6 +60,8 @@ def save(path: PathLike, saved: Saved) -> int:
     }
     if saved.columns is not None:
         header["columns"] = saved.columns
+    if model.n_dropped:
+        header["dropped"] = model.n_dropped
     if saved.encoder is not None:
         header["encoder"], more = _encoder_parts(saved.encoder)
         tensors.update(more)
@@ -91,6 +93,7 @@ def load(path: PathLike) -> Saved:
         history=header["history"],
         best_epoch=header["best_epoch"],
         options=header["options"],
+        n_dropped=header.get("dropped", 0),
     )
     return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
 
@@ -160,6 +163,8 @@ def _check_header(header: dict[str, Any]) -> None:
             raise ModelFormatError(f"its header has no {name!r}")
         if not is_right(header[name]):
             raise ModelFormatError(f"its header has {name} = {header[name]!r:.80}, which no model has")
+    if not _is_whole(header.get("dropped", 0)):
+        raise ModelFormatError(f"its header has dropped = {header['dropped']!r:.80}, which no model has")
     if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
         raise ModelFormatError(f"its header has columns = {header['columns']!r:.80}, which no model has")
 
@@ -172,7 +177,7 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
         raise ModelFormatError(f"its plan cannot work: {error}") from None
     if not known or len(sizes) != len(ranks) + 1 or list(sizes) != sorted(sizes, reverse=True):
         raise ModelFormatError(f"its sizes {sizes!r:.80} do not fit its ranks {ranks!r:.80}, or do not fall")
-    if family in ("fm", "mrma") and sizes[-1] != sizes[0]:
+    if family == "mrma" and sizes[-1] != sizes[0]:
         raise ModelFormatError(
             f"its sizes {sizes!r:.80} must be equal: all features of model {family!r} have all ranks"
         )

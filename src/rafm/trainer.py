@@ -13,6 +13,7 @@ from .features import Features, plan_features
 from .kernels import LOGISTIC
 from .losses import Loss
 from .model import Model
+from .optimizers import Ftrl
 from .options import TrainingOptions
 from .run import Run, label_scale, shape_of
 from .survey import Survey, survey
@@ -79,7 +80,7 @@ def _written(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]
 
 
 def _model(run: Run, features: Features, found: Survey, options: TrainingOptions) -> Model:
-    return Model(
+    model = Model(
         plan=features.plan,
         numbering=features.numbering,
         counts=features.counts,
@@ -90,6 +91,7 @@ def _model(run: Run, features: Features, found: Survey, options: TrainingOptions
         best_epoch=run.at.best_epoch,
         options=options.summary(),
     )
+    return model.without_zeros() if isinstance(options.optimizer, Ftrl) else model
 
 
 def train_model(data: Batch | Source, options: TrainingOptions, valid: Batch | Source | None = None) -> Model:

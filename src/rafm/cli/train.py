@@ -41,13 +41,15 @@ def train(
     dependent_weight: Annotated[
         float | None, typer.Option(help="Weight of dependent factors' own loss: 0.5 for clicks, 3 for ratings.")
     ] = None,
-    optimizer: Annotated[str, typer.Option(help="adagrad or sgd.")] = "adagrad",
+    optimizer: Annotated[str, typer.Option(help="adagrad, sgd, adam or ftrl.")] = "adagrad",
     learning_rate: Annotated[float | None, typer.Option(help="0.2 for clicks, 0.1 for ratings unless given.")] = None,
     l2: Annotated[
         str | None,
         typer.Option(help="Factors: 0.005 for clicks, 0.1 for ratings unless given; or one per rank: 0.01,0.005."),
     ] = None,
     l2_weights: Annotated[float, typer.Option(help="Linear weights.")] = 0.0,
+    l1: Annotated[float, typer.Option(help="Of ftrl: the larger, the more whole vectors are 0.")] = 0.0,
+    l1_weights: Annotated[float, typer.Option(help="Of ftrl: the larger, the more linear weights are 0.")] = 0.0,
     epochs: Annotated[int, typer.Option(help="At most so many passes over the data.")] = 30,
     patience: Annotated[int, typer.Option(help="Stop after so many epochs without improvement.")] = 3,
     metric: Annotated[
@@ -94,6 +96,8 @@ def train(
         learning_rate=learning_rate,
         l2=None if l2 is None else one_or_more(l2, "l2"),
         l2_weights=l2_weights,
+        l1=l1,
+        l1_weights=l1_weights,
         n_epochs=epochs,
         patience=patience,
         metric=metric,
