@@ -360,6 +360,22 @@ def test_an_interrupt_inside_of_a_piece_waits_for_its_end(number, error, clicks,
     assert bytes_of(model_of(train_in(tmp_path, clicks[0], options(), seconds=3600))) == expected
 
 
+def test_an_interrupt_while_the_loss_stops_being_finite_writes_nothing(clicks, small_pieces, tmp_path, monkeypatch):
+    step, told = engine.kernels.train_rows, []
+
+    def diverged(*arguments):
+        step(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        return 1.0, 5
+
+    monkeypatch.setattr(engine.kernels, "train_rows", diverged)
+    with pytest.raises(KeyboardInterrupt):
+        train_in(tmp_path, clicks[0], options(), tell=told.append)
+    assert os.listdir(tmp_path) == ["lock"]
+    assert told == []
+
+
 def test_an_interrupt_in_whoever_reads_the_events_writes_a_state_too(clicks, small_pieces, tmp_path):
     def interrupted():
         with Checkpoint(tmp_path, 3600, lambda text: None) as checkpoint:
@@ -465,7 +481,7 @@ def test_a_stopped_command_leaves_a_state_that_says_where_it_was(rows, tmp_path,
 def test_a_command_in_a_folder_in_use_or_of_another_run_is_one_line(tmp_path, monkeypatch):  # cases 60 and 65
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.svm").write_text(rows_of_pairs(60))
-    arguments = ("train", "rows.svm", "--out", "m.rafm", "--epochs", "2", "--checkpoint", "states")
+    arguments = ("train", "rows.svm", "--out", "m.rafm", "--epochs", "2", "--checkpoint", "states", "--l2", "0.003")
     with Checkpoint("states"):
         ran = run(*arguments)
     assert ran.code == MODEL
