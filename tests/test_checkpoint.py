@@ -108,6 +108,13 @@ def test_rows_of_many_blocks_go_on_in_the_middle_of_any_of_them(clicks, small_pi
     assert bytes_of(model_of(events)) == expected
 
 
+def test_another_number_of_threads_goes_on_to_the_same_bytes(clicks, small_pieces, tmp_path):
+    expected = bytes_of(model_of(list(train(clicks[0], options()))))
+    for threads in (2, 1, 3):
+        train_in(tmp_path, clicks[0], options(threads=threads), stop_after=15)
+    assert bytes_of(model_of(train_in(tmp_path, clicks[0], options(threads=2)))) == expected
+
+
 def test_the_best_epoch_and_the_count_of_patience_survive(clicks, tmp_path):
     data, valid = clicks
     chosen = options(n_epochs=60, patience=2, learning_rate=0.5)
