@@ -27,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=1_500_000)
-    parser.add_argument("--model", default="rafm")
+    parser.add_argument("--model", default="rafm", choices=("rafm", "difacto", "fm"))
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -108,6 +108,13 @@ def test_rows_of_many_blocks_go_on_in_the_middle_of_any_of_them(clicks, small_pi
     assert bytes_of(model_of(events)) == expected
 
 
+def test_another_number_of_threads_goes_on_to_the_same_bytes(clicks, small_pieces, tmp_path):
+    expected = bytes_of(model_of(list(train(clicks[0], options()))))
+    for threads in (2, 1, 3):
+        train_in(tmp_path, clicks[0], options(threads=threads), stop_after=15)
+    assert bytes_of(model_of(train_in(tmp_path, clicks[0], options(threads=2)))) == expected
+
+
 def test_the_best_epoch_and_the_count_of_patience_survive(clicks, tmp_path):
     data, valid = clicks
     chosen = options(n_epochs=60, patience=2, learning_rate=0.5)
@@ -360,6 +367,22 @@ def test_an_interrupt_inside_of_a_piece_waits_for_its_end(number, error, clicks,
     assert bytes_of(model_of(train_in(tmp_path, clicks[0], options(), seconds=3600))) == expected
 
 
+def test_an_interrupt_while_the_loss_stops_being_finite_writes_nothing(clicks, small_pieces, tmp_path, monkeypatch):
+    step, told = engine.kernels.train_rows, []
+
+    def diverged(*arguments):
+        step(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        return 1.0, 5
+
+    monkeypatch.setattr(engine.kernels, "train_rows", diverged)
+    with pytest.raises(KeyboardInterrupt):
+        train_in(tmp_path, clicks[0], options(), tell=told.append)
+    assert os.listdir(tmp_path) == ["lock"]
+    assert told == []
+
+
 def test_an_interrupt_in_whoever_reads_the_events_writes_a_state_too(clicks, small_pieces, tmp_path):
     def interrupted():
         with Checkpoint(tmp_path, 3600, lambda text: None) as checkpoint:
@@ -465,7 +488,7 @@ def test_a_stopped_command_leaves_a_state_that_says_where_it_was(rows, tmp_path,
 def test_a_command_in_a_folder_in_use_or_of_another_run_is_one_line(tmp_path, monkeypatch):  # cases 60 and 65
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.svm").write_text(rows_of_pairs(60))
-    arguments = ("train", "rows.svm", "--out", "m.rafm", "--epochs", "2", "--checkpoint", "states")
+    arguments = ("train", "rows.svm", "--out", "m.rafm", "--epochs", "2", "--checkpoint", "states", "--l2", "0.003")
     with Checkpoint("states"):
         ran = run(*arguments)
     assert ran.code == MODEL

@@ -297,7 +297,7 @@ def _plain(value: Any) -> Any:
 
 def _check_same_run(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse a state of another run, naming what differs."""
-    differing = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    differing = [key for key in {**now, **before} if before.get(key) != now.get(key)]
     if not differing:
         return
     named = [f"{key} was {_shown(before.get(key))}, now {_shown(now.get(key))}" for key in differing[:MAX_NAMED]]
