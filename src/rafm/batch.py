@@ -6,7 +6,7 @@ counts as absent: it is no occurrence of its feature and never reaches a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -17,6 +17,7 @@ from numba import njit
 from .errors import DataValueError, FeatureRangeError
 from .kernels import Rows
 
+BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # what training has at hand at a time
 DENSE_IDS = 1 << 24  # id ranges up to this size get a table, however few ids occur
 
 
@@ -40,6 +41,10 @@ class Source(Protocol):
     """Rows in blocks that can be asked for in any order, any number of times."""
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the rows are in memory anyway, so that more may be kept of them."""
+
+    @property
     def n_features(self) -> int:
         """Ids are below this."""
 
@@ -57,6 +62,7 @@ class InMemory:
 
     batch: Batch
     n_blocks: int = 1
+    in_memory: bool = True
 
     @property
     def n_features(self) -> int:
@@ -75,8 +81,31 @@ def take_rows(batch: Batch, first: int, stop: int) -> Batch:
     return Batch(indptr, batch.indices[a:b], batch.values[a:b], batch.n_features, labels, weights)
 
 
+def cut_blocks(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield the rows in blocks, each as many rows as fit, at least one: the same blocks however the rows come."""
+    waiting: list[Batch] = []
+    n_rows = n_entries = 0
+    for batch in batches:
+        first = 0
+        while first < batch.n_rows:
+            end = batch.indptr[first] + BLOCK_ENTRIES - n_entries
+            stop = min(first + BLOCK_ROWS - n_rows, int(np.searchsorted(batch.indptr, end, side="right")) - 1)
+            stop = max(stop, first if waiting else first + 1)
+            if stop > first:
+                waiting.append(take_rows(batch, first, stop))
+                n_rows, n_entries = n_rows + stop - first, n_entries + waiting[-1].indices.size
+            if stop < batch.n_rows:
+                yield join_rows(waiting)
+                waiting, n_rows, n_entries = [], 0, 0
+            first = stop
+    if waiting:
+        yield join_rows(waiting)
+
+
 def join_rows(parts: Sequence[Batch]) -> Batch:
     """Return the rows of all parts, of which there is at least one, as one batch."""
+    if len(parts) == 1:
+        return parts[0]
     offsets = np.cumsum([0, *(part.indices.size for part in parts)])
     indptr = np.concatenate([[0], *(part.indptr[1:] + offset for part, offset in zip(parts, offsets))])
     indices, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values"))
@@ -88,7 +117,7 @@ def join_rows(parts: Sequence[Batch]) -> Batch:
 
 
 def check_batch(batch: Batch) -> Batch:
-    """Return the batch with arrays of the right types, or say what is wrong with it.
+    """Return the batch with read-only arrays of the right types, or say what is wrong with it.
 
     >>> check_batch(Batch(np.array([0, 1]), np.array([7]), np.array([1.0]), n_features=5))
     Traceback (most recent call last):
@@ -120,7 +149,15 @@ def check_batch(batch: Batch) -> Batch:
         raise DataValueError(
             f"sample weight of row {weights.argmin()} is {weights.min()}; weights must not be negative"
         )
+    indptr, indices, values = (_read_only(array) for array in (indptr, indices, values))
     return Batch(indptr, indices, values, batch.n_features, labels, weights)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view that cannot be written, as those of mapped files are, so that kernels are compiled once."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _float32(numbers: np.ndarray) -> np.ndarray:

@@ -17,7 +17,9 @@ from .arguments import (
     Label,
     MaxFeatures,
     MaxLineBytes,
+    Memory,
     MinCount,
+    Spill,
     Weight,
     check_output,
     one_or_more,
@@ -25,6 +27,7 @@ from .arguments import (
     print_json,
     table_spec,
     whole_numbers,
+    with_room,
 )
 
 
@@ -62,6 +65,8 @@ def train(
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
+    memory: Memory = 1000,
+    spill: Spill = None,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Shows the plan of ranks first, then one line per epoch."""
@@ -89,7 +94,9 @@ def train(
     check_output(out, data, valid)
     spec = table_spec(columns, column, label, weight, min_count)
     files = opening(task, format, duplicates, index_base, max_features, max_line_bytes, spec)
-    report = _run(data, valid, out, options, files, sys.stderr if json else sys.stdout)
+    stream = sys.stderr if json else sys.stdout
+    files = with_room(files, memory, spill, lambda text: print(text, file=stream))
+    report = _run(data, valid, out, options, files, stream)
     if json:
         print_json(report)
     else:
@@ -99,7 +106,7 @@ def train(
 def _run(data: str, valid: str | None, out: str, options: Any, files: Any, stream: Any) -> dict[str, Any]:
     import time
 
-    from ..data.door import batches_of, gather, training_rows
+    from ..data.door import labelled_rows, training_rows
     from ..progress import show_events
     from ..storage import Saved, save
     from ..trainer import Finished
@@ -107,7 +114,7 @@ def _run(data: str, valid: str | None, out: str, options: Any, files: Any, strea
 
     start = time.perf_counter()
     rows, encoder = training_rows(data, files, lambda text: print(text, file=stream))
-    held_out = None if valid is None else gather(batches_of(valid, files, encoder), valid)
+    held_out = None if valid is None else labelled_rows(valid, files, encoder)
     for event in show_events(train_events(rows, options, held_out), options, stream=stream):
         last = event
         _warn_of_one_class(event, data)
