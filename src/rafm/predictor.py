@@ -12,7 +12,7 @@ from .batch import Batch
 from .data.door import Opening, batches_of
 from .errors import ConfigError, DataValueError
 from .files import PathLike
-from .metrics import evaluate
+from .metrics import Tally
 from .storage import Saved, load
 
 ANY = Opening("binary")  # the model knows its task
@@ -48,13 +48,10 @@ class Predictor:
 
     def evaluate(self, path: PathLike, opening: Opening = ANY, index_base: int | None = None) -> dict[str, Any]:
         """Return the number of rows of a file and the metrics of the task."""
-        parts = []
+        tally = Tally(self.saved.model.loss)
         for batch in self.batches(path, opening, index_base):
             if batch.labels is None:
                 raise DataValueError("there are no labels to compare with", path=str(path))
             weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights
-            parts.append((batch.labels, self.saved.model.scores(batch), weights))
-        if not sum(labels.size for labels, _, _ in parts):
-            return {"rows": 0}
-        labels, scores, weights = (np.concatenate(part) for part in zip(*parts))
-        return {"rows": labels.size, **evaluate(self.saved.model.loss, labels, scores, weights)}
+            tally.add(batch.labels, self.saved.model.scores(batch), weights)
+        return {"rows": tally.rows, **(tally.metrics() if tally.rows else {})}

@@ -14,7 +14,7 @@ from .engine import Engine, RowShape, arrange, make_engine
 from .errors import DataValueError, DivergenceError
 from .kernels import LOGISTIC, Rows
 from .losses import Loss
-from .metrics import evaluate
+from .metrics import Tally
 from .model import Model
 from .options import TrainingOptions
 from .parameters import Parameters
@@ -295,13 +295,14 @@ class _Run:
 
     def _judge(self, held_out: _Blocks) -> dict[str, float | None]:
         """Return the metrics of the validation rows; none if there are no rows."""
-        parts = [(rows.labels, self.engine.scores(rows), rows.weights) for rows in held_out]
-        labels, scores, weights = (np.concatenate(part) for part in zip(*parts)) if parts else [np.zeros(0)] * 3
-        if not labels.size:
+        tally = Tally(self.options.loss)
+        for rows in held_out:
+            tally.add(rows.labels, self.engine.scores(rows) * np.float32(self.label_scale), rows.weights)
+        if not tally.rows:
             return {}
-        if not weights.any():
+        if not tally.weight:
             raise DataValueError("the validation rows have no weight; at least one must be above 0")
-        return evaluate(self.options.loss, labels, scores * np.float32(self.label_scale), weights)
+        return tally.metrics()
 
     def _keep_best(self, epoch: int, metrics: dict[str, float | None]) -> bool:
         """Keep the parameters if they are the best so far; without validation rows the last epoch counts as best."""
