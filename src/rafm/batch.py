@@ -117,7 +117,7 @@ def join_rows(parts: Sequence[Batch]) -> Batch:
 
 
 def check_batch(batch: Batch) -> Batch:
-    """Return the batch with read-only arrays of the right types, or say what is wrong with it.
+    """Return the batch with arrays of the right types, or say what is wrong with it.
 
     >>> check_batch(Batch(np.array([0, 1]), np.array([7]), np.array([1.0]), n_features=5))
     Traceback (most recent call last):
@@ -149,11 +149,10 @@ def check_batch(batch: Batch) -> Batch:
         raise DataValueError(
             f"sample weight of row {weights.argmin()} is {weights.min()}; weights must not be negative"
         )
-    indptr, indices, values = (_read_only(array) for array in (indptr, indices, values))
     return Batch(indptr, indices, values, batch.n_features, labels, weights)
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array: np.ndarray) -> np.ndarray:
     """Return a view that cannot be written, as those of mapped files are, so that kernels are compiled once."""
     view = array.view()
     view.flags.writeable = False
@@ -251,7 +250,8 @@ def number_rows(batch: Batch, numbering: Numbering, order: np.ndarray | None = N
     numbers = numbering.lookup(batch.indices)
     kept_indptr = np.zeros(batch.n_rows + 1, np.int64)
     kept_numbers, kept_values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
-    size = _sort_rows(batch.indptr, numbers, batch.values, order, kept_indptr, kept_numbers, kept_values)
+    given = (read_only(batch.indptr), numbers, read_only(batch.values))
+    size = _sort_rows(*given, order, kept_indptr, kept_numbers, kept_values)
     labels = np.zeros(batch.n_rows, np.float32) if batch.labels is None else batch.labels[order]
     weights = np.ones(batch.n_rows, np.float32) if batch.weights is None else batch.weights[order]
     columns = (np.require(column, requirements="W") for column in (labels, weights))  # read-only ones would recompile
