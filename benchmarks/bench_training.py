@@ -22,10 +22,11 @@ from shapes import Rows, criteo_shaped, frappe_shaped
 
 from rafm.batch import Batch, check_batch, number_rows
 from rafm.engine import RowShape, arrange, make_engine
+from rafm.features import plan_features
 from rafm.options import resolve
 from rafm.ranks import describe_plan
 from rafm.survey import survey
-from rafm.trainer import plan_features, visiting_order
+from rafm.visits import visiting_order
 
 SHAPES = {"frappe": frappe_shaped, "criteo": criteo_shaped}
 RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))

@@ -49,7 +49,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize(("rows", "message"), MALFORMED.values(), ids=MALFORMED)
-def test_malformed_rows_are_refused(rows, message):
+def test_malformed_rows_are_refused(rows, message):  # cases 50 and 53
     with pytest.raises((DataValueError, FeatureRangeError), match=message) as caught:
         check_batch(rows)
     assert isinstance(caught.value, ValueError)
@@ -65,7 +65,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_the_layout_of_the_input_does_not_matter(layout):
+def test_the_layout_of_the_input_does_not_matter(layout):  # case 52
     """Numbered rows are always of the same types, so that nothing is compiled twice."""
     values, labels, weights = (np.array(column, np.float32) for column in ([1, 2, -0.5], [0, 1], [1, 2]))
     plain = batch([0, 2, 3], [4, 0, 2], values, labels=labels, weights=weights)
@@ -115,7 +115,7 @@ def counted(*batches):
 
 
 @given(drawn=ragged())
-def test_counts_leave_out_stored_zeros_and_rows_of_weight_0(drawn):
+def test_counts_leave_out_stored_zeros_and_rows_of_weight_0(drawn):  # case 30
     rows, checked = drawn
     expected = {}
     for (ids, values), weight in zip(rows, checked.weights):
@@ -167,14 +167,14 @@ def test_long_rows_are_sorted_too(length):
     assert_rows(found, [naive.numbered(row, known.tolist()) for row in ((ids, values), ([0], [1.0]))])
 
 
-def test_ids_beyond_those_of_training_are_unknown():
+def test_ids_beyond_those_of_training_are_unknown():  # case 51
     numbering = Numbering(np.array([2, 0]), n_inputs=3)
     assert numbering.lookup(np.array([0, 2, 3, HUGE])).tolist() == [1, 0, -1, -1]
     sparse = Numbering(np.array([HUGE, 5]), n_inputs=HUGE + 1)
     assert sparse.lookup(np.array([5, HUGE, HUGE + 7, 6])).tolist() == [1, 0, -1, -1]
 
 
-def test_huge_ids_need_no_huge_table():
+def test_huge_ids_need_no_huge_table():  # case 22
     checked = check_batch(Batch(np.array([0, 2, 3]), np.array([HUGE, 5, HUGE]), np.ones(3), HUGE + 1))
     tracemalloc.start()
     try:

@@ -25,5 +25,5 @@ def expected_failures(estimator):
     [kind(ranks, model=model) for kind in (RaFMClassifier, RaFMRegressor) for model, ranks in FAMILIES.items()],
     expected_failed_checks=expected_failures,
 )
-def test_the_estimator_keeps_the_conventions_of_scikit_learn(estimator, check):
+def test_the_estimator_keeps_the_conventions_of_scikit_learn(estimator, check):  # cases 8 and 53
     check(estimator)

@@ -111,6 +111,8 @@ def test_options_reach_the_training_and_are_kept_in_the_file(folder, tmp_path):
         "l2_weights": 0.5,
         "n_epochs": 2,
         "patience": 7,
+        "metric": "log_loss",
+        "negative_rate": 1.0,
         "seed": 11,
     }
 
@@ -168,7 +170,7 @@ def test_an_old_model_is_replaced(folder, tmp_path):
     assert load(tmp_path / "m.rafm").model.plan.family == "rafm"
 
 
-def test_validation_rows_may_have_ids_that_training_has_not(folder, tmp_path):
+def test_validation_rows_may_have_ids_that_training_has_not(folder, tmp_path):  # case 51
     (tmp_path / "valid.svm").write_text("1 0:1 12:1\n0 999999:1\n")
     train(folder, tmp_path / "m.rafm", "--valid", tmp_path / "valid.svm")
     assert load(tmp_path / "m.rafm").model.numbering.n_inputs == 22
@@ -181,8 +183,9 @@ def test_evaluate_tells_what_scikit_learn_finds_in_the_predictions(folder):
     labels = [int(line[0]) for line in (folder / "valid.svm").read_text().splitlines()]
     found, predicted = run("evaluate", folder / "m.rafm", folder / "valid.svm", "--json").json(), predictions(folder)
     expected = {"rows": 400, "log_loss": log_loss(labels, predicted), "auc": roc_auc_score(labels, predicted)}
-    assert found == pytest.approx(expected, rel=1e-6)  # predictions are printed with nine digits
-    assert list(found) == ["rows", "log_loss", "auc"]
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)  # nine digits are printed
+    assert list(found)[:3] == ["rows", "log_loss", "auc"]
+    assert found["mean_prediction"] == pytest.approx(predicted.mean(), rel=1e-6)
 
 
 def test_evaluate_tells_errors_of_ratings(folder):
@@ -190,14 +193,22 @@ def test_evaluate_tells_errors_of_ratings(folder):
     found = run("evaluate", folder / "r.rafm", folder / "ratings.svm", "--json").json()
     predicted = predictions(folder, "r.rafm", "ratings.svm")
     rmse = mean_squared_error(labels, predicted) ** 0.5
-    assert found == pytest.approx({"rows": 1500, "rmse": rmse, "mae": mean_absolute_error(labels, predicted)}, rel=1e-6)
-    assert list(found) == ["rows", "rmse", "mae"]
+    expected = {"rows": 1500, "rmse": rmse, "mae": mean_absolute_error(labels, predicted)}
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+    assert list(found) == ["rows", "rmse", "mae", "mean_label", "mean_prediction"]
 
 
 def test_evaluate_without_json_prints_the_same_numbers_by_name(folder):
     found = run("evaluate", folder / "m.rafm", folder / "valid.svm", "--json").json()
-    lines = dict(line.split() for line in run("evaluate", folder / "m.rafm", folder / "valid.svm").out.splitlines())
-    assert lines == {"rows": "400", "log_loss": f"{found['log_loss']:.6f}", "auc": f"{found['auc']:.6f}"}
+    metrics, table = run("evaluate", folder / "m.rafm", folder / "valid.svm").out.split("\n\n")
+    reliability = found.pop("reliability")
+    lines = dict(line.split() for line in metrics.splitlines())
+    assert lines.pop("rows") == "400" == str(found.pop("rows"))
+    assert lines == {name: f"{value:.6f}" for name, value in found.items()}
+    rows = [line.split() for line in table.splitlines()[1:]]
+    assert rows == [
+        [f"{line['weight']:.0f}", f"{line['mean_prediction']:.6f}", f"{line['mean_label']:.6f}"] for line in reliability
+    ]
 
 
 def test_predict_prints_one_line_per_row_in_input_order(folder, tmp_path):
@@ -232,13 +243,13 @@ def test_predict_writes_to_a_file_what_it_would_print(folder, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["p.txt"]
 
 
-def test_rows_of_a_label_alone_or_of_unknown_ids_score_the_bias(folder):
+def test_rows_of_a_label_alone_or_of_unknown_ids_score_the_bias(folder):  # cases 10 and 51
     found = run("predict", folder / "m.rafm", "-", stdin=b"1\n0 77777:1 88888:2\n0 3:0\n").out.split()
     bias = float(load(folder / "m.rafm").model.parameters.bias[0])
     assert [float(line) for line in found] == pytest.approx([1 / (1 + np.exp(-bias))] * 3, rel=1e-8)
 
 
-def test_predict_of_no_rows_prints_nothing(folder):
+def test_predict_of_no_rows_prints_nothing(folder):  # case 8
     ran = run("predict", folder / "m.rafm", "-", stdin=b"")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
@@ -265,7 +276,7 @@ def test_a_reader_that_leaves_early_is_no_error(folder, tmp_path):
 # Ids that count from 1
 
 
-def test_ids_from_one_are_remembered_by_the_model(folder, tmp_path):
+def test_ids_from_one_are_remembered_by_the_model(folder, tmp_path):  # case 20
     (tmp_path / "one.svm").write_text(rows_of_pairs(1500, base=1))
     (tmp_path / "valid.svm").write_text(rows_of_pairs(400, seed=1, base=1))
     train(tmp_path, tmp_path / "m.rafm", "--index-base", "1", data="one.svm")

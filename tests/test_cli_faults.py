@@ -140,10 +140,9 @@ def test_bad_validation_rows_are_named_before_any_training(folder, case):
         assert ran.code == DATA
 
 
-@pytest.mark.parametrize("command", ["evaluate", "inspect"])
-def test_other_commands_name_bad_rows_too(folder, command):
+def test_evaluate_names_bad_rows_too(folder):
     (folder / "bad.svm").write_bytes(b"1 3:1\n0 17;1\n")
-    ran = run(*(("evaluate", "m.rafm") if command == "evaluate" else ("inspect",)), "bad.svm")
+    ran = run("evaluate", "m.rafm", "bad.svm")
     assert ran.error().startswith("bad.svm:2:3: ")
     assert ran.code == DATA
 
@@ -173,7 +172,7 @@ def test_predict_to_a_file_is_all_or_nothing(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [1 << 20, 16], ids=["one piece", "pieces"])
-def test_labels_are_not_mixed_even_if_far_apart(folder, monkeypatch, size):
+def test_labels_are_not_mixed_even_if_far_apart(folder, monkeypatch, size):  # case 31
     monkeypatch.setitem(data.READERS, "libsvm", functools.partial(data.READERS["libsvm"], chunk_bytes=size))
     (folder / "bad.svm").write_text("1 1:1\n0 2:1\n" + "1 1:1\n" * 50 + "-1 1:1\n")
     ran = train()
@@ -181,7 +180,7 @@ def test_labels_are_not_mixed_even_if_far_apart(folder, monkeypatch, size):
     assert ran.code == DATA
 
 
-def test_id_0_in_a_file_said_to_count_from_1_is_refused(folder):
+def test_id_0_in_a_file_said_to_count_from_1_is_refused(folder):  # case 20
     (folder / "bad.svm").write_bytes(b"1 1:1\n0 0:1\n")
     with nothing_left_behind(folder):
         ran = train("--index-base", "1")
@@ -189,7 +188,7 @@ def test_id_0_in_a_file_said_to_count_from_1_is_refused(folder):
         assert ran.code == DATA
 
 
-def test_a_model_of_ids_from_1_never_guesses_that_a_file_counts_from_0(folder):
+def test_a_model_of_ids_from_1_never_guesses_that_a_file_counts_from_0(folder):  # case 21
     (folder / "one.svm").write_text(rows_of_pairs(60, base=1))
     assert train("--index-base", "1", data="one.svm", out="one.rafm").code == 0
     with nothing_left_behind(folder):
@@ -209,7 +208,7 @@ def test_mrma_asks_for_two_features_per_row(folder):
         assert "exactly two features" in ran.err
 
 
-def test_one_class_warns_and_its_auc_is_null(folder):
+def test_one_class_warns_and_its_auc_is_null(folder):  # case 33
     (folder / "ones.svm").write_text(rows_of_pairs(60, labels=("1", "1")))
     ran = train(data="ones.svm", out="ones.rafm")
     assert ran.code == 0
@@ -217,7 +216,7 @@ def test_one_class_warns_and_its_auc_is_null(folder):
     found = run("evaluate", "m.rafm", "ones.svm", "--json").json()
     assert found["auc"] is None
     assert found["log_loss"] > 0
-    assert "auc        undefined" in run("evaluate", "m.rafm", "ones.svm").out
+    assert "auc                undefined" in run("evaluate", "m.rafm", "ones.svm").out
     ran = train("--valid", "ones.svm", "--json", data="rows.svm")
     assert {entry["valid_auc"] for entry in ran.json()["history"]} == {None}
     assert run("inspect", "new.rafm").code == 0
@@ -289,7 +288,7 @@ def test_divergence_leaves_no_model_and_says_what_to_change(folder):
     ],
     ids=" ".join,
 )
-def test_a_missing_file_is_named_with_exit_code_6(folder, arguments):
+def test_a_missing_file_is_named_with_exit_code_6(folder, arguments):  # case 41
     with nothing_left_behind(folder):
         ran = run(*arguments)
         name = next(argument for argument in arguments if argument.startswith("missing"))
@@ -297,7 +296,7 @@ def test_a_missing_file_is_named_with_exit_code_6(folder, arguments):
         assert ran.code == SYSTEM
 
 
-def test_a_folder_is_no_data_file_and_no_model(folder):
+def test_a_folder_is_no_data_file_and_no_model(folder):  # case 41
     (folder / "sub").mkdir()
     with nothing_left_behind(folder):
         ran = train(data="sub")
@@ -308,7 +307,7 @@ def test_a_folder_is_no_data_file_and_no_model(folder):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind the superuser")
-def test_a_file_without_permission_is_named_with_exit_code_6(folder):
+def test_a_file_without_permission_is_named_with_exit_code_6(folder):  # case 41
     (folder / "rows.svm").chmod(0)
     ran = train(data="rows.svm")
     assert (ran.error(), ran.code) == ("rows.svm: Permission denied", SYSTEM)
@@ -337,7 +336,7 @@ def test_predictions_into_a_folder_that_does_not_exist_fail(folder):
         assert (ran.error(), ran.code) == ("nowhere: the folder for the output does not exist", SYSTEM)
 
 
-def test_the_standard_input_may_be_cut_between_rows_but_not_inside(folder):
+def test_the_standard_input_may_be_cut_between_rows_but_not_inside(folder):  # case 43
     assert run("predict", "m.rafm", "-", stdin=b"1 3:1\n0 4:1").out.count("\n") == 2
     ran = run("predict", "m.rafm", "-", stdin=b"1 3:1\n0 4:")
     assert ran.err.startswith("error: <stdin>:2:3: ")
@@ -349,7 +348,7 @@ def test_a_closed_standard_input_is_an_error_of_the_system(folder):
     assert (ran.error(), ran.code) == ("the standard input is closed", SYSTEM)
 
 
-def test_a_line_that_is_too_long_is_refused_with_exit_code_6(folder):
+def test_a_line_that_is_too_long_is_refused_with_exit_code_6(folder):  # case 35
     (folder / "bad.svm").write_bytes(b"1 3:1\n0 " + b"4:1 " * 100 + b"\n")
     with nothing_left_behind(folder):
         ran = train("--max-line-bytes", "100")
@@ -357,7 +356,7 @@ def test_a_line_that_is_too_long_is_refused_with_exit_code_6(folder):
         assert ran.code == SYSTEM
 
 
-def test_one_huge_id_is_refused_before_memory_is_asked_for(folder):
+def test_one_huge_id_is_refused_before_memory_is_asked_for(folder):  # case 24
     (folder / "bad.svm").write_bytes(b"1 3:1\n0 1000000000000:1\n")
     with nothing_left_behind(folder):
         arguments = ("train", "bad.svm", "--out", "x.rafm", "--epochs", "1")
@@ -366,7 +365,7 @@ def test_one_huge_id_is_refused_before_memory_is_asked_for(folder):
         assert ran.code == SYSTEM
 
 
-def test_an_id_that_is_large_but_allowed_needs_no_table_of_its_size(folder):
+def test_an_id_that_is_large_but_allowed_needs_no_table_of_its_size(folder):  # case 22
     (folder / "large.svm").write_bytes(b"1 3:1\n0 4294967295:1\n" * 10)
     arguments = ("train", "large.svm", "--out", "x.rafm", "--epochs", "1", "--ranks", "2,5")
     ran = run_alone(*arguments, limit=("RLIMIT_AS", 4 * 2**30))

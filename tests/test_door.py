@@ -64,6 +64,48 @@ def test_compressed_and_reordered_columns_give_the_same_predictions(tmp_path, ta
     assert first.out == second.out != ""
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "visits.csv").write_text(visits(400))
+    trained = run(
+        "train", folder / "visits.csv", "--label", "click", "--ranks", "2", "--epochs", "1", "--out", folder / "m"
+    )
+    assert trained.code == 0, trained.err
+    return folder / "m"
+
+
+def test_values_never_seen_are_told_by_column(tmp_path, model):  # case 48
+    (tmp_path / "new.csv").write_text(
+        "click,color,shape,age\n1,red,flat,3\n0,RED,flat,4\n1,BLUE,oval,5\n0,blue,flat,6\n"
+    )
+    told = "not seen in training: color 50.0 % (2 of 4), shape 25.0 % (1 of 4)\n"
+    predicted = run("predict", model, tmp_path / "new.csv")
+    assert (predicted.code, predicted.err, len(predicted.out.split())) == (0, told, 4)
+    judged = run("evaluate", model, tmp_path / "new.csv", "--json")
+    assert judged.err == told
+    coverage = judged.json()["coverage"]
+    expected = {"seen": 4, "known": 2, "rare": 0, "missing": 0, "unseen": 2, "unseen_share": 0.5}
+    assert coverage["color"] == expected
+    assert (coverage["shape"]["unseen_share"], coverage["age"]["unseen"]) == (0.25, 0)
+
+
+def test_a_column_that_is_mostly_unseen_is_warned_of(tmp_path, model):  # case 48
+    (tmp_path / "new.csv").write_text("color,shape,age\nRED,flat,3\nBLUE,round,4\nred,flat,1\n")
+    out = tmp_path / "p.txt"
+    ran = run("predict", model, tmp_path / "new.csv", "--out", out)
+    first, warning = ran.err.splitlines()
+    assert first == "not seen in training: color 66.7 % (2 of 3)"
+    assert warning.startswith("warning: most values of column 'color' were never seen in training")
+    assert len(out.read_text().split()) == 3
+
+
+def test_nothing_is_told_where_all_values_are_known(tmp_path, model):
+    (tmp_path / "old.csv").write_text(visits(50, seed=5))
+    assert run("predict", model, tmp_path / "old.csv").err == ""
+    assert run("evaluate", model, tmp_path / "old.csv").err == ""
+
+
 def test_a_converted_table_trains_like_the_table_and_knows_its_columns(tmp_path, table):
     converted = tmp_path / "visits.arrow"
     assert run("convert", table, converted, "--label", "click").code == 0

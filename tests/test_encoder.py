@@ -261,7 +261,7 @@ def test_the_choice_of_kinds_is_reported_and_columns_may_be_ignored():
     assert [column.name for column in TableEncoder.learn(TABLE, only).columns] == ["ok"]
 
 
-def test_missing_values_are_refused_if_they_are_to_be_errors():
+def test_missing_values_are_refused_if_they_are_to_be_errors():  # case 47
     spec = TableSpec(missing="error")
     with pytest.raises(DataValueError, match="column 'city', row 2: a value is missing; fill it, or set missing"):
         TableEncoder.learn(TABLE.select(["city"]), spec)
@@ -278,7 +278,7 @@ def test_missing_values_are_refused_if_they_are_to_be_errors():
 # Another table than the one of training
 
 
-def test_a_value_never_seen_changes_only_the_coverage_of_its_row():
+def test_a_value_never_seen_changes_only_the_coverage_of_its_row():  # case 48
     table, _ = mixed(200)
     encoder, place = TableEncoder.learn(table, TableSpec(label="y", weight="w")), table.column_names.index("word")
     cells = table["word"].to_pylist()
@@ -306,7 +306,7 @@ def test_coverage_adds_up_over_calls_and_is_a_table_when_printed():
     assert Coverage()["never"].share == 1
 
 
-def test_an_empty_cell_is_unseen_if_none_was_empty_in_training():
+def test_an_empty_cell_is_unseen_if_none_was_empty_in_training():  # case 47
     encoder, coverage = TableEncoder.learn(pa.table({"x": ["a"], "z": [1.5]})), Coverage()
     rows = encoder.encode(
         pa.table({"x": pa.array([None], pa.string()), "z": pa.array([None], pa.float64())}), coverage=coverage
@@ -315,7 +315,7 @@ def test_an_empty_cell_is_unseen_if_none_was_empty_in_training():
     assert coverage["x"].missing == coverage["z"].missing == 1
 
 
-def test_a_value_never_seen_scores_zero_and_a_missing_one_has_its_own_weight():
+def test_a_value_never_seen_scores_zero_and_a_missing_one_has_its_own_weight():  # cases 47 and 48
     table, (_, y) = mixed_table(), long_tail()
     model = make(n_epochs=10).fit(table, y)
     mean = model.encoder_.columns[0].coder.mean
@@ -324,17 +324,17 @@ def test_a_value_never_seen_scores_zero_and_a_missing_one_has_its_own_weight():
     assert model.decision_function(missing)[0] != model.model_.parameters.bias[0]
 
 
-def test_columns_are_found_by_name_in_any_order():
+def test_columns_are_found_by_name_in_any_order():  # case 45
     encoder = TableEncoder.learn(TABLE)
     assert_same_rows(encoder.encode(TABLE.select(["age", "ok", "city"])), encoder.encode(TABLE))
 
 
-def test_a_missing_column_is_refused_by_name():
+def test_a_missing_column_is_refused_by_name():  # case 45
     with pytest.raises(DataValueError, match="column 'ok' is missing; the model was trained with age, city, ok"):
         TableEncoder.learn(TABLE).encode(TABLE.drop_columns(["ok"]))
 
 
-def test_an_extra_column_is_left_out_with_one_warning_that_names_it():
+def test_an_extra_column_is_left_out_with_one_warning_that_names_it():  # case 45
     encoder = TableEncoder.learn(TABLE)
     more = TABLE.append_column("zip", pa.array([1, 2, 3, 4]))
     with pytest.warns(UserWarning, match="left out: zip") as caught:
@@ -367,7 +367,7 @@ def test_a_warning_points_to_the_line_of_the_user():
         ("ok", [[True]], "column 'ok' has type list<.*>, which cannot be of kind category"),
     ],
 )
-def test_a_column_of_another_type_is_refused_with_both_types(name, cells, message):
+def test_a_column_of_another_type_is_refused_with_both_types(name, cells, message):  # case 46
     one = {"city": ["Rome"], "ok": [True], "age": [3.5], name: cells}
     with pytest.raises(DataValueError, match=message):
         TableEncoder.learn(TABLE).encode(pa.table(one))
@@ -469,13 +469,13 @@ def test_validation_rows_of_a_table_are_encoded_as_the_training_rows_were():
 
 
 @pytest.mark.parametrize("short", ["X", "y"])
-def test_tables_and_labels_of_other_lengths_are_refused(short):
+def test_tables_and_labels_of_other_lengths_are_refused(short):  # case 53
     table, (_, y) = mixed_table(), long_tail()
     table, y = (table[:-1], y) if short == "X" else (table, y[:-1])
     with pytest.raises(ValueError, match="one label for each of"):
         make().fit(table, y)
 
 
-def test_a_table_of_no_rows_is_refused_in_fit():
+def test_a_table_of_no_rows_is_refused_in_fit():  # case 8
     with pytest.raises(DataValueError, match="no rows"):
         make().fit(mixed_table()[:0], [])

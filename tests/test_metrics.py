@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import mean_absolute_error, roc_auc_score, root_mean_squared_error
 
-from rafm.losses import LOG_LOSS, SQUARED_LOSS, loss_for
-from rafm.metrics import Tally, auc, evaluate, log_loss
+from rafm.losses import LOG_LOSS, SQUARED_LOSS
+from rafm.metrics import Ranking, Tally, _sortable, auc, evaluate, log_loss
 
 scored_rows = st.lists(
     st.tuples(st.sampled_from([0.0, 1.0]), st.integers(-4, 4).map(float), st.sampled_from([0.5, 1.0, 3.0])),
@@ -84,43 +84,93 @@ def test_squares_are_taken_in_double_precision():
     assert evaluate(SQUARED_LOSS, labels, scores, np.ones(2, np.float32))["rmse"] == pytest.approx(1e25, rel=1e-6)
 
 
-# ---- Rows in pieces
+# Adding up batch by batch
 
 
-@pytest.mark.parametrize("task", ["binary", "regression"])
-@pytest.mark.parametrize("many", [10_000, 500, 7], ids=["few rows", "many rows", "more scores than are kept"])
-def test_rows_in_pieces_have_the_metrics_of_the_whole(task, many, monkeypatch):
-    monkeypatch.setattr("rafm.metrics.MANY", many)
-    draw = np.random.default_rng(0)
-    scores = draw.normal(size=3000).astype(np.float32).round(2 if many == 500 else 6)
-    labels = (draw.random(3000) < 1 / (1 + np.exp(-scores))).astype(np.float32)
-    weights = draw.integers(0, 4, 3000).astype(np.float32)
-    whole, found = evaluate(loss_for(task), labels, scores, weights), []
-    for order in (np.arange(3000), draw.permutation(3000)):
-        tally = Tally(loss_for(task))
-        for part in np.array_split(order, 11):
-            tally.add(labels[part], scores[part], weights[part])
-        assert tally.rows == 3000
-        assert tally.weight == weights.sum()
-        found.append(tally.metrics())
-    room = {10_000: 1e-12, 500: 1e-12, 7: 0.2}[many]
-    assert found[0] == pytest.approx(whole, rel=room)
-    assert found[1] == pytest.approx(found[0], rel=1e-12)
-    assert (found[0] == pytest.approx(whole, rel=1e-6)) == (many != 7 or task != "binary")
+def many_rows(n_rows=5000, seed=0):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(-1, 1.5, n_rows).astype(np.float32)
+    labels = (rng.random(n_rows) < naive.sigmoid(scores)).astype(np.float32)
+    return labels, scores, rng.choice([0.5, 1, 2], n_rows)
 
 
-def test_scores_that_are_cut_move_the_auc_by_little(monkeypatch):
-    monkeypatch.setattr("rafm.metrics.MANY", 5000)
-    draw = np.random.default_rng(1)
-    scores = draw.normal(-1, 1.5, size=60_000).astype(np.float32)
-    labels = (draw.random(60_000) < 1 / (1 + np.exp(-scores))).astype(np.float32)
-    tally = Tally(loss_for("binary"))
-    tally.add(labels, scores, np.ones(60_000))
-    assert tally.metrics()["auc"] == pytest.approx(auc(labels, scores, np.ones(60_000)), abs=1e-5)
+def tally_of(loss, rows, n_parts=7):
+    tally = Tally(loss)
+    for part in zip(*(np.array_split(column, n_parts) for column in rows)):
+        tally.add(*part)
+    return tally.report()
 
 
-def test_one_class_in_pieces_has_no_auc(monkeypatch):
-    monkeypatch.setattr("rafm.metrics.MANY", 3)
-    tally = Tally(loss_for("binary"))
-    tally.add(np.ones(9), np.arange(9.0), np.ones(9))
-    assert tally.metrics()["auc"] is None
+def test_batches_add_up_to_the_metrics_of_all_rows():
+    rows = many_rows()
+    found, expected = tally_of(LOG_LOSS, rows), evaluate(LOG_LOSS, *rows, "normalized_entropy")
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    labels, scores, weights = rows
+    assert found["rows"] == labels.size
+    assert found["mean_label"] == pytest.approx(np.average(labels, weights=weights), rel=1e-12)
+    assert found["mean_prediction"] == pytest.approx(np.average(naive.sigmoid(scores), weights=weights), rel=1e-7)
+
+
+def test_ratings_add_up_too():
+    labels, scores, weights = many_rows()
+    found, expected = tally_of(SQUARED_LOSS, (labels, scores, weights)), evaluate(SQUARED_LOSS, labels, scores, weights)
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert found["mean_prediction"] == pytest.approx(np.average(scores, weights=weights), rel=1e-6)
+
+
+def test_normalized_entropy_is_the_loss_over_that_of_the_mean_label():
+    labels, scores, weights = many_rows()
+    constant = np.full(labels.size, np.average(labels, weights=weights))
+    expected = sklearn_log_loss(labels, naive.sigmoid(scores), sample_weight=weights)
+    expected /= sklearn_log_loss(labels, constant, sample_weight=weights)
+    assert tally_of(LOG_LOSS, (labels, scores, weights))["normalized_entropy"] == pytest.approx(expected, rel=1e-6)
+    assert tally_of(LOG_LOSS, (np.ones(5), scores[:5], weights[:5]), 1)["normalized_entropy"] is None
+
+
+def test_bins_hold_equal_weight_and_what_was_predicted_and_happened_in_them():
+    labels, scores, _ = many_rows()
+    table = tally_of(LOG_LOSS, (labels, scores, np.ones(labels.size)))["reliability"]
+    parts = np.array_split(np.argsort(scores, kind="stable"), 10)
+    assert [line["weight"] for line in table] == [len(part) for part in parts]
+    np.testing.assert_allclose([line["mean_label"] for line in table], [labels[part].mean() for part in parts])
+    expected = [naive.sigmoid(scores[part]).mean() for part in parts]
+    np.testing.assert_allclose([line["mean_prediction"] for line in table], expected, rtol=1e-6)
+    gaps = [abs(naive.sigmoid(scores[part]).mean() - labels[part].mean()) for part in parts]
+    found = tally_of(LOG_LOSS, (labels, scores, np.ones(labels.size)))["calibration_error"]
+    assert found == pytest.approx(np.mean(gaps), rel=1e-6)
+
+
+def test_equal_scores_are_never_split_between_bins():
+    labels = np.array([0, 1] * 50)
+    table = tally_of(LOG_LOSS, (labels, np.repeat([-1.0, 2.0], 50), np.ones(100)))["reliability"]
+    assert [line["weight"] for line in table] == [50, 50]
+    assert [line["mean_prediction"] for line in table] == pytest.approx([naive.sigmoid(-1.0), naive.sigmoid(2.0)])
+
+
+@pytest.mark.parametrize("limit", [2, 30, 400])
+def test_many_distinct_scores_are_merged_with_their_neighbours(limit):
+    labels, scores, weights = many_rows()
+    ranking = Ranking(limit)
+    for part in zip(*(np.array_split(column, 9) for column in (labels, scores, weights, naive.sigmoid(scores)))):
+        ranking.add(*part)
+    area, exact = ranking.auc(), auc(labels, scores, weights)
+    assert ranking.keys.size <= limit
+    assert ranking.columns[:, :2].sum() == pytest.approx(weights.sum())
+    if limit == 400:
+        assert area == pytest.approx(exact, abs=1e-4)
+        assert area != exact
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=20))
+def test_keys_are_in_the_order_of_scores(scores):
+    scores = np.array(scores, np.float32)
+    keys = _sortable(scores)
+    np.testing.assert_array_equal(np.sign(np.subtract.outer(keys, keys)), compare(scores))
+
+
+def compare(scores):
+    return (scores[:, None] > scores).astype(int) - (scores[:, None] < scores)
+
+
+def test_no_rows_tell_nothing():
+    assert Tally(LOG_LOSS).report() == {"rows": 0}

@@ -80,13 +80,17 @@ def test_evaluation_agrees_with_scikit_learn(task, fitted, predictor, rows, smal
     _, y = matrix_of(PAIRS)
     predicted = expected_of(fitted, PAIRS)
     assert found.pop("rows") == 300
+    means = {"mean_label": np.mean(y), "mean_prediction": np.mean(predicted)}
     if task == "binary":
-        assert found == pytest.approx(
-            {"log_loss": log_loss(y, predicted), "auc": roc_auc_score(y, predicted)}, rel=1e-6
-        )
+        assert sum(line["weight"] for line in found.pop("reliability")) == 300
+        assert 0 <= found.pop("calibration_error") < 1
+        loss = log_loss(y, predicted)
+        entropy = loss / log_loss(y, np.full(300, np.mean(y)))
+        metrics = {"log_loss": loss, "auc": roc_auc_score(y, predicted), "normalized_entropy": entropy}
+        assert found == pytest.approx({**metrics, **means}, rel=1e-6)
     else:
         rmse = mean_squared_error(y, predicted) ** 0.5
-        assert found == pytest.approx({"rmse": rmse, "mae": mean_absolute_error(y, predicted)}, rel=1e-6)
+        assert found == pytest.approx({"rmse": rmse, "mae": mean_absolute_error(y, predicted), **means}, rel=1e-6)
 
 
 def test_a_file_without_rows_gives_no_predictions(predictor, tmp_path):

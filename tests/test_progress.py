@@ -1,6 +1,7 @@
 """The lines of progress are tables: columns line up, and every number is where its heading says."""
 
 import io
+import time
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from rafm.options import resolve
 from rafm.progress import epoch_header, epoch_line, plan_lines, show_events
 from rafm.ranks import RankPlan, describe_plan
-from rafm.trainer import EpochFinished, Finished, Planned
+from rafm.trainer import EpochFinished, Finished, PieceFinished, Planned, Resumed
 
 COUNTS = np.arange(100, 0, -1)
 METRICS = {"binary": {"log_loss": 0.45711, "auc": 0.775}, "regression": {"rmse": 1.25, "mae": 0.5}}
@@ -105,3 +106,45 @@ class Gone(io.StringIO):
 def test_a_reader_that_has_left_does_not_stop_the_events():
     events = [Planned(RankPlan("lr", (), (100, 0)), COUNTS, 1000), EpochFinished(1, 0.5, {}, 1.0, best=False)]
     assert list(show_events(events, resolve(task="binary"), stream=Gone())) == events
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+PIECE = PieceFinished(2, rows=65536, n_rows=131072, train_loss=0.4, seconds=2.0)
+
+
+def test_a_terminal_shows_speed_and_time_left_between_the_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    out = Terminal()
+    events = [*EVENTS[:2], PIECE, *EVENTS[2:]]
+    shown = show_events(iter(events), resolve(task="binary"), stream=out)
+    assert [next(shown) for _ in range(3)] == events[:3]
+    time.sleep(0.3)  # the bar is drawn ten times a second
+    assert list(shown) == events[3:]
+    assert "epoch 2" in out.getvalue()
+    assert "32,768 rows/s 0:00:02 left train loss 0.40000" in out.getvalue()
+    for line in [*plan_lines(EVENTS[0]), epoch_line(EVENTS[1]), epoch_line(EVENTS[2])]:
+        assert line in out.getvalue()
+
+
+def test_a_pipe_gets_lines_alone():
+    plain, with_pieces = io.StringIO(), io.StringIO()
+    list(show_events(EVENTS, resolve(task="binary"), stream=plain))
+    list(show_events([*EVENTS[:2], PIECE, *EVENTS[2:]], resolve(task="binary"), stream=with_pieces))
+    assert with_pieces.getvalue() == plain.getvalue()
+
+
+def test_a_resumed_table_has_its_heading_too():
+    out = io.StringIO()
+    events = [Resumed("states", 7, 64, finished=False), EpochFinished(7, 0.5, {}, 1.0, best=False)]
+    list(show_events(events, resolve(task="binary"), stream=out))
+    first, heading, line = out.getvalue().splitlines()
+    assert first == "going on from states: epoch 7, after 64 rows"
+    assert heading.startswith("epoch ")
+    assert line.split()[0] == "7"

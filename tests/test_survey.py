@@ -6,11 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 from commands import rows_of_pairs
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rafm import data
-from rafm.survey import BINS, Survey, suggest_ranks, survey
+from rafm.survey import survey
 
 
 @pytest.fixture
@@ -42,27 +40,5 @@ def test_labels_are_read_as_the_task_wants_them(path):
 
 def test_an_empty_file_has_nothing_in_it(path):
     path.write_bytes(b"")
-    report = survey(data.open_rows(path, task="binary")).report()
-    assert (report["rows"], report["features"], report["largest_id"], report["per_row"]) == (0, 0, -1, 0)
-    assert report["label_range"] == [0.0, 0.0]
-    assert {line["share_of_nonzeros"] for line in report["frequencies"]} == {0.0}
-
-
-@given(st.lists(st.integers(1, 20_000), min_size=1, max_size=40))
-def test_every_feature_is_in_the_one_range_that_its_count_lies_in(counts):
-    numbers = np.array(counts)
-    found = Survey(1, 1, 1, numbers, numbers, numbers, 1.0, 0.0, 0.0, (0.0, 0.0)).histogram()
-    assert [name.split("-")[0] for name, _, _ in found] == [str(low) for low in BINS]
-    for name, size, share in found:
-        low, high = (int(end) if end else 10**9 for end in name.split("-"))
-        inside = [count for count in counts if low <= count <= high]
-        assert size == len(inside)
-        assert share == pytest.approx(sum(inside) / sum(counts))
-
-
-def test_ranks_are_suggested_while_enough_features_would_get_them():
-    assert suggest_ranks(np.full(1000, 2)) == (8,)
-    assert suggest_ranks(np.repeat([2, 16], [10, 15])) == (8,)
-    assert suggest_ranks(np.repeat([2, 16], [10, 16])) == (8, 32)
-    assert suggest_ranks(np.repeat([2, 10_000], [10, 16])) == (8, 32, 128, 512)
-    assert suggest_ranks(np.zeros(0, int)) == (8,)
+    found = survey(data.open_rows(path, task="binary"))
+    assert (found.rows, found.nonzeros, found.counts.size, found.n_features, found.label_range) == (0, 0, 0, 0, (0, 0))

@@ -10,12 +10,14 @@ from rafm.batch import Batch, check_batch
 from rafm.data.arrow import ArrowRows, write_arrow
 from rafm.engine import Pace, RecordEngine, RowShape, arrange
 from rafm.errors import ConfigError, DataValueError, DivergenceError
+from rafm.features import value_scales
 from rafm.losses import LOG_LOSS, SQUARED_LOSS
 from rafm.optimizers import OPTIMIZERS, AdaGrad
 from rafm.options import resolve
 from rafm.ranks import RankPlan, Thresholds
+from rafm.run import label_scale
 from rafm.survey import survey
-from rafm.trainer import EpochFinished, Finished, Planned, label_scale, train, train_model, value_scales
+from rafm.trainer import EpochFinished, Finished, Planned, train, train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .data.columns import TableSpec
     from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load
     from .optimizers import AdaGrad, Sgd
     from .ranks import NearestRank, Thresholds
 
-__version__ = "0.1.0"
 __all__ = [
     "AdaGrad",
     "NearestRank",
@@ -21,6 +22,7 @@ __all__ = [
     "TableSpec",
     "TableTransformer",
     "Thresholds",
+    "__version__",
     "load",
 ]
 

@@ -1,6 +1,6 @@
 """The numbers in training and what steps them: one engine for LR, FM, DiFacto and RaFM, and one for MRMA.
 
-Both offer the same four methods, so that the trainer needs to know of neither.
+Both offer the same methods, so that the trainer needs to know of neither.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .scoring import score, score_mixture
 from .vectors import PLAIN
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
-PIECE = 1 << 16  # about how many rows are trained at a time, so that Ctrl-C need not wait for the end of an epoch
+PIECE = 1 << 16  # about how many rows are trained between two looks at the clock and for Ctrl-C
 LONGEST_SPAN = 256  # pieces until a crew looks again whether one thread alone or all are faster
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
@@ -36,11 +36,24 @@ class RowShape(NamedTuple):
     longest: int
 
 
+Step = Callable[[kernels.Rows, np.ndarray], tuple[float, int]]
+
+
 class Engine(Protocol):
     """Holds parameters with their optimiser states, and trains and scores numbered rows."""
 
-    def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        """Train on the rows in the given order; return the summed loss, and where it stopped being finite or -1."""
+    def sweeps(self) -> tuple[Step, ...]:
+        """Return the steps that a block of rows goes through, one after the other.
+
+        A step trains on the rows in the given order, whole or piece by piece; it returns the summed loss, and where it
+        stopped being finite or -1.
+        """
+
+    def piece_rows(self) -> int:
+        """Return how many rows to train at a time; pieces of this size change nothing."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return all numbers that training changes, by name: the arrays themselves, to be saved or written into."""
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         """Return the score of every row."""
@@ -153,18 +166,23 @@ class RecordEngine:
         self.crew = Crew(threads)
         self.settings = settings_of(options)
 
-    def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
+    def sweeps(self) -> tuple[Step, ...]:
+        return (self.train,)
+
+    def piece_rows(self) -> int:
         size = self.works[0].losses.size
-        whole_batches = -(-PIECE // size) * size  # so that pieces change nothing
+        return -(-PIECE // size) * size  # whole mini-batches
 
-        def step(piece: np.ndarray) -> tuple[float, int]:
-            return self.crew.run(piece.size, lambda team: self._step(rows, piece, team))
+    def state(self) -> dict[str, np.ndarray]:
+        return {"records": self.records, "bias": self.bias}
 
-        return _in_pieces(order, whole_batches, step)
+    def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
+        """Train on the rows in the given order; return the summed loss, and where it stopped being finite or -1."""
+        return self.crew.run(order.size, lambda team: self._step(rows, order, team))
 
-    def _step(self, rows: kernels.Rows, piece: np.ndarray, team: kernels.Team) -> tuple[float, int]:
+    def _step(self, rows: kernels.Rows, order: np.ndarray, team: kernels.Team) -> tuple[float, int]:
         known = (self.tables, self.records, self.bias, self.settings, team, self.works[team.thread])
-        return kernels.train_rows(rows, piece, *known)
+        return kernels.train_rows(rows, order, *known)
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score(rows, self.tables, self.records, self.bias[0])
@@ -187,15 +205,25 @@ class MixtureEngine:
         self.states = np.ones_like(self.mixture)
         self.settings = settings_of(options)
 
-    def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        known = (self.tables, self.records, self.bias, self.mixture)
-        total, diverged = _in_pieces(
-            order, PIECE, lambda piece: mixture.train_factors(rows, piece, *known, self.settings)
-        )
-        if diverged < 0:
-            rest = (self.states, MIXTURE_PULL, self.settings)
-            _in_pieces(order, PIECE, lambda piece: mixture.train_mixture(rows, piece, *known, *rest))
-        return total, diverged
+    def sweeps(self) -> tuple[Step, ...]:
+        return self.train_factors, self.train_mixture
+
+    def piece_rows(self) -> int:
+        return PIECE
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"records": self.records, "bias": self.bias, "mixture": self.mixture, "mixture_states": self.states}
+
+    def train_factors(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
+        """Step the factors; return the summed loss, and where it stopped being finite or -1."""
+        return mixture.train_factors(rows, order, *self._known(), self.settings)
+
+    def train_mixture(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
+        """Step the mixture weights, which has no loss of its own."""
+        return mixture.train_mixture(rows, order, *self._known(), self.states, MIXTURE_PULL, self.settings)
+
+    def _known(self) -> tuple[kernels.Tables, np.ndarray, np.ndarray, np.ndarray]:
+        return self.tables, self.records, self.bias, self.mixture
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score_mixture(rows, self.tables, self.records, self.bias[0], self.mixture)
@@ -203,17 +231,6 @@ class MixtureEngine:
     def parameters(self) -> Parameters:
         weights, factors = self.layout.unpack(self.records)
         return Parameters(self.bias[:1].copy(), weights, factors, self.mixture.copy())
-
-
-def _in_pieces(order: np.ndarray, size: int, step: Callable[[np.ndarray], tuple[float, int]]) -> tuple[float, int]:
-    """Take a step on each piece of the order; return the summed loss, and where it stopped being finite or -1."""
-    total = 0.0
-    for start in range(0, order.size, size):
-        loss, diverged = step(order[start : start + size])
-        total += loss
-        if diverged >= 0:
-            return total, start + diverged
-    return total, -1
 
 
 def make_engine(plan: RankPlan, grouping: Grouping, shape: RowShape, options: TrainingOptions, bias: float) -> Engine:

@@ -10,7 +10,7 @@ RafmError                              exit code of the command line
 |   |-- ModelFormatError                   it is not a model file, or its parts do not fit together
 |   |-- ModelVersionError                  it was written by a newer version
 |   `-- ModelIntegrityError                its content changed after it was written
-|-- CheckpointError (ValueError)       4   a checkpoint belongs to another run
+|-- CheckpointError (ValueError)       4   a checkpoint belongs to another run, or is in use
 |-- DivergenceError (ArithmeticError)  5   training produced numbers that are not finite, or absurd
 `-- ResourceLimitError (MemoryError)   6   more memory or bytes would be needed than the limits allow
 
@@ -21,9 +21,10 @@ from __future__ import annotations
 
 
 class RafmError(Exception):
-    """Base of all errors that rafm raises on purpose."""
+    """Base of all errors that rafm raises on purpose; `line` is that of the input, counted from 1, if there is one."""
 
     exit_code = 1
+    line: int | None = None
 
 
 class ConfigError(RafmError, ValueError):
@@ -88,7 +89,7 @@ class ModelIntegrityError(ModelFileError):
 
 
 class CheckpointError(RafmError, ValueError):
-    """A checkpoint belongs to another run."""
+    """A checkpoint belongs to another run, is in use by one, or is damaged."""
 
     exit_code = 4
 

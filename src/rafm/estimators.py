@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from . import storage
 from .batch import Batch, check_batch
+from .checkpoint import Checkpoint, NoCheckpoint
 from .data.columns import TableSpec
 from .data.encoder import TableEncoder
 from .data.frames import as_table, is_frame, needs_encoder
@@ -48,6 +49,9 @@ class _FactorizationMachine(BaseEstimator):
         l2_weights: float = 0.0,
         n_epochs: int = 30,
         patience: int | None = 3,
+        metric: str | None = None,
+        max_seconds: float | None = None,
+        negative_rate: float = 1.0,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: bool = False,
@@ -64,23 +68,36 @@ class _FactorizationMachine(BaseEstimator):
         self.l2_weights = l2_weights
         self.n_epochs = n_epochs
         self.patience = patience
+        self.metric = metric
+        self.max_seconds = max_seconds
+        self.negative_rate = negative_rate
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        checkpoint: PathLike | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> Self:
         """Train on rows X with labels y.
 
         sample_weight: one number of at least 0 per row. eval_set: (X, y) to choose the best epoch by and to stop early
-        on, or a list with one such pair.
+        on, or a list with one such pair. checkpoint: a folder that keeps the state of training, written at the end of
+        each epoch and every checkpoint_seconds; a fit that was stopped goes on from there.
         """
         options = self._options()
         self.__dict__.pop("model_", None)  # whatever fails from here on leaves no mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
         valid = None if eval_set is None else self._rows(*_single_pair(eval_set), None, fitting=False)
-        for event in show_events(train(data, options, valid), options, enabled=self.verbose):
-            if isinstance(event, Finished):
-                self._keep(event.model)
+        with _checkpoint(checkpoint, checkpoint_seconds) as states:
+            for event in show_events(train(data, options, valid, states), options, enabled=self.verbose):
+                if isinstance(event, Finished):
+                    self._keep(event.model)
         return self
 
     def _options(self) -> TrainingOptions:
@@ -162,8 +179,11 @@ class _FactorizationMachine(BaseEstimator):
 
     def save(self, path: PathLike) -> None:
         """Write the model to a .rafm file, in one atomic step."""
+        model = self._fitted()
         classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
-        storage.save(path, storage.Saved(self._fitted(), self.encoder_, 0, classes or None))
+        names = getattr(self, "feature_names_in_", None) if self.encoder_ is None else None
+        columns = None if names is None else [str(name) for name in names]
+        storage.save(path, storage.Saved(model, self.encoder_, 0, classes or None, columns))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -187,6 +207,10 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
     l2 : penalty of factors at each occurrence; 0.005 unless given (regression: 0.1); or one for each rank.
     l2_weights : penalty of linear weights at each occurrence.
     n_epochs, patience : with an eval_set, training stops after `patience` epochs without improvement.
+    metric : what the best epoch is chosen by: "log_loss" (unless given), "auc" or "normalized_entropy"; regression:
+        "rmse" (unless given) or "mae".
+    max_seconds : training ends after so long with the best epoch so far.
+    negative_rate : the share of negatives that was kept in the training rows; probabilities are those of all rows.
     n_jobs : how many threads train, one unless given, -1 for all cores; the result never depends on it.
     random_state : seed; equal seeds give equal models.
     verbose : print the plan and one line per epoch.
@@ -328,6 +352,12 @@ def _as_spec(spec: Any) -> TableSpec | None:
     return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
 
 
+def _checkpoint(folder: PathLike | None, seconds: float) -> Checkpoint | NoCheckpoint:
+    if folder is None:
+        return NoCheckpoint()
+    return Checkpoint(folder, seconds, lambda text: warnings.warn(text, stacklevel=4))
+
+
 def _single_pair(eval_set: Any) -> tuple[Any, Any]:
     pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
     if not isinstance(pair, tuple) or len(pair) != 2:
@@ -340,7 +370,18 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
     saved = storage.load(path)
     model, options = saved.model, saved.model.options
     kind = RaFMClassifier if model.loss.task == "binary" else RaFMRegressor
-    names = ("update", "dependent_weight", "optimizer", "learning_rate", "l2", "l2_weights", "n_epochs", "patience")
+    names = (
+        "update",
+        "dependent_weight",
+        "optimizer",
+        "learning_rate",
+        "l2",
+        "l2_weights",
+        "n_epochs",
+        "patience",
+        "metric",
+        "negative_rate",
+    )
     known = {name: options[name] for name in names if name in options}
     known["random_state"] = options.get("seed", 0)
     known["rank_scale"] = options.get("rank_scale") or 1.0
@@ -350,8 +391,9 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
     estimator.encoder_ = saved.encoder
     estimator._keep(model)
     estimator.n_features_in_ = len(saved.encoder.columns) if saved.encoder else model.numbering.n_inputs
-    if saved.encoder:
-        estimator.feature_names_in_ = np.array([column.name for column in saved.encoder.columns], object)
+    columns = [column.name for column in saved.encoder.columns] if saved.encoder else saved.columns
+    if columns is not None:
+        estimator.feature_names_in_ = np.array(columns, object)
     if kind is RaFMClassifier:
         estimator.classes_ = np.array([0, 1] if saved.classes is None else saved.classes)
     return estimator

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .errors import ConfigError
 from .losses import Loss, loss_for
+from .metrics import check_metric
 from .optimizers import Optimizer, optimizer_for
 from .ranks import LevelRule, NearestRank, Thresholds, check_ranks
 
@@ -32,8 +33,18 @@ class TrainingOptions:
     l2_weights: float
     n_epochs: int
     patience: int | None
+    metric: str
+    max_seconds: float | None
+    negative_rate: float
     seed: int
     threads: int
+
+    WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ("max_seconds", "threads")  # how far a run gets, not what it computes
+
+    @property
+    def score_shift(self) -> float:
+        """What to add to a score so that probabilities are those of rows of which no negatives were left out."""
+        return float(np.log(self.negative_rate))
 
     def summary(self) -> dict[str, Any]:
         """Return the choices as plain values, for the model file; levels given one by one are in the plan."""
@@ -50,6 +61,8 @@ class TrainingOptions:
             "l2_weights": self.l2_weights,
             "n_epochs": self.n_epochs,
             "patience": self.patience,
+            "metric": self.metric,
+            "negative_rate": self.negative_rate,
             "seed": self.seed,
         }
 
@@ -69,6 +82,9 @@ def resolve(
     l2_weights: float = 0.0,
     n_epochs: int = 30,
     patience: int | None = 3,
+    metric: str | None = None,
+    max_seconds: float | None = None,
+    negative_rate: float = 1.0,
     seed: int = 0,
     threads: int = 1,
 ) -> TrainingOptions:
@@ -97,6 +113,9 @@ def resolve(
         l2_weights=_number("l2_weights", l2_weights),
         n_epochs=_whole("n_epochs", n_epochs),
         patience=None if patience is None else _whole("patience", patience),
+        metric=check_metric(metric, loss),
+        max_seconds=None if max_seconds is None else _number("max_seconds", max_seconds, positive=True),
+        negative_rate=_negative_rate(negative_rate, loss),
         seed=_whole("seed", seed, least=0),
         threads=_whole("threads", threads),
     )
@@ -110,10 +129,18 @@ def _number(key: str, value: float, positive: bool = False) -> float:
     return float(value)
 
 
+def _negative_rate(value: float, loss: Loss) -> float:
+    rate = _number("negative_rate", value, positive=True)
+    if rate > 1:
+        raise ConfigError(f"negative_rate must be a share of at most 1, found {value!r}", key="negative_rate")
+    if rate < 1 and loss.task != "binary":
+        raise ConfigError("negative_rate needs task='binary': ratings have no negatives", key="negative_rate")
+    return rate
+
+
 def _per_rank(key: str, value: float | Sequence[float], ranks: tuple[int, ...]) -> tuple[float, ...]:
     """Return a number for each rank, given one for all or one for each."""
-    given: Any = value
-    values = list(given) if isinstance(given, list | tuple | np.ndarray) else [given] * len(ranks)
+    values: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * len(ranks)
     if len(values) != len(ranks):
         raise ConfigError(f"{key} must be one number, or {len(ranks)}: one per rank, found {len(values)}", key=key)
     return tuple(_number(key, one) for one in values)

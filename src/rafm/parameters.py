@@ -180,6 +180,19 @@ class Parameters:
         mixture = None if self.mixture is None else grouping.undo(self.mixture)
         return Parameters(self.bias, grouping.undo(self.weights), [*map(grouping.undo, self.factors)], mixture)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all arrays by name, vectors as factors.1, factors.2, ...; from_arrays takes them back."""
+        named = {"bias": self.bias, "weights": self.weights}
+        named |= {f"factors.{level}": block for level, block in enumerate(self.factors, start=1)}
+        return named if self.mixture is None else named | {"mixture": self.mixture}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Parameters:
+        """Return the parameters that these arrays are."""
+        n_levels = sum(name.startswith("factors.") for name in arrays)
+        factors = [arrays[f"factors.{level}"] for level in range(1, n_levels + 1)]
+        return cls(arrays["bias"], arrays["weights"], factors, arrays.get("mixture"))
+
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
         """Return what these parameters are for labels label_scale times as large, and feature i value_scales[i] times.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .batch import Batch
+from .data.coverage import Coverage
 from .data.door import Opening, batches_of
 from .errors import ConfigError, DataValueError
 from .files import PathLike
@@ -30,7 +31,12 @@ class Predictor:
         return cls(load(path))
 
     def batches(
-        self, path: PathLike, opening: Opening, index_base: int | None = None, targets: bool = True
+        self,
+        path: PathLike,
+        opening: Opening,
+        index_base: int | None = None,
+        targets: bool = True,
+        coverage: Coverage | None = None,
     ) -> Iterator[Batch]:
         """Yield the rows of a file, checked, in pieces of bounded size; ids count from where they did in training."""
         trained = self.saved.index_base
@@ -39,19 +45,30 @@ class Predictor:
                 f"the model was trained on ids that count from {trained}, not from {index_base}", key="index_base"
             )
         task = self.saved.model.loss.task if targets else "regression"  # any number will do for a label nobody uses
-        return batches_of(path, replace(opening, task=task, index_base=trained), self.saved.encoder, targets)
+        opening = replace(opening, task=task, index_base=trained)
+        return batches_of(path, opening, self.saved.encoder, targets, coverage)
 
-    def predict(self, path: PathLike, opening: Opening = ANY, index_base: int | None = None) -> Iterator[np.ndarray]:
-        """Yield the predictions of a file's rows, in input order; tables need no labels."""
-        for batch in self.batches(path, opening, index_base, targets=False):
+    def predict(
+        self, path: PathLike, opening: Opening = ANY, index_base: int | None = None, coverage: Coverage | None = None
+    ) -> Iterator[np.ndarray]:
+        """Yield the predictions of a file's rows, in input order; tables need no labels.
+
+        coverage: where values of tables are counted that training has seen or not.
+        """
+        for batch in self.batches(path, opening, index_base, targets=False, coverage=coverage):
             yield self.saved.model.predict(batch)
 
-    def evaluate(self, path: PathLike, opening: Opening = ANY, index_base: int | None = None) -> dict[str, Any]:
-        """Return the number of rows of a file and the metrics of the task."""
+    def evaluate(
+        self, path: PathLike, opening: Opening = ANY, index_base: int | None = None, coverage: Coverage | None = None
+    ) -> dict[str, Any]:
+        """Return the number of rows of a file, the metrics of the task, and how well predictions are calibrated.
+
+        coverage is filled as in `predict`.
+        """
         tally = Tally(self.saved.model.loss)
-        for batch in self.batches(path, opening, index_base):
+        for batch in self.batches(path, opening, index_base, coverage=coverage):
             if batch.labels is None:
                 raise DataValueError("there are no labels to compare with", path=str(path))
             weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights
             tally.add(batch.labels, self.saved.model.scores(batch), weights)
-        return {"rows": tally.rows, **(tally.metrics() if tally.rows else {})}
+        return tally.report()

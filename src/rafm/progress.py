@@ -1,15 +1,22 @@
-"""Events as lines that people and scripts can read: the plan before training, then one line per epoch."""
+"""Events as lines that people and scripts can read: the plan before training, then one line per epoch.
+
+On a terminal a bar below them shows how far the epoch is; a pipe gets the lines alone.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TextIO
+from datetime import timedelta
+from typing import Any, Self, TextIO
 
+from .metrics import METRICS, SHOWN
 from .options import TrainingOptions
-from .ranks import describe_plan
-from .trainer import EpochFinished, Event, Planned
+from .ranks import RankPlan, describe_plan
+from .trainer import EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+
+HEADINGS = {"log_loss": "loss", "normalized_entropy": "ne"}
 
 
 def plan_lines(event: Planned) -> list[str]:
@@ -25,14 +32,19 @@ def plan_lines(event: Planned) -> list[str]:
     model                                            661       2644         35.5  rafm with weights and bias
        FM    16       100              1.000        1701       6804         80.8  for comparison
     """
-    *levels, fm = describe_plan(event.plan, event.counts, event.n_rows) or [{}]
+    return level_lines(event.plan, describe_plan(event.plan, event.counts, event.n_rows))
+
+
+def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
+    """Return the same of a plan that has been described."""
+    *levels, fm = described or [{}]
     lines = ["level  rank  features  share of nonzeros  parameters      bytes  factors/row"]
     lines += [_plan_line(str(level), row) for level, row in enumerate(levels, start=1)]
     work = sum(row["factors_per_row"] for row in levels)
-    model = {"parameters": event.plan.n_parameters, "factors_per_row": work}
-    lines.append(_plan_line("model", model) + f"  {event.plan.family} with weights and bias")
+    model = {"parameters": plan.n_parameters, "factors_per_row": work}
+    lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias")
     if fm:
-        fm = fm | {"parameters": fm["parameters"] + event.plan.n_features + 1}
+        fm = fm | {"parameters": fm["parameters"] + plan.n_features + 1}
         lines.append(_plan_line("FM", fm) + "  for comparison")
     return lines
 
@@ -44,9 +56,10 @@ def _plan_line(name: str, row: dict[str, float]) -> str:
 
 def epoch_header(options: TrainingOptions, judged: bool) -> str:
     """Return the heading of the epoch table."""
-    names = {"log_loss": ("valid loss", "valid auc"), "rmse": ("valid rmse", "valid mae")}[options.loss.metric]
+    metrics = METRICS[options.loss.task]
+    names = [*metrics[:SHOWN], *(name for name in metrics[SHOWN:] if name == options.metric)]
     columns = ["epoch", "train loss" if options.loss.metric == "log_loss" else "train rmse"]
-    columns += names if judged else ()
+    columns += [f"valid {HEADINGS.get(name, name)}" for name in names] if judged else ()
     return "   ".join([columns[0], *(f"{name:>10}" for name in columns[1:]), "seconds"])
 
 
@@ -65,19 +78,95 @@ def show_events(
     events: Iterable[Event], options: TrainingOptions, enabled: bool = True, stream: TextIO | None = None
 ) -> Iterator[Event]:
     """Pass events on, printing each as it comes."""
-    out = stream or sys.stdout
-    for event in events:
-        if enabled and (lines := event_lines(event, options)):
+    if not enabled:
+        yield from events
+        return
+    out, is_headed = stream or sys.stdout, False
+    with (_Bar if out.isatty() else _Plain)(out) as board:
+        for event in events:
+            lines = event_lines(event)
+            if isinstance(event, EpochFinished) and not is_headed:
+                lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
             with suppress(OSError):  # a reader that has left, or a full disk, must not cost the model
-                print("\n".join(lines), file=out, flush=True)
-        yield event
+                board.show(event, lines)
+            yield event
 
 
-def event_lines(event: Event, options: TrainingOptions) -> list[str]:
+class _Plain:
+    """Prints lines."""
+
+    def __init__(self, out: TextIO):
+        self.out = out
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *leaving: object) -> None:
+        pass
+
+    def show(self, event: Event, lines: list[str]) -> None:
+        if lines:
+            print("\n".join(lines), file=self.out, flush=True)
+
+
+class _Bar:
+    """Prints lines on a terminal, and below them how far the epoch is, how fast, and how long it will take."""
+
+    def __init__(self, out: TextIO):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress
+
+        told = ("{task.fields[speed]} rows/s", "{task.fields[left]} left", "train loss {task.fields[loss]}")
+        console = Console(file=out, highlight=False, markup=False, soft_wrap=True)
+        self.bar = Progress("epoch {task.fields[epoch]}", BarColumn(), *told, console=console, transient=True)
+        self.task = self.bar.add_task("", visible=False, epoch=0, speed="", left="", loss="")
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *leaving: object) -> None:
+        self.bar.stop()
+
+    def show(self, event: Event, lines: list[str]) -> None:
+        if lines:
+            self.bar.console.print("\n".join(lines))
+        if isinstance(event, PieceFinished):
+            done: Any = {"total": event.n_rows, "completed": event.rows, **_pace(event)}
+            self.bar.update(self.task, visible=True, **done)
+        elif isinstance(event, EpochFinished):
+            self.bar.update(self.task, visible=False)
+
+
+def _pace(event: PieceFinished) -> dict[str, str]:
+    """Return epoch, speed, time left in the epoch and loss as texts.
+
+    >>> _pace(PieceFinished(2, rows=65536, n_rows=6_553_600, train_loss=0.4, seconds=2.0))
+    {'epoch': '2', 'speed': '32,768', 'left': '0:03:18', 'loss': '0.40000'}
+    """
+    speed = event.rows_per_second
+    left = timedelta(seconds=round((event.n_rows - event.rows) / speed))
+    return {"epoch": f"{event.epoch}", "speed": f"{speed:,.0f}", "left": f"{left}", "loss": f"{event.train_loss:.5f}"}
+
+
+def event_lines(event: Event) -> list[str]:
     """Return what to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
-    if isinstance(event, EpochFinished):
-        heading = [epoch_header(options, bool(event.metrics))] if event.epoch == 1 else []
-        return [*heading, epoch_line(event)]
-    return []
+    if isinstance(event, Resumed):
+        return [resumed_line(event)]
+    if isinstance(event, Finished) and event.reason == "time":
+        kept = event.model.best_epoch
+        return [f"stopped: the time is used up; kept {f'epoch {kept}' if kept else 'what was trained so far'}"]
+    return [epoch_line(event)] if isinstance(event, EpochFinished) else []
+
+
+def resumed_line(event: Resumed) -> str:
+    """Say where training goes on.
+
+    >>> resumed_line(Resumed("states", 3, 65536, finished=False))
+    'going on from states: epoch 3, after 65536 rows'
+    """
+    if event.finished:
+        return f"going on from {event.folder}: all is trained, {event.epoch - 1} epochs"
+    return f"going on from {event.folder}: epoch {event.epoch}, after {event.rows} rows"

@@ -177,22 +177,28 @@ def plan_ranks(
 def describe_plan(plan: RankPlan, counts: np.ndarray, n_rows: int) -> list[dict[str, float]]:
     """Return one line per level, and last a plain FM of the top rank: what each costs in space and per row.
 
-    counts are in the order of the feature numbers. factors_per_row is the theory's D_k n(F_k), with n(F_k) the mean
-    number of nonzeros of F_k in a row.
+    counts are in the order of the feature numbers.
     """
     occurrences = np.concatenate([[0], np.cumsum(counts, dtype=float)])
-    total = max(occurrences[-1], 1.0)
+    return describe_levels(plan, [occurrences[size] for size in plan.sizes[:-1]], n_rows)
 
-    def line(rank: int, size: int, width: int) -> dict[str, float]:
-        seen = occurrences[size]
+
+def describe_levels(plan: RankPlan, seen: Sequence[float], n_rows: int) -> list[dict[str, float]]:
+    """Return the same, given for k = 0 .. m how often features of level k or more occur.
+
+    factors_per_row is the theory's D_k n(F_k), with n(F_k) the mean number of nonzeros of F_k in a row.
+    """
+    total = max(seen[0], 1.0)
+
+    def line(rank: int, size: int, width: int, occurrences: float) -> dict[str, float]:
         return {
             "rank": rank,
             "features": size,
-            "share_of_nonzeros": seen / total,
+            "share_of_nonzeros": occurrences / total,
             "parameters": width * size,
             "bytes": 4 * width * size,
-            "factors_per_row": width * seen / max(n_rows, 1),
+            "factors_per_row": width * occurrences / max(n_rows, 1),
         }
 
-    lines = [line(r, s, w) for r, s, w in zip(plan.ranks, plan.sizes[1:], plan.block_ranks)]
-    return [*lines, line(plan.ranks[-1], plan.n_features, plan.ranks[-1])] if lines else []
+    lines = [line(r, s, w, n) for r, s, w, n in zip(plan.ranks, plan.sizes[1:], plan.block_ranks, seen[1:])]
+    return [*lines, line(plan.ranks[-1], plan.n_features, plan.ranks[-1], seen[0])] if lines else []

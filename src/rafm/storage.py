@@ -27,26 +27,23 @@ _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a model file holds. Labels are the two classes of a classifier, as they were in training."""
+    """What a model file holds.
+
+    classes: the two of a classifier, as they were in training. columns: their names, if it was trained on a frame of
+    numbers.
+    """
 
     model: Model
     encoder: TableEncoder | None = None
     index_base: int = 0
     classes: list[Any] | None = None
+    columns: list[str] | None = None
 
 
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file in one atomic step; return its size in bytes."""
     model = saved.model
-    tensors = {
-        "bias": model.parameters.bias,
-        "weights": model.parameters.weights,
-        "ids": _short(model.numbering.ids),
-        "counts": _short(model.counts),
-        **{f"factors.{level}": block for level, block in enumerate(model.parameters.factors, start=1)},
-    }
-    if model.parameters.mixture is not None:
-        tensors["mixture"] = model.parameters.mixture
+    tensors = model.parameters.arrays() | {"ids": _short(model.numbering.ids), "counts": _short(model.counts)}
     header = {
         "family": model.plan.family,
         "ranks": list(model.plan.ranks),
@@ -61,6 +58,8 @@ def save(path: PathLike, saved: Saved) -> int:
         "options": model.options,
         "encoder": None,
     }
+    if saved.columns is not None:
+        header["columns"] = saved.columns
     if saved.encoder is not None:
         header["encoder"], more = _encoder_parts(saved.encoder)
         tensors.update(more)
@@ -87,13 +86,13 @@ def load(path: PathLike) -> Saved:
         numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
         counts=tensors["counts"].astype(np.int64),
         loss=LOSSES[header["task"]],
-        parameters=_read_parameters(plan, tensors),
+        parameters=Parameters.from_arrays(tensors),
         n_rows=header["n_rows"],
         history=header["history"],
         best_epoch=header["best_epoch"],
         options=header["options"],
     )
-    return Saved(model, encoder, header["index_base"], header["classes"])
+    return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
 
 
 def _is_whole(found: Any) -> bool:
@@ -113,6 +112,12 @@ def _are_classes(found: Any) -> bool:
     if not isinstance(found, list) or len({type(label) for label in found}) != 1:
         return False
     return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
+
+
+def _are_columns(found: Any, n_inputs: int) -> bool:
+    """Tell whether these are as many different names as there are inputs."""
+    names = isinstance(found, list) and all(isinstance(name, str) for name in found)
+    return names and len(set(found)) == len(found) == n_inputs
 
 
 def _is_epoch(found: Any) -> bool:
@@ -148,11 +153,15 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
 
 
 def _check_header(header: dict[str, Any]) -> None:
+    if header.get("kind") == "checkpoint":
+        raise ModelFormatError("is a checkpoint, the state of a run. The command that wrote it makes the model of it.")
     for name, is_right in _HEADER.items():
         if name not in header:
             raise ModelFormatError(f"its header has no {name!r}")
         if not is_right(header[name]):
             raise ModelFormatError(f"its header has {name} = {header[name]!r:.80}, which no model has")
+    if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
+        raise ModelFormatError(f"its header has columns = {header['columns']!r:.80}, which no model has")
 
 
 def _read_plan(header: dict[str, Any]) -> RankPlan:
@@ -204,11 +213,6 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
         raise ModelFormatError("its feature ids must be distinct and below n_inputs")
     if n and tensors["counts"].min() < 0:
         raise ModelFormatError("its counts must not be negative")
-
-
-def _read_parameters(plan: RankPlan, tensors: dict[str, np.ndarray]) -> Parameters:
-    factors = [tensors[f"factors.{level}"] for level in range(1, plan.n_levels + 1)]
-    return Parameters(tensors["bias"], tensors["weights"], factors, tensors.get("mixture"))
 
 
 def _encoder_parts(encoder: TableEncoder) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

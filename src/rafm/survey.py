@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
 
 from .batch import DENSE_IDS, Batch, read_only
-
-BINS = (1, 3, 9, 33, 129, 513, 2049, 8193)  # lower ends, as in the paper's first figure
-COMMON_RANKS = (8, 32, 128, 512)
 
 
 @dataclass(frozen=True)
@@ -37,30 +33,6 @@ class Survey:
     @property
     def n_features(self) -> int:
         return int(self.ids.max(initial=-1)) + 1
-
-    def histogram(self) -> list[tuple[str, int, float]]:
-        """Return per range of counts its name, the number of features and their share of all nonzeros."""
-        lines = []
-        for low, high in zip(BINS, (*BINS[1:], None)):
-            inside = (self.counts >= low) & (self.counts < (high or np.inf))
-            name = f"{low}-{high - 1}" if high else f"{low}-"
-            lines.append((name, int(inside.sum()), float(self.counts[inside].sum() / max(self.counts.sum(), 1))))
-        return lines
-
-    def report(self) -> dict[str, Any]:
-        """Return the totals as plain values."""
-        return {
-            "rows": self.rows,
-            "nonzeros": self.nonzeros,
-            "per_row": round(self.nonzeros / max(self.rows, 1), 2),
-            "features": int(self.counts.size),
-            "largest_id": self.n_features - 1,
-            "label_mean": round(self.label_mean, 6),
-            "label_range": list(self.label_range),
-            "frequencies": [
-                {"seen": name, "features": size, "share_of_nonzeros": share} for name, size, share in self.histogram()
-            ],
-        }
 
 
 @njit(cache=True, nogil=True)
@@ -142,13 +114,3 @@ def survey(batches: Iterable[Batch]) -> Survey:
     spread = float(np.sqrt(deviation / weight)) if weight else 0.0
     span = (low, high) if weight else (0.0, 0.0)
     return Survey(rows, nonzeros, longest, *features.found(), weight, mean, spread, span)
-
-
-def suggest_ranks(counts: np.ndarray, least: int = 16) -> tuple[int, ...]:
-    """Return those of the common ranks that at least so many features would get; at least the lowest.
-
-    >>> suggest_ranks(np.repeat([2, 40], [1000, 50]))
-    (8, 32)
-    """
-    lowest, *others = COMMON_RANKS
-    return (lowest, *(rank for rank in others if (counts >= rank / 2).sum() >= least))

@@ -54,11 +54,30 @@ def text_rows(part: Any) -> list:
     return rows
 
 
+def around(read: Callable[..., Any], rows_of: Callable[[Any], list], data: bytes, **options: Any) -> tuple[list, list]:
+    """Return the rows that a reader yields around bad lines, and those lines, in order."""
+    bad: list = []
+    rows, message = collect(read, rows_of, data, on_bad=bad.append, **options)
+    assert not message or not rows, "nothing is raised behind the first row"
+    return rows, sorted((error.line or 0, str(error)) for error in bad)
+
+
+def check_around(whole: tuple[list, str], found: tuple[list, list]) -> None:
+    """Compare a reading that stops at the first bad line with one that goes on."""
+    (rows, message), (more, bad) = whole, found
+    assert more[: len(rows)] == rows
+    assert bool(bad) == bool(message) or not more
+    assert bad or more == rows
+
+
 def fuzz_libsvm(data: bytes) -> None:
     from rafm.data.libsvm import iterate_libsvm
 
     whole = collect(iterate_libsvm, text_rows, data, threads=1)
     assert whole == collect(iterate_libsvm, text_rows, data, chunk_bytes=5, threads=1)
+    found = around(iterate_libsvm, text_rows, data, threads=1)
+    assert found == around(iterate_libsvm, text_rows, data, chunk_bytes=5, threads=1)
+    check_around(whole, found)
 
 
 def fuzz_libffm(data: bytes) -> None:
@@ -66,6 +85,7 @@ def fuzz_libffm(data: bytes) -> None:
 
     whole = collect(iterate_libffm, text_rows, data, threads=1, duplicates="sum", index_base=1)
     assert whole == collect(iterate_libffm, text_rows, data, threads=1, duplicates="sum", index_base=1, chunk_bytes=5)
+    check_around(whole, around(iterate_libffm, text_rows, data, threads=1, duplicates="sum", index_base=1))
 
 
 def fuzz_delimited(data: bytes) -> None:
@@ -80,6 +100,9 @@ def fuzz_delimited(data: bytes) -> None:
         rows, error = collect(read_delimited, table_rows, data, **options)
         parts, same = collect(read_delimited, table_rows, data, batch_bytes=7, **options)
         assert (rows, error) == (parts, same)
+        if quoting:
+            more, bad = around(read_delimited, table_rows, data, **options)  # types are learnt from more rows
+            check_around(([None] * len(rows), error), ([None] * len(more), bad))
     collect(read_delimited, table_rows, data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Any, NoReturn
 
 import typer
@@ -38,7 +39,7 @@ def common(
     """Factorization machines that give every feature the rank its data can support.
 
     Exit codes: 0 ok, 2 usage or configuration, 3 data, 4 model file, 5 diverged, 6 input/output or resources,
-    130 interrupted. Any command takes --debug to show where an error came from.
+    130 interrupted, 143 terminated. Any command takes --debug to show where an error came from.
     """
     if version:
         from .. import __version__
@@ -53,7 +54,10 @@ def main() -> NoReturn:
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
     try:
-        code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _show_warning
+            code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as leaving:  # the reader of our output has left; some typers exit for that
         if isinstance(leaving, SystemExit) and not isinstance(leaving.__context__, BrokenPipeError):
@@ -69,6 +73,11 @@ def main() -> NoReturn:
     if code == 130:  # what some versions of typer make of Ctrl-C
         fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as one line."""
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def describe(error: Any) -> tuple[str, int]:

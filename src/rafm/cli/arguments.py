@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from ..data.coverage import Coverage
     from ..data.door import Opening
 
 DATA_HELP = (
@@ -129,11 +131,14 @@ def print_json(values: dict[str, Any]) -> None:
     print(json.dumps(values, allow_nan=False))
 
 
+def print_notes(coverage: Coverage) -> None:
+    """Tell on stderr which values training has never seen."""
+    for line in coverage.notes():
+        print(line, file=sys.stderr)
+
+
 def print_metrics(values: dict[str, Any]) -> None:
     """Print names and values, one per line, with six decimals."""
     for name, value in values.items():
-        print(
-            f"{name:10} {value:.6f}"
-            if isinstance(value, float)
-            else f"{name:10} {'undefined' if value is None else value}"
-        )
+        shown = f"{value:.6f}" if isinstance(value, float) else "undefined" if value is None else value
+        print(f"{name:18} {shown}")

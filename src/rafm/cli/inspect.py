@@ -7,32 +7,55 @@ from typing import Annotated, Any
 
 import typer
 
-from .arguments import Duplicates, Format, Json, Label, opening, print_json, table_spec, whole_numbers
+from .arguments import (
+    Column,
+    Columns,
+    Duplicates,
+    Format,
+    Json,
+    Label,
+    MinCount,
+    Weight,
+    opening,
+    print_json,
+    table_spec,
+    whole_numbers,
+)
 
 
 def inspect(
     path: Annotated[str, typer.Argument(metavar="DATA|MODEL", help='A data file, "-", or a .rafm file.')],
-    task: Annotated[str, typer.Option(help="binary or regression: which labels data may have.")] = "regression",
     ranks: Annotated[str | None, typer.Option(help="Ranks to plan for data; suggested unless given.")] = None,
     rank_scale: Annotated[float, typer.Option(help="A feature seen n times gets the rank nearest to C n.")] = 1.0,
     index_base: Annotated[int, typer.Option(help="The smallest feature id of data, 0 or 1.")] = 0,
     label: Label = None,
+    weight: Weight = None,
+    column: Column = None,
+    columns: Columns = None,
+    min_count: MinCount = None,
     format: Format = "auto",
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
-    """Describe data (rows, features, their frequencies, a plan of ranks) or a model (plan, size, training)."""
+    """Describe a model, or look at data as a doctor would: labels, columns, duplicates, leaks, bad lines, a plan.
+
+    Bad lines are listed and left out, and the exit code is then 3, for training would stop at the first.
+    """
     from ..container import is_container
+    from ..errors import DataValueError
 
     if path.endswith(".rafm") or (path != "-" and is_container(path)):
         report, lines = _model_report(path)
     else:
-        files = opening(task, format, duplicates, index_base, spec=table_spec(None, None, label, None, None))
+        spec = table_spec(columns, column, label, weight, min_count)
+        files = opening("regression", format, duplicates, index_base, spec=spec)
         report, lines = _data_report(path, ranks, rank_scale, files)
     if json:
         print_json(report)
     else:
         print("\n".join(lines))
+    if report["kind"] == "data" and (n_bad := report["bad_lines"]["count"]):
+        raise DataValueError(f"{n_bad} bad line{'s' if n_bad > 1 else ''}; see the report", path=path)
 
 
 def _model_report(path: str) -> tuple[dict[str, Any], list[str]]:
@@ -75,25 +98,16 @@ def _history_line(entry: dict[str, Any], best: int) -> str:
 
 
 def _data_report(path: str, ranks: str | None, rank_scale: float, files: Any) -> tuple[dict[str, Any], list[str]]:
-    from ..data.door import any_rows
-    from ..errors import DataValueError
-    from ..progress import plan_lines
-    from ..ranks import NearestRank, check_ranks, describe_plan, plan_ranks
-    from ..survey import suggest_ranks, survey
-    from ..trainer import Planned
+    from ..doctor.examine import examine
+    from ..doctor.report import as_json, as_lines, plan_for, suggest_ranks
+    from ..progress import level_lines
 
-    choices: list[str] = []
-    found = survey(any_rows(path, files, choices.append))
-    if not found.rows:
-        raise DataValueError("no rows", path=path)
-    given = suggest_ranks(found.counts) if ranks is None else whole_numbers(ranks, "ranks")
-    plan, order = plan_ranks("rafm", check_ranks("rafm", given), found.counts, NearestRank(rank_scale))
-    report = {"kind": "data", **found.report(), "ranks": list(given), "rank_scale": rank_scale}
-    report |= _plan_report(describe_plan(plan, found.counts[order], found.rows))
-    lines = [*choices, *_listed(report, skip=("kind", "plan", "fm_of_top_rank", "frequencies"))]
-    lines += ["", "seen       features  share of nonzeros"]
-    lines += [f"{name:9} {size:9d} {share:18.3f}" for name, size, share in found.histogram()]
-    return report, [*lines, "", *plan_lines(Planned(plan, found.counts[order], found.rows))]
+    found = examine(path, files)
+    given = suggest_ranks(found.frequencies()) if ranks is None else whole_numbers(ranks, "ranks")
+    plan, described = plan_for(found.frequencies(), given, rank_scale, found.rows)
+    report = as_json(found) | {"ranks": list(given), "rank_scale": rank_scale} | _plan_report(described)
+    suggested = f"--ranks {','.join(map(str, given))}" + (" would give" if ranks is None else " give")
+    return report, [*as_lines(found), "", suggested, *level_lines(plan, described)]
 
 
 def _listed(report: dict[str, Any], skip: tuple[str, ...]) -> list[str]:

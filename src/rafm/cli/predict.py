@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, ModelPath, check_output, opening
+from .arguments import DataPath, Duplicates, Format, ModelPath, check_output, opening, print_notes
 
 
 def predict(
@@ -19,17 +19,23 @@ def predict(
     format: Format = "auto",
     duplicates: Duplicates = "error",
 ) -> None:
-    """Print one prediction per line, in input order: probabilities, or values."""
+    """Print one prediction per line, in input order: probabilities, or values.
+
+    Of tables it is told on stderr which values training has never seen.
+    """
     if out is not None:
         check_output(out, model, data)
+    from ..data.coverage import Coverage
     from ..files import write_atomically
     from ..predictor import Predictor
 
-    predictions = Predictor.load(model).predict(data, opening("binary", format, duplicates), index_base)
+    coverage = Coverage()
+    predictions = Predictor.load(model).predict(data, opening("binary", format, duplicates), index_base, coverage)
     lines: Iterator[bytes] = (b"".join(b"%.9g\n" % value for value in part.tolist()) for part in predictions)
     if out is not None:
         write_atomically(out, lines)
-        return
-    for part in lines:
-        sys.stdout.buffer.write(part)
-    sys.stdout.buffer.flush()
+    else:
+        for part in lines:
+            sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+    print_notes(coverage)

@@ -53,6 +53,11 @@ def train(
     l2_weights: Annotated[float, typer.Option(help="Linear weights.")] = 0.0,
     epochs: Annotated[int, typer.Option(help="At most so many passes over the data.")] = 30,
     patience: Annotated[int, typer.Option(help="Stop after so many epochs without improvement.")] = 3,
+    metric: Annotated[
+        str | None, typer.Option(help="Best by log_loss, auc or normalized_entropy; ratings: rmse or mae.")
+    ] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Stop after so long, with the best so far.")] = None,
+    negative_rate: Annotated[float, typer.Option(help="The share of negatives that was kept in the rows.")] = 1.0,
     threads: Annotated[int, typer.Option(min=1, help="More are faster; the model never depends on it.")] = 1,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal models.")] = 0,
     index_base: Annotated[int, typer.Option(help="The smallest feature id of the files, 0 or 1.")] = 0,
@@ -67,6 +72,14 @@ def train(
     max_line_bytes: MaxLineBytes = None,
     memory: Memory = 1000,
     spill: Spill = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Keep the state here; the same command goes on from it."),
+    ] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="How often, besides at the end of each epoch.")] = 60.0,
+    events: Annotated[
+        str | None, typer.Option(metavar="FILE", help='Append one line of JSON per event; "-" is the standard output.')
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Shows the plan of ranks first, then one line per epoch."""
@@ -88,25 +101,44 @@ def train(
         l2_weights=l2_weights,
         n_epochs=epochs,
         patience=patience,
+        metric=metric,
+        max_seconds=max_seconds,
+        negative_rate=negative_rate,
         seed=seed,
         threads=threads,
     )
     check_output(out, data, valid)
     spec = table_spec(columns, column, label, weight, min_count)
     files = opening(task, format, duplicates, index_base, max_features, max_line_bytes, spec)
-    stream = sys.stderr if json else sys.stdout
+    stream = sys.stderr if json or events == "-" else sys.stdout
     files = with_room(files, memory, spill, lambda text: print(text, file=stream))
-    report = _run(data, valid, out, options, files, stream)
+    with _checkpoint(checkpoint, checkpoint_seconds) as states, _log(events) as log:
+        report = _run(data, valid, out, options, files, states, stream, log)
     if json:
         print_json(report)
     else:
-        print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
+        print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes", file=stream)
 
 
-def _run(data: str, valid: str | None, out: str, options: Any, files: Any, stream: Any) -> dict[str, Any]:
+def _checkpoint(folder: str | None, seconds: float) -> Any:
+    from ..checkpoint import Checkpoint, NoCheckpoint
+
+    return NoCheckpoint() if folder is None else Checkpoint(folder, seconds, lambda text: print(text, file=sys.stderr))
+
+
+def _log(events: str | None) -> Any:
+    from contextlib import nullcontext
+
+    return nullcontext({None: None, "-": sys.stdout}[events]) if events in (None, "-") else open(events, "a")
+
+
+def _run(
+    data: str, valid: str | None, out: str, options: Any, files: Any, states: Any, stream: Any, log: Any
+) -> dict[str, Any]:
     import time
 
     from ..data.door import labelled_rows, training_rows
+    from ..eventlog import log_events
     from ..progress import show_events
     from ..storage import Saved, save
     from ..trainer import Finished
@@ -115,7 +147,8 @@ def _run(data: str, valid: str | None, out: str, options: Any, files: Any, strea
     start = time.perf_counter()
     rows, encoder = training_rows(data, files, lambda text: print(text, file=stream))
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
-    for event in show_events(train_events(rows, options, held_out), options, stream=stream):
+    events = log_events(train_events(rows, options, held_out, states), log)
+    for event in show_events(events, options, stream=stream):
         last = event
         _warn_of_one_class(event, data)
     assert isinstance(last, Finished)
@@ -128,6 +161,7 @@ def _run(data: str, valid: str | None, out: str, options: Any, files: Any, strea
         "model_bytes": size,
         "epochs": len(fitted.history),
         "best_epoch": fitted.best_epoch,
+        "stopped_by": last.reason,
         "history": fitted.history,
         "seconds": round(time.perf_counter() - start, 3),
     }

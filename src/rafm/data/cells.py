@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +17,7 @@ MISSING = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")
 FEW = 100
 LABEL_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"
 UNKNOWN, TEXT, WHOLE, NUMBER = pa.null(), pa.string(), pa.int64(), pa.float64()
+WRITTEN_AS = {WHOLE: r"^-?[0-9]+$", NUMBER: r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"}
 TYPE_NAMES = {WHOLE: "whole numbers", NUMBER: "numbers"}
 READ_AS = {
     "category": TEXT,
@@ -72,6 +74,25 @@ def first_misfit(cells: pa.Array, kind: pa.DataType) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if convert(cells[low:middle], kind) is not None else (low, middle)
     return low
+
+
+def misfits(cells: pa.Array, kind: pa.DataType) -> np.ndarray:
+    """Tell which values do not have the type, or are not finite.
+
+    >>> misfits(pa.array(["1", "x", None, "NA", "1e999", "-2"]), NUMBER).tolist()
+    [False, True, False, False, True, False]
+    """
+    if convert(cells, kind) is not None:
+        return np.zeros(len(cells), bool)
+    known = _without_words(pc.ascii_trim_whitespace(cells))
+    fits = pc.match_substring_regex(known, WRITTEN_AS[kind]).fill_null(True)
+    wrong = ~np.asarray(fits)
+    places = np.flatnonzero(~wrong)
+    while convert(cells.take(pa.array(places)), kind) is None:  # well written, but too large
+        place = first_misfit(cells.take(pa.array(places)), kind)
+        wrong[places[place]] = True
+        places = places[place + 1 :]
+    return wrong
 
 
 def is_number(text: str) -> bool:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+MOSTLY = 0.5  # a column with so many unseen values is warned of
+
 
 class Tally(NamedTuple):
     """Values of one column: seen; of them known by a feature of their own; sharing `<rare>`; missing."""
@@ -53,6 +55,32 @@ class Coverage:
     def total(self) -> Tally:
         """The sum over all columns."""
         return Tally(*(sum(counts) for counts in zip(*self.columns.values()))) if self.columns else Tally()
+
+    def report(self) -> dict[str, dict[str, float]]:
+        """Return the counts of every column and its share of unseen values, as JSON has them."""
+        return {
+            name: {**tally._asdict(), "unseen": tally.unseen, "unseen_share": 1 - tally.share}
+            for name, tally in self.columns.items()
+        }
+
+    def notes(self) -> list[str]:
+        """Return what a reader should know: which columns have unseen values, and a warning of those that mostly do.
+
+        >>> coverage = Coverage()
+        >>> coverage.add("city", np.array([4, 1, 0, 0]))
+        >>> for line in coverage.notes():
+        ...     print(line)
+        not seen in training: city 75.0 % (3 of 4)
+        warning: most values of column 'city' were never seen in training; is it written as it was there?
+        """
+        unseen = {name: tally for name, tally in self.columns.items() if tally.unseen}
+        shares = [f"{name} {1 - tally.share:.1%} ({tally.unseen} of {tally.seen})" for name, tally in unseen.items()]
+        told = [f"not seen in training: {', '.join(shares).replace('%', ' %')}"] if unseen else []
+        return told + [
+            f"warning: most values of column {name!r} were never seen in training; is it written as it was there?"
+            for name, tally in unseen.items()
+            if 1 - tally.share > MOSTLY
+        ]
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [("column", *Tally._fields, "unseen")]

@@ -8,6 +8,7 @@ quote is one quote, and line feeds are text; after the closing quote the field g
 
 from __future__ import annotations
 
+from codecs import utf_8_decode
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -97,6 +98,19 @@ def row_places(data: bytes, dialect: Dialect, n_rows: int) -> tuple[np.ndarray, 
     text = np.frombuffer(data, np.uint8)
     walk = Walk(*walk_rows(text, ord(dialect.delimiter), dialect.quoting, starts, lines))
     return starts[: walk.n_rows], lines[: walk.n_rows], walk
+
+
+def utf8_rows(data: bytes, starts: np.ndarray) -> np.ndarray:
+    """Tell which rows are UTF-8."""
+    good, row, view = np.ones(starts.size, bool), 0, memoryview(data)
+    while row < starts.size:
+        try:
+            utf_8_decode(view[starts[row] :])
+            break
+        except UnicodeDecodeError as error:
+            row = int(np.searchsorted(starts, starts[row] + error.start, side="right"))
+            good[row - 1] = False
+    return good
 
 
 def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_bytes: int) -> Iterator[Block]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
@@ -29,9 +30,10 @@ from .cells import (
     is_infinite,
     is_number,
     learn_type,
+    misfits,
     wider_type,
 )
-from .cut import Block, Dialect, cut_blocks, row_places
+from .cut import Block, Dialect, cut_blocks, row_places, utf8_rows
 from .faults import quote
 from .source import open_bytes
 from .textrows import THREADS
@@ -44,6 +46,7 @@ BLANK_LINES = re.compile(rb"[\r\n]*")
 DELIMITERS = ",\t;|"
 
 Header = bool | Sequence[str]
+OnBad = Callable[[RafmError], object]
 
 
 class Layout(NamedTuple):
@@ -54,14 +57,19 @@ class Layout(NamedTuple):
     names: list[str]
     types: dict[str, pa.DataType]  # of the columns that are kept; UNKNOWN until they are learned
     given: dict[str, pa.DataType | None]  # types that the caller chose; None for columns to leave out
+    on_bad: OnBad | None = None
 
 
 class Parsed(NamedTuple):
-    """A block, its columns as text, and what went wrong behind them."""
+    """A block, its columns as text, and what went wrong behind them.
+
+    lines: where each row starts, counted from the first line of the block; None if the block tells.
+    """
 
     block: Block
     cells: dict[str, pa.Array]
     failure: Exception | None
+    lines: np.ndarray | None = None
 
 
 NO_BLOCK = Block(b"", 1, False)
@@ -83,6 +91,7 @@ class Reading(NamedTuple):
     header: Header
     label: str | None
     columns: Mapping[str, str]
+    on_bad: OnBad | None
     batch_bytes: int
     max_row_bytes: int
 
@@ -97,6 +106,7 @@ def read_delimited(
     columns: Mapping[str, str] | None = None,
     batch_bytes: int = BATCH_BYTES,
     max_row_bytes: int = MAX_ROW_BYTES,
+    on_bad: OnBad | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of delimited text in batches of one schema, in memory that does not grow with the file.
 
@@ -105,6 +115,7 @@ def read_delimited(
     header: True if the first row has the names, False to call columns c1, c2, ..., or the names themselves; a
     first row that repeats given names is skipped. label: one of the given names that the file may lack.
     columns: how to read some columns (the keys of READ_AS; "ignore" leaves one out); the others are learned.
+    on_bad: told of every bad row, which is then left out; without it the first one is raised.
     Rows before an error are yielded first. A file of names only yields one batch without rows, an empty file none.
 
     >>> import pathlib, tempfile
@@ -122,7 +133,8 @@ def read_delimited(
     for key, value in (("batch_bytes", batch_bytes), ("max_row_bytes", max_row_bytes)):
         if value < 1:
             raise ConfigError(f"{key} must be positive, found {value}", key=key)
-    return _batches(path, Reading(delimiter, quoting, header, label, columns or {}, batch_bytes, max_row_bytes))
+    settings = (delimiter, quoting, header, label, columns or {}, on_bad, batch_bytes, max_row_bytes)
+    return _batches(path, Reading(*settings))
 
 
 def find_delimiter(text: bytes) -> str:
@@ -159,20 +171,24 @@ def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
         first, names = _take_names(first, dialect, reading, source.name)
         given = _given_types(names, reading, source.name)
         kept = {column: given.get(column, UNKNOWN) for column in names if given.get(column, UNKNOWN) is not None}
-        layout = Layout(source.name, dialect, names, kept, given)
+        layout = Layout(source.name, dialect, names, kept, given, reading.on_bad)
         yield from _typed(_parsed(chain([first] if first.data else [], blocks), layout), layout)
 
 
 def _typed(parts: Iterator[Parsed], layout: Layout) -> Iterator[pa.RecordBatch]:
     """Learn the types that are unknown, then yield the batches and raise what went wrong."""
     sample = deque(_sample(parts) if UNKNOWN in layout.types.values() else [])
-    layout, n_parts = _learn(layout, sample), 0
+    layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
     while part := sample.popleft() if sample else next(parts, None):
         n_parts += 1
-        batch, failure = _convert(part, layout)
+        batch, failure = (
+            _convert(part, layout) if on_bad is None else (_convert_around(part, layout, on_bad), part.failure)
+        )
         if batch.num_rows:
             yield batch
-        if failure:
+        if failure and on_bad and isinstance(failure, RafmError):
+            on_bad(failure)
+        elif failure:
             raise failure
     if not n_parts:
         yield _convert(Parsed(NO_BLOCK, _no_cells(layout), None), layout)[0]
@@ -240,7 +256,7 @@ def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
     """Yield each block as columns of text; the last part holds the failure, if there is one."""
     try:
         for block in blocks:
-            part = _parse_good_rows(block, layout)
+            part = _parse_around(block, layout, layout.on_bad) if layout.on_bad else _parse_good_rows(block, layout)
             yield part
             if part.failure:
                 return
@@ -257,6 +273,44 @@ def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
         except BadRow as bad:
             starts, _, _ = row_places(head.data, layout.dialect, bad.row + 1)
             failure, head = bad.error, head._replace(data=head.data[: starts[bad.row]])
+
+
+def _parse_around(block: Block, layout: Layout, on_bad: OnBad) -> Parsed:
+    """Parse the rows that have the right bytes and cells; the others are told and left out."""
+    ragged: dict[int, str] = {}
+    starts, lines, _ = row_places(block.data, layout.dialect, block.data.count(b"\n"))
+    whole = utf8_rows(block.data, starts)
+    for line in lines[~whole].tolist():
+        on_bad(DataFormatError("the row is not UTF-8; convert the file to UTF-8", layout.name, block.first_line + line))
+    ends = np.append(starts[1:], len(block.data))
+    if not whole.all():
+        block = block._replace(data=b"".join(block.data[a:b] for a, b in zip(starts[whole], ends[whole])))
+    lines = lines[whole]
+
+    def skip(row: csv.InvalidRow) -> str:
+        ragged[row.number - 1] = f"expected {row.expected_columns} columns, found {row.actual_columns}"
+        return "skip"
+
+    try:
+        cells = _parse(block, layout, skip)
+    except BadRow as bad:
+        raise bad.error from None
+    for row, message in ragged.items():
+        on_bad(DataFormatError(message, layout.name, block.first_line + int(lines[row])))
+    return Parsed(block, cells, None, np.delete(lines, list(ragged)))
+
+
+def _convert_around(part: Parsed, layout: Layout, on_bad: OnBad) -> pa.RecordBatch:
+    """Return the rows whose cells all have the types of their columns; the others are told and left out."""
+    cells, lines = part.cells, part.lines
+    lines = np.zeros(0, np.int64) if lines is None else lines
+    wrong = {column: misfits(cells[column], kind) for column, kind in layout.types.items() if kind != TEXT}
+    rows = np.logical_or.reduce([np.zeros(lines.size, bool), *wrong.values()])
+    for row in np.flatnonzero(rows).tolist():
+        column = next(column for column, found in wrong.items() if found[row])
+        on_bad(_misfit(part, layout, row, column, cells[column][row].as_py()))
+    good = pa.array(~rows)
+    return _convert(part._replace(cells={column: own.filter(good) for column, own in cells.items()}), layout)[0]
 
 
 def _sample(parts: Iterator[Parsed]) -> Iterator[Parsed]:
@@ -291,14 +345,15 @@ def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | 
     ]
     if misfits:
         row, column = min(misfits, key=lambda misfit: misfit[0])
-        failure = _misfit(part.block, layout, row, column, cells[column][row].as_py())
+        failure = _misfit(part, layout, row, column, cells[column][row].as_py())
         columns = {column: convert(cells[column][:row], kind) for column, kind in layout.types.items()}
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(layout.types.items())), failure
 
 
-def _misfit(block: Block, layout: Layout, row: int, column: str, value: str) -> RafmError:
+def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> RafmError:
     """Return the error about a cell."""
-    kind, line = layout.types[column], _line(block, layout, row)
+    kind, block = layout.types[column], part.block
+    line = _line(block, layout, row) if part.lines is None else block.first_line + int(part.lines[row])
     found = f"found {quote(value.encode())}"
     if is_infinite(value):
         return DataValueError(f"column {column!r} must be finite, {found}", layout.name, line)
@@ -317,12 +372,21 @@ def _line(block: Block, layout: Layout, row: int) -> int:
     return block.first_line + int(lines[row])
 
 
-def _parse_options(dialect: Dialect, newlines: bool = True) -> csv.ParseOptions:
+def _parse_options(
+    dialect: Dialect, newlines: bool = True, on_ragged: Callable[[csv.InvalidRow], str] | None = None
+) -> csv.ParseOptions:
     quote_char = '"' if dialect.quoting else False
-    return csv.ParseOptions(delimiter=dialect.delimiter, quote_char=quote_char, newlines_in_values=newlines)
+    return csv.ParseOptions(
+        delimiter=dialect.delimiter,
+        quote_char=quote_char,
+        newlines_in_values=newlines,
+        invalid_row_handler=on_ragged,
+    )
 
 
-def _parse(block: Block, layout: Layout) -> dict[str, pa.Array]:
+def _parse(
+    block: Block, layout: Layout, on_ragged: Callable[[csv.InvalidRow], str] | None = None
+) -> dict[str, pa.Array]:
     """Return the columns of a block that are kept, as text; an empty field is null."""
     if not _has_rows(block):
         return _no_cells(layout)
@@ -330,7 +394,7 @@ def _parse(block: Block, layout: Layout) -> dict[str, pa.Array]:
         table = _arrow_parse(block, layout, in_pieces=True)
     except pa.ArrowInvalid:  # again in one piece, which knows the row, or had only been cut too small
         try:
-            table = _arrow_parse(block, layout, in_pieces=False)
+            table = _arrow_parse(block, layout, in_pieces=False, on_ragged=on_ragged)
         except pa.ArrowInvalid as error:
             raise _bad_row(block, layout, error) from None
     return {column: table[column].combine_chunks() for column in layout.types}
@@ -340,13 +404,15 @@ def _no_cells(layout: Layout) -> dict[str, pa.Array]:
     return {column: pa.array([], TEXT) for column in layout.types}
 
 
-def _arrow_parse(block: Block, layout: Layout, in_pieces: bool) -> pa.Table:
+def _arrow_parse(
+    block: Block, layout: Layout, in_pieces: bool, on_ragged: Callable[[csv.InvalidRow], str] | None = None
+) -> pa.Table:
     piece = PARSE_BYTES if in_pieces else len(block.data) + 1
     has_quotes = layout.dialect.quoting and b'"' in block.data
     return csv.read_csv(
         pa.BufferReader(block.data),
         csv.ReadOptions(use_threads=in_pieces, block_size=piece, column_names=layout.names),
-        _parse_options(layout.dialect, has_quotes),
+        _parse_options(layout.dialect, has_quotes, on_ragged),
         csv.ConvertOptions(
             column_types=dict.fromkeys(layout.names, TEXT),
             include_columns=list(layout.types),

@@ -37,6 +37,9 @@ class Found(NamedTuple):
     reason: str
 
 
+NO_ROWS = Found("libsvm", "it has no rows")
+
+
 def detect_format(path: PathLike) -> Found:
     """Return one of libsvm, libffm, csv, tsv, criteo, avazu, parquet, arrow, and the reason.
 
@@ -111,7 +114,7 @@ def _by_name(name: str) -> Found | None:
 def _by_delimiter(lines: list[bytes]) -> Found:
     """Tell tables from rows by the delimiters of the first line."""
     if not lines:
-        return Found("libsvm", "it has no rows")
+        return NO_ROWS
     delimiter = find_delimiter(lines[0])
     if delimiter.encode() not in lines[0]:
         return Found("libsvm", "its first line has no delimiter")

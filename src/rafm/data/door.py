@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,15 +22,16 @@ from ..files import PathLike
 from . import READERS, open_rows
 from .arrow import ArrowRows, is_arrow, write_arrow
 from .columns import ColumnSpec, TableSpec
-from .detect import detect_format
+from .coverage import Coverage
+from .delimited import OnBad
+from .detect import NO_ROWS, detect_format
 from .encoder import TableEncoder
 from .kept import KeptRows
 from .libsvm import Limits
 from .presets import PRESETS
 from .shelf import Room
+from .source import source_name
 from .tables import TABLE_FORMATS, read_table
-
-LITTLE_ROOM = Room(64)  # for rows that are only looked at
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,20 @@ def _with_preset(spec: TableSpec, format: str) -> TableSpec:
     return spec if spec.targets() else replace(spec, label=preset.label)
 
 
-def _read_as(path: PathLike, format: str, spec: TableSpec) -> Iterator[pa.RecordBatch]:
+def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None = None) -> Iterator[pa.RecordBatch]:
     """Read a table with columns of the types that their kinds want; labels and weights are numbers."""
     kinds = {column.name: column.kind for column in spec.columns}
-    return read_table(path, format=format, columns=kinds | dict.fromkeys(spec.targets(), "number"))
+    columns = kinds | dict.fromkeys(spec.targets(), "number")
+    return read_table(path, format=format, columns=columns, on_bad=on_bad)
+
+
+@contextmanager
+def _naming(path: PathLike) -> Iterator[None]:
+    """Let errors about cells, which know column and row, name the file too."""
+    try:
+        yield
+    except DataValueError as error:
+        raise (error if error.path else DataValueError(str(error), path=source_name(path))) from None
 
 
 def training_rows(
@@ -124,21 +136,24 @@ def _learn(
 ) -> tuple[TableEncoder, Iterator[Batch]]:
     """Return the encoder of a table and its labelled rows, which are read once."""
     spec = opening.table_spec(format)
-    batches = _read_as(path, format, spec)
-    encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
-    return encoder, _for_task(rows, opening.task, path)
+    with _naming(path):
+        batches = _read_as(path, format, spec)
+        encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
+    return encoder, _for_task(_named(rows, path), opening.task, path)
 
 
-def any_rows(path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> Iterator[Batch]:
-    """Yield the rows of a file as they are, to be looked at: with labels if they are known."""
-    format = opening.format_of(path)
-    if format in (*READERS, "arrow"):
-        yield from batches_of(path, opening, None)
-        return
+def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
+    with _naming(path):
+        yield from rows
+
+
+def raw_table(
+    path: PathLike, opening: Opening, format: str, on_bad: OnBad
+) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
+    """Return what is known of a table and its cells, to be looked at: labels need not be named, bad rows are told."""
     spec = opening.spec or TableSpec()
     spec = _with_preset(spec, format) if format in PRESETS else spec
-    _, rows = TableEncoder.learn_then_encode(_read_as(path, format, spec), spec, report, room=LITTLE_ROOM)
-    yield from map(check_batch, rows)
+    return spec, _read_as(path, format, spec, on_bad)
 
 
 def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> int:
@@ -175,10 +190,17 @@ def is_current(path: PathLike, out: PathLike, opening: Opening) -> bool:
     return {name: known.get(name) for name in wanted} == wanted
 
 
-def batches_of(path: PathLike, opening: Opening, encoder: TableEncoder | None, targets: bool = True) -> Iterator[Batch]:
+def batches_of(
+    path: PathLike,
+    opening: Opening,
+    encoder: TableEncoder | None,
+    targets: bool = True,
+    coverage: Coverage | None = None,
+) -> Iterator[Batch]:
     """Yield the rows of a file as a trained model wants them, in pieces of bounded size.
 
     targets: whether labels are wanted. A table must have the columns of the encoder; a model without one takes ids.
+    coverage: where values of tables are counted that training has seen or not.
     """
     format = opening.format_of(path)
     if format == "arrow":
@@ -189,12 +211,25 @@ def batches_of(path: PathLike, opening: Opening, encoder: TableEncoder | None, t
             raise DataValueError(f"the model takes feature ids, but this looks like {format}", path=str(path))
         yield from (check_batch(rows) for rows in open_rows(path, **opening.row_options(format)))
     else:
+        if opening.format == "auto" and detect_format(path) == NO_ROWS:
+            return
         if format in READERS:
             raise DataValueError(f"the model takes tables, but this looks like {format}", path=str(path))
         absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
-        encoded = (encoder.encode(part, targets=targets) for part in read_table(path, format=format, columns=columns))
+        encoded = _encoded(path, read_table(path, format=format, columns=columns), encoder, targets, coverage)
         yield from map(check_batch, _for_task(encoded, opening.task, path) if targets else encoded)
+
+
+def _encoded(
+    path: PathLike, batches: Iterator[pa.RecordBatch], encoder: TableEncoder, targets: bool, coverage: Coverage | None
+) -> Iterator[Batch]:
+    row = 0
+    for block in batches:
+        with _naming(path):
+            rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
+        yield rows
+        row += block.num_rows
 
 
 def _for_task(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[Batch]:

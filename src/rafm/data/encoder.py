@@ -254,16 +254,22 @@ class TableEncoder:
         return {**types, **ignored, **dict.fromkeys(self.spec.targets(), "number")}
 
     def encode(
-        self, table: pa.Table | pa.RecordBatch, *, targets: bool = True, coverage: Coverage | None = None
+        self,
+        table: pa.Table | pa.RecordBatch,
+        *,
+        targets: bool = True,
+        coverage: Coverage | None = None,
+        first_row: int = 0,
     ) -> Batch:
         """Return the rows of a table that has these columns, in any order; unseen values are left out.
 
         targets: with labels and weights, if the table has the columns that the specification names. A row with clicks
-        and impressions then becomes up to two. coverage: where known and unseen values are counted.
+        and impressions then becomes up to two. coverage: where known and unseen values are counted. first_row: what
+        errors call the first of the rows.
         """
         self._check_columns(table.schema.names)
         coverage = Coverage() if coverage is None else coverage
-        parts, row = [], 0
+        parts, row = [], first_row
         for block in _blocks(table):
             slots = [column.slots(_cells(block, column.name), row) for column in self.columns]
             if self.spec.missing == "error":
@@ -271,7 +277,7 @@ class TableEncoder:
             parts.append(self._assemble(slots, block.num_rows, coverage))
             row += block.num_rows
         rows = Batch(*_join(parts), self.n_features)
-        return with_targets(rows, table, self.spec) if targets else rows
+        return with_targets(rows, table, self.spec, first_row) if targets else rows
 
     def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> _Rows:
         """Return the rows that hold the slots of all columns, and count what is in them."""

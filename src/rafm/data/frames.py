@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..errors import DataValueError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -27,7 +29,24 @@ def as_table(X: Any) -> pa.Table:
         return X
     if hasattr(X, "to_arrow"):
         return X.to_arrow()
-    return pa.Table.from_pandas(X, preserve_index=False)
+    try:
+        return pa.Table.from_pandas(X, preserve_index=False)
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise _mixed_types(X, error) from None
+
+
+def _mixed_types(X: Any, error: Exception) -> DataValueError:
+    """Return the error about the first column of a pandas frame that cannot be one type."""
+    import pyarrow as pa
+
+    for place, name in enumerate(X.columns):
+        cells = X.iloc[:, place]
+        try:
+            pa.array(cells, from_pandas=True)
+        except (pa.ArrowTypeError, pa.ArrowInvalid):
+            kinds = " and ".join(sorted({type(cell).__name__ for cell in cells.dropna()})[:4])
+            return DataValueError(f"column {name!r} has values of types {kinds}; make them one type, such as text")
+    return DataValueError(f"the table cannot be read: {' '.join(str(error).split())}")
 
 
 def needs_encoder(X: Any) -> bool:

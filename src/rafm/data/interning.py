@@ -251,6 +251,14 @@ def hash_into(strings, n_buckets, ids):
 
 
 @entry
+def hash_all(strings, keys):
+    """Set keys to XXH64 of every string, but 1 where that is 0."""
+    for i in range(keys.size):
+        key = hash_bytes(strings.data, np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1]))
+        keys[i] = key if key != U0 else U1
+
+
+@entry
 def count_ids(ids, counts):
     """Add one to the count of every id that is not negative."""
     for id in ids:

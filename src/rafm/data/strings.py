@@ -17,6 +17,7 @@ from .interning import (
     Strings,
     fill_slots,
     find_strings,
+    hash_all,
     hash_into,
     intern_strings,
     leading_bytes,
@@ -82,6 +83,14 @@ def hash_buckets(array: pa.Array, n_buckets: int) -> np.ndarray:
     with np.errstate(over="ignore"):
         hash_into(as_strings(array), n_buckets, ids)
     return ids
+
+
+def hash_strings(strings: Strings) -> np.ndarray:
+    """Return XXH64 of every string; 1 instead of 0."""
+    keys = np.empty(strings.offsets.size - 1, np.uint64)
+    with np.errstate(over="ignore"):
+        hash_all(strings, keys)
+    return keys
 
 
 def sorted_order(array: pa.Array) -> np.ndarray:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..errors import ConfigError
 from ..files import PathLike
-from .delimited import BATCH_BYTES, Header, read_delimited
+from .delimited import BATCH_BYTES, Header, OnBad, read_delimited
 from .detect import detect_format
 from .parquet import read_parquet
 from .presets import PRESETS
@@ -25,6 +25,7 @@ def read_table(
     header: Header | None = None,
     columns: Mapping[str, str] | None = None,
     batch_bytes: int = BATCH_BYTES,
+    on_bad: OnBad | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file in batches of one schema; called again, it reads again.
 
@@ -52,4 +53,4 @@ def read_table(
     given = {"delimiter": delimiter, "header": header}
     options |= {key: value for key, value in given.items() if value is not None}
     options["columns"] = {**options.get("columns", {}), **(columns or {})}
-    return read_delimited(path, batch_bytes=batch_bytes, **options)
+    return read_delimited(path, batch_bytes=batch_bytes, on_bad=on_bad, **options)

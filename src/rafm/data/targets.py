@@ -12,43 +12,43 @@ from .casts import as_finite, family
 from .columns import TableSpec
 
 
-def with_targets(rows: Batch, table: pa.Table | pa.RecordBatch, spec: TableSpec, row: int = 0) -> Batch:
-    """Return the rows, of which the first is this one, with those labels and weights that the table has."""
+def with_targets(rows: Batch, table: pa.Table | pa.RecordBatch, spec: TableSpec, first_row: int = 0) -> Batch:
+    """Return the rows with those labels and weights that the table has; first_row is what errors call the first row."""
     names = table.schema.names
     if spec.clicks is not None and spec.impressions is not None:
         if spec.clicks not in names or spec.impressions not in names:
             return rows
-        clicks, impressions = _numbers(table, spec.clicks, row), _numbers(table, spec.impressions, row)
-        return _with_clicks(rows, clicks, impressions, spec, row)
-    labels = _numbers(table, spec.label, row) if spec.label in names else None
-    weights = _numbers(table, spec.weight, row) if spec.weight in names else None
+        clicks, impressions = (_numbers(table, name, first_row) for name in (spec.clicks, spec.impressions))
+        return _with_clicks(rows, clicks, impressions, spec, first_row)
+    labels = _numbers(table, spec.label, first_row) if spec.label in names else None
+    weights = _numbers(table, spec.weight, first_row) if spec.weight in names else None
     if weights is not None:
-        _check(weights < 0, weights, f"weight {spec.weight!r}", "must not be negative", row)
+        _check(weights < 0, weights, f"weight {spec.weight!r}", "must not be negative", first_row)
     return Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights)
 
 
-def _numbers(table: pa.Table | pa.RecordBatch, name: str | None, row: int) -> np.ndarray:
+def _numbers(table: pa.Table | pa.RecordBatch, name: str | None, first_row: int) -> np.ndarray:
     """Return a column as float32, one finite number per row."""
     cells = table.column(name)
     if family(cells.type) not in ("number", "boolean"):
         raise DataValueError(f"column {name!r} must be numbers or true and false, but its type is {cells.type}")
     chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
-    numbers = np.concatenate([np.zeros(0), *(as_finite(chunk, str(name), row) for chunk in chunks)])
-    _check(np.isnan(numbers), numbers, f"column {name!r}", "must have a number in every row", row)
+    numbers = np.concatenate([np.zeros(0), *(as_finite(chunk, str(name), first_row) for chunk in chunks)])
+    _check(np.isnan(numbers), numbers, f"column {name!r}", "must have a number in every row", first_row)
     return numbers.astype(np.float32)
 
 
-def _check(wrong: np.ndarray, numbers: np.ndarray, what: str, rule: str, row: int) -> None:
+def _check(wrong: np.ndarray, numbers: np.ndarray, what: str, rule: str, first_row: int) -> None:
     if wrong.any():
-        at = int(np.flatnonzero(wrong)[0])
-        raise DataValueError(f"{what} {rule}, found {numbers[at]:g} in row {row + at}")
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataValueError(f"{what} {rule}, found {numbers[row]:g} in row {first_row + row}")
 
 
-def _with_clicks(rows: Batch, clicks: np.ndarray, impressions: np.ndarray, spec: TableSpec, row: int) -> Batch:
+def _with_clicks(rows: Batch, clicks: np.ndarray, impressions: np.ndarray, spec: TableSpec, first_row: int) -> Batch:
     """Return each row up to twice: label 1 weighted by its clicks, label 0 by the other impressions."""
-    _check(clicks < 0, clicks, f"clicks {spec.clicks!r}", "must not be negative", row)
-    rule = f"must not exceed impressions {spec.impressions!r}"
-    _check(clicks > impressions, clicks, f"clicks {spec.clicks!r}", rule, row)
+    what = f"clicks {spec.clicks!r}"
+    _check(clicks < 0, clicks, what, "must not be negative", first_row)
+    _check(clicks > impressions, clicks, what, f"must not exceed impressions {spec.impressions!r}", first_row)
     weights = np.column_stack([clicks, impressions - clicks]).ravel()
     kept = np.flatnonzero(weights > 0)
     indptr, entries = take_rows(rows.indptr, kept // 2)

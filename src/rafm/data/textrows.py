@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .source import ByteSource, open_bytes, source_name
 
 WORD = re.compile(rb"[^ \t\r\n]+")
 CHUNK_BYTES = 4 * 2**20
+SHORT_BYTES = 1 << 12  # what is parsed at once behind a bad line, for another may follow
 THREADS = min(2, os.cpu_count() or 1)
 
 
@@ -89,10 +90,20 @@ class Page(NamedTuple):
         column = at - self.data.rfind(b"\n", 0, at)
         if issubclass(kind, DataError):
             return kind(message, path=self.options.name, line=line, column=column)
-        return kind(f"{self.options.name}:{line}:{column}: {message}")
+        error = kind(f"{self.options.name}:{line}:{column}: {message}")
+        error.line = line
+        return error
+
+    def part(self, start: int, size: int, first_line: int) -> Page:
+        """Return a copy of about `size` bytes from the start of a line on, whole lines."""
+        end = self.data.index(b"\n", min(start + size, self.end) - 1) + 1
+        data = self.data[start:end] + bytes(WORD_BYTES)
+        n_lines, n_colons = count_lines_and_colons(np.frombuffer(data, np.uint8, count=end - start))
+        return Page(data, end - start, first_line, n_lines, n_colons, self.options)
 
 
 Outcome = tuple[TextRows, RafmError | None]  # the rows before the first failure, and that failure
+OnBad = Callable[[RafmError], object]
 
 
 def iterate_rows(
@@ -104,8 +115,12 @@ def iterate_rows(
     limits: Limits = DEFAULT_LIMITS,
     chunk_bytes: int = CHUNK_BYTES,
     threads: int = THREADS,
+    on_bad: OnBad | None = None,
 ) -> Iterator[TextRows]:
-    """Check the options, then yield the rows of a file chunk by chunk."""
+    """Check the options, then yield the rows of a file chunk by chunk.
+
+    on_bad: told of every bad line, which is then left out; without it the first one is raised.
+    """
     if index_base not in (0, 1):
         raise ConfigError(f"index_base must be 0 or 1, found {index_base}", key="index_base")
     if duplicates not in ("error", "sum"):
@@ -114,6 +129,8 @@ def iterate_rows(
         if value < 1:
             raise ConfigError(f"{key} must be positive, found {value}", key=key)
     options = Options(source_name(path), has_fields, index_base, duplicates, limits.max_features, limits.max_line_bytes)
+    if on_bad is not None:
+        return _good_chunks(path, options, chunk_bytes, threads, on_bad)
     return _chunks(path, options, limits.max_rows, chunk_bytes, threads)
 
 
@@ -136,7 +153,7 @@ def _chunks(
     """Yield the rows of each page, at most max_rows in all, then raise what went wrong."""
     left = max_rows
     with open_bytes(path) as source:
-        for rows, failure in _outcomes(source, options, chunk_bytes, threads):
+        for rows, failure in _outcomes(source, options, chunk_bytes, threads, _parse):
             if left is not None:
                 if rows.labels.size >= left:
                     rows, failure = _head(rows, left), None
@@ -149,15 +166,54 @@ def _chunks(
                 return
 
 
-def _outcomes(source: ByteSource, options: Options, chunk_bytes: int, threads: int) -> Iterator[Outcome]:
-    """Yield the outcome of every page in order, while later pages are read and scanned.
+def _good_chunks(path: PathLike, options: Options, chunk_bytes: int, threads: int, on_bad: OnBad) -> Iterator[TextRows]:
+    """Yield the rows of each page around its bad lines; a failure of the source ends them like a bad line."""
+    with open_bytes(path) as source:
+        try:
+            for parts in _outcomes(source, options, chunk_bytes, threads, _parse_around):
+                for rows, failure in parts:
+                    if rows.labels.size:
+                        yield rows
+                    if failure:
+                        on_bad(failure)
+        except DataFormatError as failure:
+            on_bad(failure)
+
+
+def _parse_around(page: Page) -> list[Outcome]:
+    """Return the outcomes of the parts of a page between its bad lines."""
+    part, start, size, parts = page, 0, SHORT_BYTES, []
+    while True:
+        rows, failure = _parse(part)
+        parts.append((rows, failure))
+        line, size = part.first_line + part.n_lines, 2 * size
+        end = start + part.end
+        if failure is not None and failure.line is not None:
+            line, size = failure.line + 1, SHORT_BYTES
+            end = _line_start(page.data, start, line - part.first_line)
+        if end >= page.end:
+            return parts
+        start, part = end, page.part(end, size, line)
+
+
+def _line_start(data: bytearray, at: int, n_lines: int) -> int:
+    """Return where the line starts that comes so many lines behind the one that starts at a position."""
+    for _ in range(n_lines):
+        at = data.index(b"\n", at) + 1
+    return at
+
+
+def _outcomes(
+    source: ByteSource, options: Options, chunk_bytes: int, threads: int, parse: Callable[[Page], Any]
+) -> Iterator[Any]:
+    """Yield what parsing makes of every page in order, while later pages are read and parsed.
 
     A failure of the source is raised after the outcomes of all pages before it.
     """
     free: deque[bytearray] = deque()
-    pending: deque[tuple[Page, Future[Outcome]]] = deque()
+    pending: deque[tuple[Page, Future[Any]]] = deque()
 
-    def next_outcome() -> Outcome:
+    def next_outcome() -> Any:
         page, future = pending.popleft()
         outcome = future.result()
         free.append(page.data)
@@ -167,7 +223,7 @@ def _outcomes(source: ByteSource, options: Options, chunk_bytes: int, threads: i
         failure = None
         try:
             for page in _pages(source, options, chunk_bytes, free):
-                pending.append((page, pool.submit(_parse, page)))
+                pending.append((page, pool.submit(parse, page)))
                 if len(pending) > threads:
                     yield next_outcome()
         except (DataFormatError, OSError) as error:
