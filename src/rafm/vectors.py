@@ -5,40 +5,22 @@ vector instructions themselves. Where bounds are to be checked, plain twins of t
 """
 
 # mypy: ignore-errors
-import os
-
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from .compiling import kernel
 
 FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergence must stay visible
 PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)
 
 
-def _stamps():
-    """Return time and size of the files whose functions become part of others'."""
-    found = (os.stat(os.path.join(os.path.dirname(__file__), name)) for name in ("vectors.py", "barrier.py"))
-    return [(stat.st_mtime, stat.st_size) for stat in found]
-
-
-def _kernel(**options):
-    """Return a decorator that compiles, and whose disk cache notices edits of those files and of the caller's."""
-
-    def decorate(function):
-        dispatcher = njit(cache=True, nogil=True, error_model="numpy", fastmath=set(FAST), **options)(function)
-        index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-        if index is not None:
-            index._source_stamp = (index._source_stamp, *_stamps())
-        return dispatcher
-
-    return decorate
-
-
-entry = _kernel()
+_MATHS = {"error_model": "numpy", "fastmath": set(FAST)}
+entry = kernel(**_MATHS)
 # Inner functions are inlined and do not count references, which would cost more than the arithmetic at small ranks.
-compiled = _kernel(forceinline=True, _nrt=False)
+compiled = kernel(forceinline=True, _nrt=False, **_MATHS)
 
 
 def _lanes(builder, scalar, width):

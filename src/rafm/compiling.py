@@ -1,0 +1,38 @@
+"""Compiling with a disk cache that many processes may share, also right after an upgrade."""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from numba import njit
+
+INLINED = ("vectors.py", "barrier.py")  # files whose functions become part of others'
+_PROCESS = uuid.uuid4().hex[:8]
+
+
+def kernel(**options):
+    """Return a decorator that compiles a function without the GIL and keeps the code on disk.
+
+    Numba's cache notices edits of the function's own file alone; here those of INLINED too. And it names files of code
+    by number, which lets a process that compiles at the same time, or an older version's leftover, be taken for what
+    the index means; here every process writes files of its own.
+    """
+
+    def decorate(function):
+        dispatcher = njit(cache=True, nogil=True, **options)(function)
+        index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+        if index is not None:
+            index._source_stamp = (index._source_stamp, *_stamps())
+            index._data_name_pattern = index._data_name_pattern.replace("{number", f"{_PROCESS}.{{number")
+        return dispatcher
+
+    return decorate
+
+
+def _stamps() -> list[tuple[float, int]]:
+    """Return time and size of the inlined files."""
+    found = (os.stat(Path(__file__).with_name(name)) for name in INLINED)
+    return [(stat.st_mtime, stat.st_size) for stat in found]
