@@ -93,7 +93,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(family, clicks,
 
 
 def test_rows_of_many_blocks_go_on_in_the_middle_of_any_of_them(clicks, small_pieces, tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.data.arrow.BLOCK_ROWS", 150)
+    monkeypatch.setattr("rafm.batch.BLOCK_ROWS", 150)
     write_arrow(tmp_path / "rows.arrow", [clicks[0]])
     source, chosen = ArrowRows(tmp_path / "rows.arrow"), options(n_epochs=2)
     expected = bytes_of(model_of(list(train(source, chosen))))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from commands import rows_of_pairs, run
 
+from rafm.batch import join_rows
 from rafm.data.arrow import ArrowRows, write_arrow
 from rafm.data.columns import TableSpec
-from rafm.data.door import Opening, batches_of, convert, gather, is_current, training_rows
+from rafm.data.door import Opening, batches_of, convert, is_current, training_rows
 from rafm.errors import ConfigError, DataFormatError, DataValueError, FeatureRangeError
 from rafm.storage import load
 
@@ -121,7 +122,7 @@ def test_converted_rows_are_those_of_the_text(tmp_path):
     path.write_text(rows_of_pairs(300))
     opening = Opening("binary")
     convert(path, out, opening)
-    text, arrow = (gather(batches_of(source, opening, None), source) for source in (path, out))
+    text, arrow = (join_rows(list(batches_of(source, opening, None))) for source in (path, out))
     for name in ("indptr", "indices", "values", "labels"):
         np.testing.assert_array_equal(getattr(text, name), getattr(arrow, name))
 
@@ -135,7 +136,7 @@ def test_a_conversion_is_kept_until_its_source_or_the_options_change(tmp_path):
     assert not is_current(path, out, Opening("binary", index_base=1))
     path.write_text(rows_of_pairs(21))
     assert "saved" in run("convert", path, out).out
-    assert gather(batches_of(out, Opening("binary"), None), out).n_rows == 21
+    assert join_rows(list(batches_of(out, Opening("binary"), None))).n_rows == 21
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_unknown_formats_are_named(table):
 def test_a_damaged_or_foreign_arrow_file_is_refused(tmp_path):
     rows, _ = training_rows(_pairs(tmp_path), Opening("binary"))
     out = tmp_path / "rows.arrow"
-    write_arrow(out, [rows])
+    write_arrow(out, [rows.block(0)])
     whole = out.read_bytes()
     for size in (7, 100, len(whole) // 2, len(whole) - 1):
         out.write_bytes(whole[:size])

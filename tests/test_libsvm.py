@@ -166,6 +166,18 @@ def test_numbers_at_the_middle_between_two_float32_round_as_float_does(bits, nud
     assert parse(f"1 0:{text}\n".encode()).values[0] == np.float32(float(text))
 
 
+def test_short_decimals_are_exact():
+    draw = np.random.default_rng(0)
+    whole, parts = draw.integers(0, 12, 4000), draw.integers(0, 10**9, 4000)
+    texts = [f"{'-' * (k % 2)}{a}.{part:09d}"[: 2 + k % 2 + k % 11] for k, (a, part) in enumerate(zip(whole, parts))]
+    expected = np.array([float(text) for text in texts]).astype(np.float32)
+    for tail in ("", "e2", "E-1"):
+        rows = parse("".join(f"1 0:{text}{tail}\n" for text in texts).encode())
+        numbers = np.array([float(text + tail) for text in texts]).astype(np.float32) if tail else expected
+        np.testing.assert_array_equal(rows.values, numbers)
+    assert np.signbit(parse(b"1 0:-0.0\n").values[0])
+
+
 def test_very_long_numbers_are_exact():
     for text in (
         "0." + "0" * 5000 + "1e5001",

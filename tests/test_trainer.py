@@ -395,7 +395,7 @@ def test_one_block_of_a_file_trains_like_the_same_rows_in_memory(clicks, tmp_pat
 
 
 def test_many_blocks_are_all_visited_once_per_epoch_in_an_order_of_their_own(clicks, tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.data.arrow.BLOCK_ROWS", 100)
+    monkeypatch.setattr("rafm.batch.BLOCK_ROWS", 100)
     write_arrow(tmp_path / "rows.arrow", [clicks[0]])
     source, seen, step = ArrowRows(tmp_path / "rows.arrow"), [], RecordEngine.train
     monkeypatch.setattr(
@@ -411,7 +411,7 @@ def test_many_blocks_are_all_visited_once_per_epoch_in_an_order_of_their_own(cli
 
 
 def test_many_blocks_learn_as_well_as_one(clicks, tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.data.arrow.BLOCK_ROWS", 500)
+    monkeypatch.setattr("rafm.batch.BLOCK_ROWS", 500)
     write_arrow(tmp_path / "rows.arrow", [clicks[0]])
     blocks = train_model(ArrowRows(tmp_path / "rows.arrow"), options(n_epochs=10), clicks[1])
     whole = train_model(clicks[0], options(n_epochs=10), clicks[1])

@@ -6,7 +6,7 @@ counts as absent: it is no occurrence of its feature and never reaches a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -17,6 +17,7 @@ from numba import njit
 from .errors import DataValueError, FeatureRangeError
 from .kernels import Rows
 
+BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # what training has at hand at a time
 DENSE_IDS = 1 << 24  # id ranges up to this size get a table, however few ids occur
 
 
@@ -40,6 +41,10 @@ class Source(Protocol):
     """Rows in blocks that can be asked for in any order, any number of times."""
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the rows are in memory anyway, so that more may be kept of them."""
+
+    @property
     def n_features(self) -> int:
         """Ids are below this."""
 
@@ -57,6 +62,7 @@ class InMemory:
 
     batch: Batch
     n_blocks: int = 1
+    in_memory: bool = True
 
     @property
     def n_features(self) -> int:
@@ -75,8 +81,31 @@ def take_rows(batch: Batch, first: int, stop: int) -> Batch:
     return Batch(indptr, batch.indices[a:b], batch.values[a:b], batch.n_features, labels, weights)
 
 
+def cut_blocks(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield the rows in blocks, each as many rows as fit, at least one: the same blocks however the rows come."""
+    waiting: list[Batch] = []
+    n_rows = n_entries = 0
+    for batch in batches:
+        first = 0
+        while first < batch.n_rows:
+            end = batch.indptr[first] + BLOCK_ENTRIES - n_entries
+            stop = min(first + BLOCK_ROWS - n_rows, int(np.searchsorted(batch.indptr, end, side="right")) - 1)
+            stop = max(stop, first if waiting else first + 1)
+            if stop > first:
+                waiting.append(take_rows(batch, first, stop))
+                n_rows, n_entries = n_rows + stop - first, n_entries + waiting[-1].indices.size
+            if stop < batch.n_rows:
+                yield join_rows(waiting)
+                waiting, n_rows, n_entries = [], 0, 0
+            first = stop
+    if waiting:
+        yield join_rows(waiting)
+
+
 def join_rows(parts: Sequence[Batch]) -> Batch:
     """Return the rows of all parts, of which there is at least one, as one batch."""
+    if len(parts) == 1:
+        return parts[0]
     offsets = np.cumsum([0, *(part.indices.size for part in parts)])
     indptr = np.concatenate([[0], *(part.indptr[1:] + offset for part, offset in zip(parts, offsets))])
     indices, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values"))
@@ -121,6 +150,13 @@ def check_batch(batch: Batch) -> Batch:
             f"sample weight of row {weights.argmin()} is {weights.min()}; weights must not be negative"
         )
     return Batch(indptr, indices, values, batch.n_features, labels, weights)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view that cannot be written, as those of mapped files are, so that kernels are compiled once."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _float32(numbers: np.ndarray) -> np.ndarray:
@@ -214,7 +250,8 @@ def number_rows(batch: Batch, numbering: Numbering, order: np.ndarray | None = N
     numbers = numbering.lookup(batch.indices)
     kept_indptr = np.zeros(batch.n_rows + 1, np.int64)
     kept_numbers, kept_values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
-    size = _sort_rows(batch.indptr, numbers, batch.values, order, kept_indptr, kept_numbers, kept_values)
+    given = (read_only(batch.indptr), numbers, read_only(batch.values))
+    size = _sort_rows(*given, order, kept_indptr, kept_numbers, kept_values)
     labels = np.zeros(batch.n_rows, np.float32) if batch.labels is None else batch.labels[order]
     weights = np.ones(batch.n_rows, np.float32) if batch.weights is None else batch.weights[order]
     columns = (np.require(column, requirements="W") for column in (labels, weights))  # read-only ones would recompile

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from .batch import DENSE_IDS, Batch
+from .batch import DENSE_IDS, Batch, read_only
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class _FeatureTotals:
             grown = max(largest + 1, 2 * self.counts.size)
             self.counts = np.concatenate([self.counts, np.zeros(grown - self.counts.size, np.int64)])
             self.squares = np.concatenate([self.squares, np.zeros(grown - self.squares.size)])
-        return _count_into(batch.indptr, batch.indices, batch.values, weights, self.counts, self.squares)
+        given = (read_only(array) for array in (batch.indptr, batch.indices, batch.values))
+        return _count_into(*given, weights, self.counts, self.squares)
 
     def _add_sparse(self, batch: Batch, weights: np.ndarray) -> int:
         own, numbers = np.unique(batch.indices, return_inverse=True)
@@ -80,7 +81,8 @@ class _FeatureTotals:
         counts[at], squares[at] = self.counts, self.squares
         self.ids, self.counts, self.squares = ids, counts, squares
         places = np.searchsorted(ids, own)[numbers]
-        return _count_into(batch.indptr, places, batch.values, weights, counts, squares)
+        given = (read_only(array) for array in (batch.indptr, places, batch.values))
+        return _count_into(*given, weights, counts, squares)
 
     def found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ids, counts and squares of the features that occur."""

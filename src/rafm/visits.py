@@ -42,7 +42,7 @@ def _check_pairs(batch: Batch, done: int) -> None:
 
 
 class Blocks:
-    """The rows of a source as kernels want them: numbered, scaled, block by block. A single block is kept.
+    """The rows of a source as kernels want them: numbered, scaled, block by block; kept if the source is in memory.
 
     With a seed, the rows of each block are shuffled once and for all.
     """
@@ -57,15 +57,15 @@ class Blocks:
     ):
         self.source, self.numbering, self.label_scale, self.seed = source, numbering, np.float32(label_scale), seed
         self.scales = None if (scales == 1).all() else scales
-        self.kept: Rows | None = None
+        self.kept: dict[int, Rows] = {}
 
     def __iter__(self) -> Iterator[Rows]:
         return (self.rows(number) for number in range(self.source.n_blocks))
 
     def rows(self, number: int) -> Rows:
         """Return one block."""
-        if self.kept is not None:
-            return self.kept
+        if number in self.kept:
+            return self.kept[number]
         batch = check_batch(self.source.block(number))
         if batch.labels is None:
             raise DataValueError("the rows have no labels")
@@ -74,8 +74,8 @@ class Blocks:
         rows = rows._replace(labels=rows.labels / self.label_scale)
         if self.scales is not None:
             rows = rows._replace(values=rows.values / self.scales[rows.indices])
-        if self.source.n_blocks == 1:
-            self.kept = rows
+        if self.source.in_memory or self.source.n_blocks == 1:
+            self.kept[number] = rows
         return rows
 
 

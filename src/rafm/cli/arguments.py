@@ -29,6 +29,8 @@ MinCount = Annotated[int | None, typer.Option(help="Tables: rarer values share o
 Duplicates = Annotated[str, typer.Option(help='What to do with an id twice in a row: "error" or "sum".')]
 MaxFeatures = Annotated[int | None, typer.Option(help="Refuse larger feature ids.")]
 MaxLineBytes = Annotated[int | None, typer.Option(help="Refuse longer lines.")]
+Memory = Annotated[float, typer.Option(metavar="MB", help="Encoded rows beyond this go to a temporary file.")]
+Spill = Annotated[str | None, typer.Option(metavar="DIR", help="The folder of that file, not the system's.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
@@ -48,6 +50,15 @@ def opening(
     given = {"max_features": max_features, "max_line_bytes": max_line_bytes}
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
     return Opening(task, format, index_base, duplicates, limits, spec)
+
+
+def with_room(files: Opening, memory: float, folder: str | None, told: Any = None) -> Opening:
+    """Return how files are to be read, with so many megabytes of memory for rows and a folder for the others."""
+    from dataclasses import replace
+
+    from ..data.shelf import Room
+
+    return replace(files, room=Room(memory, folder, told))
 
 
 def table_spec(

@@ -17,11 +17,15 @@ from .arguments import (
     MaxFeatures,
     MaxLineBytes,
     MinCount,
+    Spill,
     Weight,
     check_output,
     opening,
     table_spec,
+    with_room,
 )
+
+WAITING_MB = 64  # of codes, before they wait in a temporary file beside the output
 
 
 def convert(
@@ -38,8 +42,11 @@ def convert(
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
+    spill: Spill = None,
 ) -> None:
     """Write rows as an Arrow file, which opens at once and trains without fitting in memory."""
+    from pathlib import Path
+
     from ..data import door
     from ..losses import loss_for
 
@@ -49,5 +56,6 @@ def convert(
     if door.is_current(data, out, files):
         print(f"kept {out}: {data} has not changed since")
         return
+    files = with_room(files, WAITING_MB, spill or str(Path(out).parent))
     size = door.convert(data, out, files, lambda text: print(text, file=sys.stderr))
     print(f"saved {out}: {size} bytes")

@@ -17,7 +17,9 @@ from .arguments import (
     Label,
     MaxFeatures,
     MaxLineBytes,
+    Memory,
     MinCount,
+    Spill,
     Weight,
     check_output,
     one_or_more,
@@ -25,6 +27,7 @@ from .arguments import (
     print_json,
     table_spec,
     whole_numbers,
+    with_room,
 )
 
 
@@ -69,6 +72,8 @@ def train(
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
+    memory: Memory = 1000,
+    spill: Spill = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Keep the state here; the same command goes on from it."),
@@ -110,6 +115,7 @@ def train(
     spec = table_spec(columns, column, label, weight, min_count)
     files = opening(task, format, duplicates, index_base, max_features, max_line_bytes, spec)
     stream = sys.stderr if json or events == "-" else sys.stdout
+    files = with_room(files, memory, spill, lambda text: print(text, file=stream))
     with _checkpoint(checkpoint, checkpoint_seconds) as states, _log(events) as log:
         report = _run(data, valid, out, options, files, states, stream, log)
     if json:
@@ -135,7 +141,7 @@ def _run(
 ) -> dict[str, Any]:
     import time
 
-    from ..data.door import batches_of, gather, training_rows
+    from ..data.door import labelled_rows, training_rows
     from ..eventlog import log_events
     from ..progress import show_events
     from ..storage import Saved, save
@@ -144,7 +150,7 @@ def _run(
 
     start = time.perf_counter()
     rows, encoder = training_rows(data, files, lambda text: print(text, file=stream))
-    held_out = None if valid is None else gather(batches_of(valid, files, encoder), valid)
+    held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_events(rows, options, held_out, states), log)
     for event in show_events(events, options, stream=stream):
         last = event

@@ -2,7 +2,8 @@
 
 Columns: `label` and `weight` (float32, if there are any), `ids` (list of int32; of int64 if asked for) and `values`
 (list of float32). The schema's metadata says what the file is, each record batch's how many features there are so far.
-A record batch is a block of rows; training visits blocks in random order, so a file larger than memory trains as it is.
+A record batch is a block of rows, as `cut_blocks` makes them; training visits blocks in random order, so a file larger
+than memory trains as it is.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch, take_rows
+from ..batch import Batch, cut_blocks
 from ..errors import DataFormatError, FeatureRangeError
 from ..files import PathLike, write_atomically
+from .shelf import array_of, numbers_of
 
 if TYPE_CHECKING:
     from .encoder import TableEncoder
 
 KEY, ENCODER_KEY = b"rafm", b"rafm.encoder"
 VERSION = 1
-BLOCK_ROWS = 1 << 16
 MAGIC = b"ARROW1"
 NO_ROWS = Batch(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32), 0, np.zeros(0, np.float32))
 
@@ -62,16 +63,15 @@ def _metadata(info: dict[str, Any], encoder: TableEncoder | None) -> dict[bytes,
 def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: type) -> Iterator[bytes]:
     """Yield the bytes of an Arrow file, a record batch at a time."""
     sink, writer, n_features = _Drain(), None, 0
-    for batch in batches:
-        for block in _blocks_of(batch):
-            n_features = max(n_features, int(block.indices.max(initial=-1)) + 1)
-            _check_width(n_features, id_type)
-            schema = _schema_of(block, info, id_type)
-            writer = writer or pa.ipc.new_file(sink, schema)
-            writer.write_batch(_record_batch(block, schema), custom_metadata={"n_features": str(n_features)})
-            yield sink.taken()
-    (writer or pa.ipc.new_file(sink, _schema_of(NO_ROWS, info, id_type))).close()
-    yield sink.taken()
+    for block in cut_blocks(batches):
+        n_features = max(n_features, int(block.indices.max(initial=-1)) + 1)
+        _check_width(n_features, id_type)
+        found = record_batch_of(block, id_type, info)
+        writer = writer or pa.ipc.new_file(sink, found.schema)
+        writer.write_batch(found, custom_metadata={"n_features": str(n_features)})
+        yield from sink.taken()
+    (writer or pa.ipc.new_file(sink, record_batch_of(NO_ROWS, id_type, info).schema)).close()
+    yield from sink.taken()
 
 
 def _check_width(n_features: int, id_type: type) -> None:
@@ -111,38 +111,33 @@ class _Drain:
     def seekable(self) -> bool:
         return False
 
-    def taken(self) -> bytes:
+    def taken(self) -> list[bytes]:
         parts, self.parts = self.parts, []
-        return b"".join(parts)
+        return parts
 
 
-def _blocks_of(batch: Batch) -> Iterator[Batch]:
-    """Cut a batch into blocks of at most BLOCK_ROWS rows."""
-    for first in range(0, batch.n_rows, BLOCK_ROWS):
-        yield take_rows(batch, first, min(first + BLOCK_ROWS, batch.n_rows))
-
-
-def _schema_of(block: Batch, info: dict[bytes, bytes], id_type: type) -> pa.Schema:
-    ids = pa.from_numpy_dtype(id_type)
-    fields = [] if block.labels is None else [pa.field("label", pa.float32())]
-    fields += [] if block.weights is None else [pa.field("weight", pa.float32())]
-    fields += [pa.field("ids", pa.list_(ids)), pa.field("values", pa.list_(pa.float32()))]
-    return pa.schema(fields, metadata=info)
-
-
-def _record_batch(block: Batch, schema: pa.Schema) -> pa.RecordBatch:
-    offsets = pa.array(block.indptr.astype(np.int32))
+def record_batch_of(block: Batch, id_type: type, info: dict[bytes, bytes] | None = None) -> pa.RecordBatch:
+    """Return rows as a record batch, without copies if their types are right."""
+    offsets = array_of(block.indptr, np.int32)
     columns = {
-        "label": block.labels,
-        "weight": block.weights,
-        "ids": pa.ListArray.from_arrays(offsets, pa.array(block.indices.astype(_id_type(schema), copy=False))),
-        "values": pa.ListArray.from_arrays(offsets, pa.array(block.values.astype(np.float32, copy=False))),
+        "label": None if block.labels is None else array_of(block.labels),
+        "weight": None if block.weights is None else array_of(block.weights),
+        "ids": pa.ListArray.from_arrays(offsets, array_of(block.indices, id_type)),
+        "values": pa.ListArray.from_arrays(offsets, array_of(block.values)),
     }
-    return pa.record_batch([pa.array(columns[name]) for name in schema.names], schema=schema)
+    kept = {name: column for name, column in columns.items() if column is not None}
+    return pa.record_batch(kept, metadata=info)
 
 
-def _id_type(schema: pa.Schema) -> Any:
-    return schema.field("ids").type.value_type.to_pandas_dtype()
+def batch_of(found: pa.RecordBatch, n_features: int) -> Batch:
+    """Return the rows of a record batch as views."""
+    columns = dict(zip(found.schema.names, found.columns))
+    ids, values = columns["ids"], columns["values"]
+    offsets = numbers_of(ids.offsets).astype(np.int64)
+    first, stop = int(offsets[0]), int(offsets[-1])
+    indices, numbers = (numbers_of(lists.values)[first:stop] for lists in (ids, values))
+    labels, weights = (numbers_of(columns[name]) if name in columns else None for name in ("label", "weight"))
+    return Batch(offsets - first, indices, numbers, n_features, labels, weights)
 
 
 def is_arrow(path: PathLike) -> bool:
@@ -158,6 +153,7 @@ class ArrowRows:
     """A converted file, mapped: opening it reads nothing but its index."""
 
     path: PathLike
+    in_memory: bool = False
 
     @cached_property
     def _file(self) -> pa.ipc.RecordBatchFileReader:
@@ -200,20 +196,13 @@ class ArrowRows:
 
     @cached_property
     def n_features(self) -> int:
-        """The largest id plus one."""
-        if not self.n_blocks or not self.info:
+        """How many features the encoder makes; without one, the largest id plus one."""
+        if self.info and self.encoder is not None:
+            return self.encoder.n_features
+        if not self.n_blocks:
             return 0
         return int(self._file.get_batch_with_custom_metadata(self.n_blocks - 1).custom_metadata[b"n_features"])
 
     def block(self, number: int) -> Batch:
         """Return one block as views of the mapped file."""
-        found = self._file.get_batch(number)
-        columns = dict(zip(found.schema.names, found.columns))
-        ids, values = columns["ids"], columns["values"]
-        offsets = ids.offsets.to_numpy().astype(np.int64)
-        first, stop = int(offsets[0]), int(offsets[-1])
-        indices = ids.values.to_numpy(zero_copy_only=True)[first:stop]
-        numbers = values.values.to_numpy(zero_copy_only=True)[first:stop]
-        labels = columns["label"].to_numpy() if "label" in columns else None
-        weights = columns["weight"].to_numpy() if "weight" in columns else None
-        return Batch(offsets - first, indices, numbers, self.n_features, labels, weights)
+        return batch_of(self._file.get_batch(number), self.n_features)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy import sparse
 
 from .interning import NULL, UNKNOWN
 
@@ -93,6 +92,8 @@ def resolve(slot: Slot, rare: int, null: int, tally: np.ndarray) -> Slot:
     resolve_codes(slot.codes, rare, null, tally)
     if not slot.offsets.size:
         return slot
+    from scipy import sparse  # which takes as long to import as many a command to run
+
     values = slot.values if slot.values.size else np.ones(slot.codes.size, np.float32)
     width = int(slot.codes.max(initial=0)) + 2  # column 0 takes what has no feature
     matrix = sparse.csr_array((values, slot.codes + 1, slot.offsets), shape=(slot.offsets.size - 1, width), copy=True)

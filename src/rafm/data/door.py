@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,25 +16,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch, Source, check_batch, join_rows
+from ..batch import Batch, Source, check_batch
 from ..errors import ConfigError, DataValueError
 from ..files import PathLike
-from . import READERS, open_rows, read_rows
+from . import READERS, open_rows
 from .arrow import ArrowRows, is_arrow, write_arrow
 from .columns import ColumnSpec, TableSpec
 from .coverage import Coverage
 from .delimited import OnBad
 from .detect import NO_ROWS, detect_format
 from .encoder import TableEncoder
+from .kept import KeptRows
 from .libsvm import Limits
 from .presets import PRESETS
+from .shelf import Room
 from .source import source_name
 from .tables import TABLE_FORMATS, read_table
 
 
 @dataclass(frozen=True)
 class Opening:
-    """How files are to be read. Ids and duplicates matter for row formats, the specification for tables."""
+    """How files are to be read. Ids and duplicates matter for row formats, the specification for tables.
+
+    room: where rows wait that are needed more than once.
+    """
 
     task: str
     format: str = "auto"
@@ -42,6 +47,7 @@ class Opening:
     duplicates: str = "error"
     limits: Limits = field(default_factory=Limits)
     spec: TableSpec | None = None
+    room: Room = field(default_factory=Room)
 
     def format_of(self, path: PathLike) -> str:
         """Return the format that was given, or what the file looks like."""
@@ -99,23 +105,46 @@ def _naming(path: PathLike) -> Iterator[None]:
 
 def training_rows(
     path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
-) -> tuple[Source | Batch, TableEncoder | None]:
+) -> tuple[Source, TableEncoder | None]:
     """Return labelled rows and, for tables, the encoder learnt from them; report is told which column became what."""
     format = opening.format_of(path)
     if format == "arrow":
         source = ArrowRows(path)
         return source, source.encoder
     if format in READERS:
-        rows = read_rows(path, **opening.row_options(format))
-        encoder = None
-    else:
-        spec = opening.table_spec(format)
-        with _naming(path):
-            encoder, rows = TableEncoder.learn_encode(_read_as(path, format, spec), spec, report)
-        rows = _for_task(rows, opening.task, path)
+        return _keep(open_rows(path, **opening.row_options(format)), path, opening, None), None
+    encoder, rows = _learn(path, format, opening, report)
+    return _keep(rows, path, opening, encoder), encoder
+
+
+def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None) -> Source:
+    """Return the rows of a file as a trained model wants them, to be visited many times."""
+    if opening.format_of(path) == "arrow":
+        return ArrowRows(path)
+    return _keep(batches_of(path, opening, encoder), path, opening, encoder)
+
+
+def _keep(batches: Iterator[Batch], path: PathLike, opening: Opening, encoder: TableEncoder | None) -> KeptRows:
+    rows = KeptRows(batches, opening.room, encoder.n_features if encoder else None)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
-    return check_batch(rows), encoder
+    return rows
+
+
+def _learn(
+    path: PathLike, format: str, opening: Opening, report: Callable[[str], Any] | None
+) -> tuple[TableEncoder, Iterator[Batch]]:
+    """Return the encoder of a table and its labelled rows, which are read once."""
+    spec = opening.table_spec(format)
+    with _naming(path):
+        batches = _read_as(path, format, spec)
+        encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
+    return encoder, _for_task(_named(rows, path), opening.task, path)
+
+
+def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
+    with _naming(path):
+        yield from rows
 
 
 def raw_table(
@@ -130,7 +159,7 @@ def raw_table(
 def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> int:
     """Write the rows of a file as an Arrow file, in bounded memory; return its size in bytes.
 
-    A table is read twice: first its columns are learnt, then its rows are encoded. The encoder goes into the file.
+    A table is read once, and its codes wait on the disk until all its values are known. The encoder goes into the file.
     """
     format = opening.format_of(path)
     info = {"source": stamp(path), "index_base": opening.index_base, "task": opening.task}
@@ -138,10 +167,8 @@ def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[s
         return write_arrow(out, batches_of(path, opening, None), info)
     if format == "arrow":
         raise ConfigError("the input is an Arrow file already", key="data")
-    spec = opening.table_spec(format)
-    with _naming(path):
-        encoder = TableEncoder.learn(_read_as(path, format, spec), spec, report)
-    return write_arrow(out, batches_of(path, replace(opening, format=format), encoder), info, encoder=encoder)
+    encoder, rows = _learn(path, format, opening, report)
+    return write_arrow(out, rows, info, encoder=encoder)
 
 
 def stamp(path: PathLike) -> dict[str, Any]:
@@ -190,32 +217,36 @@ def batches_of(
             raise DataValueError(f"the model takes tables, but this looks like {format}", path=str(path))
         absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
-        row = 0
-        for block in read_table(path, format=format, columns=columns):
-            with _naming(path):
-                rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
-                rows = check_batch(_for_task(rows, opening.task, path) if targets else rows)
-            yield rows
-            row += block.num_rows
+        encoded = _encoded(path, read_table(path, format=format, columns=columns), encoder, targets, coverage)
+        yield from map(check_batch, _for_task(encoded, opening.task, path) if targets else encoded)
 
 
-def gather(batches: Iterator[Batch], path: PathLike) -> Batch:
-    """Return all batches as one; there must be rows."""
-    parts = [part for part in batches if part.n_rows]
-    if not parts:
-        raise DataValueError("no rows", path=str(path))
-    return join_rows(parts)
+def _encoded(
+    path: PathLike, batches: Iterator[pa.RecordBatch], encoder: TableEncoder, targets: bool, coverage: Coverage | None
+) -> Iterator[Batch]:
+    row = 0
+    for block in batches:
+        with _naming(path):
+            rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
+        yield rows
+        row += block.num_rows
 
 
-def _for_task(rows: Batch, task: str, path: PathLike) -> Batch:
-    """Return rows of a table with labels as the task wants them: 0 and 1 for binary."""
-    if rows.labels is None:
-        raise DataValueError("the table has no label column", path=str(path))
-    if task != "binary":
-        return rows
-    bad = ~np.isin(rows.labels, (-1, 0, 1))
-    mixed = (rows.labels == 0).any() and (rows.labels == -1).any()
-    if bad.any() or mixed:
-        found = "a mix of 0 and -1" if mixed else f"{rows.labels[bad][0]:g}"
+def _for_task(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[Batch]:
+    """Yield rows of a table with labels as the task wants them: 0 and 1 for binary."""
+    seen: set[float] = set()
+    for rows in batches:
+        if rows.labels is None:
+            raise DataValueError("the table has no label column", path=str(path))
+        if task == "binary":
+            seen.update(np.unique(rows.labels).tolist())
+            _check_binary(seen, path)
+            rows = replace(rows, labels=np.maximum(rows.labels, 0).astype(np.float32))
+        yield rows
+
+
+def _check_binary(labels: set[float], path: PathLike) -> None:
+    bad, mixed = labels - {-1, 0, 1}, {-1, 0} <= labels
+    if bad or mixed:
+        found = f"{min(bad):g}" if bad else "a mix of 0 and -1"
         raise DataValueError(f"binary labels are 0 and 1, or -1 and 1; found {found}", path=str(path))
-    return replace(rows, labels=np.maximum(rows.labels, 0).astype(np.float32))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch
+from ..batch import Batch, join_rows
 from ..errors import DataValueError
 from .assemble import Slot, assemble, resolve
 from .casts import family
@@ -27,6 +27,7 @@ from .columns import ColumnSpec, TableSpec, check_known
 from .coverage import Coverage
 from .interning import NULL
 from .learners import WordLearner, learner_of
+from .shelf import Room, Shelf, array_of, numbers_of
 from .targets import with_targets
 
 MISSING, RARE = "<missing>", "<rare>"
@@ -41,7 +42,8 @@ ALLOWED = {  # families of cells that a kind can take
     "datetime": ("time", "text", "number"),
     "list": ("list", "text"),
 }
-_Kept = tuple[pa.RecordBatch, list[Any]]  # the targets of a block, and its cells as `_Learning` keeps them
+_Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
+ALL_ROOM = Room(megabytes=float("inf"))
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class _Learning:
         self.spec, self.table, self.learner = spec, table, learner_of(spec, table)
         self.family, self.has_missing = "nothing", False
 
-    def update(self, block: pa.RecordBatch, row: int) -> np.ndarray | pa.Array:
+    def update(self, block: pa.RecordBatch, row: int) -> pa.Array:
         """Learn from the column's cells in a block; return them in a form that `recall` encodes later."""
         cells = _cells(block, self.spec.name)
         _check_kind(self.spec, cells.type)
@@ -117,7 +119,7 @@ class _Learning:
             self.has_missing = True
             if self.table.missing == "error":
                 _refuse_missing(self.spec.name, row + int(np.argmax(missing)))
-        return self.learner.codes if isinstance(self.learner, WordLearner) else cells
+        return array_of(self.learner.codes, np.int32) if isinstance(self.learner, WordLearner) else cells
 
     def finish(self) -> Column:
         """Return the column."""
@@ -125,10 +127,10 @@ class _Learning:
         has_rare = left_out and self.table.rare == "shared"
         return Column(self.spec, self.family, coder, has_rare, self.has_missing)
 
-    def recall(self, column: Column, kept: np.ndarray | pa.Array, row: int) -> list[Slot]:
+    def recall(self, column: Column, kept: pa.Array, row: int) -> list[Slot]:
         """Return the slots of cells that were learnt from."""
         if isinstance(self.learner, WordLearner):
-            return [Slot(self.learner.final_codes[kept])]
+            return [Slot(self.learner.final_codes[numbers_of(kept)])]
         return column.slots(kept, row)
 
 
@@ -169,22 +171,41 @@ class TableEncoder:
         report: Callable[[str], Any] | None = None,
         targets: bool = True,
     ) -> tuple[TableEncoder, Batch]:
-        """Return the encoder and the encoded rows, reading them only once; codes are kept meanwhile, cells are not."""
-        kept: list[_Kept] = []
+        """Return the encoder and the encoded rows, reading them only once."""
+        encoder, rows = cls.learn_then_encode(batches, spec, report, targets)
+        return encoder, join_rows(list(rows))
+
+    @classmethod
+    def learn_then_encode(
+        cls,
+        batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+        spec: TableSpec | None = None,
+        report: Callable[[str], Any] | None = None,
+        targets: bool = True,
+        room: Room = ALL_ROOM,
+    ) -> tuple[TableEncoder, Iterator[Batch]]:
+        """Return the encoder and the encoded rows, in pieces, reading the batches once and before this returns.
+
+        Meanwhile codes are kept, but no texts, in the room that is given.
+        """
+        kept = Shelf(room)
         encoder, learning = cls._learn(batches, spec, report, kept)
-        parts, row, coverage = [], 0, Coverage()
-        for block, cells in kept:
-            pairs = zip(encoder.columns, learning, cells)
+        return encoder, encoder._recalled(learning, kept, targets)
+
+    def _recalled(self, learning: list[_Learning], kept: Shelf, targets: bool) -> Iterator[Batch]:
+        """Yield the rows that were learnt from."""
+        names, row, coverage = self.spec.targets(), 0, Coverage()
+        for block in kept.taken():
+            pairs = zip(self.columns, learning, block.columns[len(names) :])
             slots = [one.recall(column, own, row) for column, one, own in pairs]
-            parts.append(encoder._assemble(slots, block.num_rows, coverage))
+            rows = Batch(*self._assemble(slots, block.num_rows, coverage), self.n_features)
+            named = pa.RecordBatch.from_arrays(block.columns[: len(names)], names)
+            yield with_targets(rows, named, self.spec, row) if targets else rows
             row += block.num_rows
-        rows = Batch(*_join(parts), encoder.n_features)
-        named = pa.Table.from_batches([block for block, _ in kept])
-        return encoder, with_targets(rows, named, encoder.spec) if targets else rows
 
     @classmethod
     def _learn(
-        cls, batches: Any, spec: TableSpec | None, report: Callable[[str], Any] | None, kept: list[_Kept] | None
+        cls, batches: Any, spec: TableSpec | None, report: Callable[[str], Any] | None, kept: Shelf | None
     ) -> tuple[TableEncoder, list[_Learning]]:
         """Return the encoder and how it was learnt; unless kept is None, put there what encodes the rows later."""
         blocks = _blocks(batches)
@@ -197,7 +218,8 @@ class TableEncoder:
         for block in chain([first], blocks):
             cells = [one.update(block, row) for one in learning]
             if kept is not None:
-                kept.append((block.select(spec.targets()), cells))
+                columns = [*block.select(spec.targets()).columns, *cells]
+                kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
             row += block.num_rows
         return cls(spec, tuple(one.finish() for one in learning)), learning
 
@@ -257,7 +279,7 @@ class TableEncoder:
         rows = Batch(*_join(parts), self.n_features)
         return with_targets(rows, table, self.spec, first_row) if targets else rows
 
-    def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> tuple[np.ndarray, ...]:
+    def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> _Rows:
         """Return the rows that hold the slots of all columns, and count what is in them."""
         placed: list[tuple[int, Slot]] = []
         for first, column, own in zip(self.first_ids, self.columns, slots):
@@ -365,10 +387,10 @@ def _refuse_missing(name: str, row: int) -> None:
     raise DataValueError(f'column {name!r}, row {row}: a value is missing; fill it, or set missing = "feature"')
 
 
-def _join(parts: list[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _join(parts: list[_Rows]) -> _Rows:
     """Return blocks of rows as one."""
     if len(parts) == 1:
-        return parts[0][0], parts[0][1], parts[0][2]
+        return parts[0]
     if not parts:
         return np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
     starts = accumulate((part[0][-1] for part in parts), initial=0)

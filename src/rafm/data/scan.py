@@ -208,6 +208,23 @@ def take_number(text, at):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def take_short_decimal(text, at):
+    """Read `[-]d.digits` with at most seven digits after the point, the usual decimal; -1 if it is anything else."""
+    negative = peek(text, at) == MINUS
+    at += negative
+    first = peek(text, at)
+    if not is_digit(first) or peek(text, at + 1) != DOT:
+        return -1, np.float32(0)
+    n_digits, fraction = take_word(text, at + 2)
+    end = at + 2 + n_digits
+    if n_digits == WORD_BYTES or not ends_token(peek(text, end)):
+        return -1, np.float32(0)
+    mantissa = (np.int64(first) - ZERO) * TENS[n_digits] + fraction
+    number = np.float32(mantissa / POWERS[n_digits])  # one operation on exact numbers, as in scale
+    return end, -number if negative else number
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def take_key(text, at, low, high):
     """Read `id:` with low <= id < high; return where it ends, or -1, and the id."""
     end, number, dropped = take_many_digits(text, at, 0)
@@ -225,8 +242,10 @@ def take_entry(text, at, low, high):
     first = peek(text, end)
     if is_digit(first) and ends_token(peek(text, end + 1)):  # the usual value is 1
         return end + 1, number, np.float32(np.int64(first) - ZERO)
-    end, value = take_number(text, end)
-    return end, number, value
+    after, value = take_short_decimal(text, end)
+    if after < 0:
+        after, value = take_number(text, end)
+    return after, number, value
 
 
 @njit(cache=True, nogil=True, forceinline=True)

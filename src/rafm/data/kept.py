@@ -1,0 +1,40 @@
+"""Rows kept for training: blocks on a shelf, in memory or in a temporary file. Which of both changes no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..batch import Batch, check_batch, cut_blocks
+from .arrow import batch_of, record_batch_of
+from .shelf import Room, Shelf
+
+
+class KeptRows:
+    """Labelled rows in blocks that depend on the rows alone.
+
+    n_features: of the encoder; without one, ids have no end but the largest.
+    """
+
+    def __init__(self, batches: Iterable[Batch], room: Room, n_features: int | None = None):
+        self._shelf = Shelf(room)
+        self.n_rows, self.n_features = 0, n_features or 0
+        for block in cut_blocks(check_batch(batch) for batch in batches):
+            largest = int(block.indices.max(initial=-1))
+            self._shelf.append(record_batch_of(block, np.int32 if largest < 2**31 else np.int64))
+            self.n_rows += block.n_rows
+            if n_features is None:
+                self.n_features = max(self.n_features, largest + 1)
+
+    @property
+    def in_memory(self) -> bool:
+        return self._shelf.in_memory
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self._shelf)
+
+    def block(self, number: int) -> Batch:
+        """Return one block as views."""
+        return batch_of(self._shelf[number], self.n_features)
