@@ -11,6 +11,7 @@ import typer
 
 from ..errors import RafmError
 from .convert import convert
+from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
 from .inspect import inspect
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 for command in (train, evaluate, predict, inspect, convert, demo):
     app.command()(command)
+app.add_typer(datasets, name="datasets")
 
 
 @app.callback(invoke_without_command=True)
