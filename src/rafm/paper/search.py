@@ -1,0 +1,48 @@
+"""Choose L2 on validation rows: a coarse grid first, then the neighbours of its best. One seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
+
+from .budget import L2_GRID
+from .lab import Lab
+from .tasks import Result, Run
+
+Losses = Callable[[list[Run]], list[float]]
+
+
+def loss_of(result: Result) -> float:
+    """Return the validation loss; that of a run which diverged is endless."""
+    return inf if result["valid"] is None else result["valid"]
+
+
+def neighbours(l2: float) -> list[float]:
+    """Return the values of the paper's grid next to one of it.
+
+    >>> neighbours(0.01), neighbours(0.1)
+    ([0.005, 0.05], [0.05])
+    """
+    at = L2_GRID.index(l2)
+    return [L2_GRID[k] for k in (at - 1, at + 1) if 0 <= k < len(L2_GRID)]
+
+
+def choose_l2(lab: Lab, runs: Sequence[Run], coarse: Sequence[float], refine: bool) -> list[Run]:
+    """Return each run with the L2 of least validation loss."""
+    return search(runs, coarse, refine, lambda tries: [loss_of(own) for own in lab.results([t.task() for t in tries])])
+
+
+def search(runs: Sequence[Run], coarse: Sequence[float], refine: bool, losses: Losses) -> list[Run]:
+    """Try each run with the coarse values and the neighbours of the best; all get equally many, but for the edges."""
+    found = _best(runs, [coarse] * len(runs), losses)
+    if not refine:
+        return found
+    return _best(runs, [(run.l2, *neighbours(run.l2)) for run in found], losses)
+
+
+def _best(runs: Sequence[Run], values: Sequence[Sequence[float]], losses: Losses) -> list[Run]:
+    tries = [[replace(run, l2=l2) for l2 in own] for run, own in zip(runs, values)]
+    found = iter(losses([each for own in tries for each in own]))
+    by_run = [{each: next(found) for each in own} for own in tries]
+    return [min(own, key=own.__getitem__) for own in by_run]
