@@ -21,12 +21,14 @@ from rafm.paper.store import Store
 from rafm.paper.tables34 import claims, rivals, winners_table
 from rafm.paper.tasks import Run, clip, judge, options_of, rows_of, train_run
 from rafm.paper.verdicts import p_value, standing
+from rafm.ranks import NearestRank, plan_ranks
 from rafm.trainer import train_model
 
 TINY = replace(
     QUICK,
     name="tiny",
-    n_candidates=2,
+    fm_ranks=(8, 16),
+    sizes=(16,),
     coarse=(1e-2,),
     epochs=2,
     complexity_levels=(2,),
@@ -162,7 +164,7 @@ def test_a_run_that_diverges_never_wins(tmp_path):
 # ---- The search and the budget
 
 
-@pytest.mark.parametrize("best", L2_GRID[3:])
+@pytest.mark.parametrize("best", L2_GRID)
 def test_the_search_finds_the_best_l2_of_a_bowl(best):
     tried = set()
 
@@ -172,22 +174,33 @@ def test_the_search_finds_the_best_l2_of_a_bowl(best):
 
     (found,) = search([Run("frappe", "fm", (8,))], FULL.coarse, True, losses)
     assert found.l2 == best
-    assert len(tried) <= len(FULL.coarse) + 2
+    assert len(tried) <= len(FULL.coarse) + (2 if best >= 1e-3 else 8)  # below the coarse values it walks
 
 
 def test_every_model_has_as_many_candidates():
     for budget in (FULL, QUICK):
         for study in budget.studies:
-            sizes = {family: len(set(runs)) for family, runs in budget.candidates(study).items()}
-            assert set(sizes.values()) == {budget.n_candidates}, sizes
+            sizes = {family: len(set(runs)) for family, runs in budget.candidates(study, COUNTS).items()}
+            assert set(sizes.values()) == {len(budget.fm_ranks)}, sizes
             assert ("MRMA" in sizes) == study.mrma
 
 
+COUNTS = (10_000 / np.arange(1, 5001)).astype(int)  # a long tail
+
+
+def test_candidates_are_no_larger_than_the_fm_they_are_matched_with():
+    for family, runs in FULL.candidates(Study("frappe"), COUNTS).items():
+        if family == "FM":
+            continue
+        for at, each in enumerate(runs):
+            size = plan_ranks(each.model, each.ranks, COUNTS, NearestRank(each.rank_scale))[0].n_parameters
+            limit = 1 + COUNTS.size * (1 + FULL.sizes[at // 2])
+            assert 0.7 * limit < size <= limit, each
+
+
 def test_equal_runs_of_different_artefacts_are_one_task():
-    shared = FULL.candidates(Study(FULL.tag_data))["RaFM"]
-    assert Run(FULL.tag_data, "rafm", (32, 64, 128, 256, 512), epochs=FULL.epochs).task() in [
-        run.task() for run in shared
-    ]
+    shared = FULL.candidates(Study(FULL.tag_data), COUNTS)["FM"]
+    assert Run(FULL.tag_data, "fm", (512,), epochs=FULL.epochs).task() in [run.task() for run in shared]
 
 
 # ---- The authors' protocol

@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ..ranks import NearestRank, RankPlan, plan_ranks
 from .tasks import Run
 
 L2_GRID = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 1e-1)  # the paper's
 PAPER_RANKS = (32, 64, 128, 256, 512)
-FM_RANKS = (4, 8, 16, *PAPER_RANKS)
-RANK_SETS: tuple[tuple[tuple[int, ...], float], ...] = (  # ranks and the generosity c of the rank rule
-    ((4, 16), 1),
-    ((8, 32), 1),
-    ((8, 32, 128), 1),
-    ((8, 32, 128, 512), 1),
-    ((8, 32, 128, 512), 4),
-    (PAPER_RANKS, 1),
-    (PAPER_RANKS, 4),
-    ((64, 512), 2),
+MIXTURES = (  # of MRMA, which has no rank rule
+    *((4, 8), (4, 16), (8, 16), (8, 32), (16, 32), (16, 64), (32, 64), (32, 128)),
+    *((4, 8, 16), (8, 16, 32), (16, 32, 64), (8, 32, 128)),
 )
-MIXTURES = ((4, 8), (4, 16), (8, 16), (8, 32), (16, 32), (16, 64), (32, 64), (8, 32, 128))  # MRMA has no rank rule
+TOP = 512
+SCALES = tuple(float(f"{2.0 ** (k / 4):.3g}") for k in range(-48, 49))
 TAG_SETS = {  # the paper's S_1 .. S_4
     "S1": (32, 512),
     "S2": (32, 128, 512),
@@ -50,7 +47,8 @@ class Budget:
     studies: tuple[Study, ...]
     occurrences: tuple[str, ...]
     tag_data: str
-    n_candidates: int
+    fm_ranks: tuple[int, ...]  # candidates of FM
+    sizes: tuple[int, ...]  # of the other models: two candidates each that are no larger than an FM of this rank
     coarse: tuple[float, ...]
     refine: bool
     seeds: tuple[int, ...]
@@ -63,8 +61,11 @@ class Budget:
     stream_scales: tuple[float, ...]
     stream_seeds: tuple[int, ...]
 
-    def candidates(self, study: Study) -> dict[str, list[Run]]:
-        """Return the candidates of every model, as many for each; L2 is still to be chosen."""
+    def candidates(self, study: Study, counts: np.ndarray) -> dict[str, list[Run]]:
+        """Return the candidates of every model, as many for each; L2 is still to be chosen.
+
+        counts: how often each feature occurs in the training rows.
+        """
         ratings = study.data.startswith(("ml-1", "ml-20", "ciao", "amazon"))
         shared: dict[str, Any] = {
             "data": study.data,
@@ -72,27 +73,42 @@ class Budget:
             "epochs": self.epochs,
             "patience": 5 if ratings else 3,
         }
-        sets = _spread(RANK_SETS, self.n_candidates)
-        found = {
-            "FM": [Run(model="fm", ranks=(rank,), **shared) for rank in _spread(FM_RANKS, self.n_candidates)],
-            "DiFacto": [Run(model="difacto", ranks=ranks, rank_scale=c, **shared) for ranks, c in sets],
-            "RaFM": [Run(model="rafm", ranks=ranks, rank_scale=c, **shared) for ranks, c in sets],
-        }
-        found["RaFM (Algorithm 1)"] = [
-            Run(model="rafm", ranks=ranks, rank_scale=c, update="algorithm1", **shared) for ranks, c in sets
-        ]
+        found = {"FM": [Run(model="fm", ranks=(rank,), **shared) for rank in self.fm_ranks]}
+        ranked: dict[str, dict[str, Any]] = {"DiFacto": {"model": "difacto"}, "RaFM": {"model": "rafm"}}
+        ranked["RaFM (Algorithm 1)"] = {"model": "rafm", "update": "algorithm1"}
+        for family, more in ranked.items():
+            sets = [(ranks, size) for size in self.sizes for ranks in rank_sets(size)]
+            scales = [scale_within(more["model"], ranks, counts, size) for ranks, size in sets]
+            found[family] = [Run(ranks=r, rank_scale=c, **more, **shared) for (r, _), c in zip(sets, scales)]
         if study.mrma:
-            found["MRMA"] = [Run(model="mrma", ranks=ranks, **shared) for ranks in _spread(MIXTURES, self.n_candidates)]
+            found["MRMA"] = [Run(model="mrma", ranks=ranks, **shared) for ranks in MIXTURES[: len(self.fm_ranks)]]
         return found
 
 
-def _spread(values: Any, n: int) -> list[Any]:
-    """Return n of the values, evenly spaced, with the first and the last.
+def rank_sets(size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return two sets of ranks for a model of about the size of an FM of this rank.
 
-    >>> _spread((1, 2, 3, 4, 5), 3)
-    [1, 3, 5]
+    >>> rank_sets(16), rank_sets(256)
+    (((4, 16, 64), (2, 8, 32)), ((64, 256), (32, 128, 512)))
     """
-    return [values[round(k * (len(values) - 1) / (n - 1))] for k in range(n)]
+    sets = ((size // 4, size, 4 * size), (size // 8, size // 2, 2 * size))
+    first, second = (tuple(rank for rank in own if 1 <= rank <= TOP) for own in sets)
+    return first, second
+
+
+def scale_within(family: str, ranks: tuple[int, ...], counts: np.ndarray, rank: int) -> float:
+    """Return the largest generosity c, in quarter octaves, that needs no more numbers than an FM of this rank.
+
+    >>> scale_within("rafm", (4, 16, 64), np.arange(1, 1001), 16)
+    0.0312
+    """
+    limit = RankPlan("fm", (rank,), (counts.size, counts.size, 0)).n_parameters
+    found = SCALES[0]
+    for scale in SCALES:
+        if plan_ranks(family, ranks, counts, NearestRank(scale))[0].n_parameters > limit:
+            break
+        found = scale
+    return found
 
 
 FULL = Budget(
@@ -107,8 +123,9 @@ FULL = Budget(
     ),
     occurrences=("frappe", "ml10m-tag-popularity", "lastfm-tag-popularity", "ml-1m", "ciao"),
     tag_data="ml10m-tag-popularity",
-    n_candidates=8,
-    coarse=(1e-4, 1e-3, 1e-2, 1e-1),
+    fm_ranks=(8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 384, 512),
+    sizes=(8, 16, 32, 64, 128, 256),
+    coarse=(1e-3, 1e-2, 1e-1),
     refine=True,
     seeds=(0, 1, 2, 3, 4),
     epochs=30,
@@ -125,8 +142,9 @@ QUICK = Budget(
     studies=(Study("frappe"), Study("ml10m-tag-popularity")),
     occurrences=("frappe", "ml10m-tag-popularity"),
     tag_data="ml10m-tag-popularity",
-    n_candidates=3,
-    coarse=(1e-3, 1e-2),
+    fm_ranks=(16, 64, 128, 512),
+    sizes=(16, 64),
+    coarse=(5e-3, 1e-2),
     refine=False,
     seeds=(0, 1),
     epochs=6,

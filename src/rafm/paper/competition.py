@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..survey import survey
 from .budget import Budget, Study
 from .lab import Lab
 from .search import choose_l2, loss_of
-from .tasks import Result, Run
+from .tasks import Result, Run, rows_of
 
 ALL_SEEDS = ("FM", "RaFM")  # families whose candidates are all trained with every seed; of others, only the winner is
 
@@ -80,9 +81,14 @@ def best(contenders: Sequence[Contender]) -> Contender:
     return min(contenders, key=lambda each: each.valid)
 
 
+def training_counts(lab: Lab, study: Study) -> np.ndarray:
+    """Return how often each feature that occurs does so in the training rows."""
+    return survey([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
+
+
 def compete(lab: Lab, budget: Budget, study: Study, families: Sequence[str] | None = None) -> Competition:
     """Search, then train with all seeds what the tables and the frontier need."""
-    candidates = budget.candidates(study)
+    candidates = budget.candidates(study, training_counts(lab, study))
     chosen = {
         family: choose_l2(lab, runs, budget.coarse, budget.refine)
         for family, runs in candidates.items()

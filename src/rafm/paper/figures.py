@@ -123,5 +123,5 @@ def draw_sizes(path: Path, points: list[dict[str, Any]]) -> None:
     ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
     ax.minorticks_off()
     ax.grid(alpha=0.25)
-    ax.legend(fontsize=9)
+    ax.legend(fontsize=9, loc="lower right")
     save(figure, path)

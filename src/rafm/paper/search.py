@@ -1,4 +1,4 @@
-"""Choose L2 on validation rows: a coarse grid first, then the neighbours of its best. One seed."""
+"""Choose L2 on validation rows: a coarse grid first, then neighbours of the best until none is better. One seed."""
 
 from __future__ import annotations
 
@@ -34,15 +34,18 @@ def choose_l2(lab: Lab, runs: Sequence[Run], coarse: Sequence[float], refine: bo
 
 
 def search(runs: Sequence[Run], coarse: Sequence[float], refine: bool, losses: Losses) -> list[Run]:
-    """Try each run with the coarse values and the neighbours of the best; all get equally many, but for the edges."""
-    found = _best(runs, [coarse] * len(runs), losses)
-    if not refine:
-        return found
-    return _best(runs, [(run.l2, *neighbours(run.l2)) for run in found], losses)
+    """Try each run with the coarse values, then with neighbours of its best until none is better."""
+    known: dict[Run, dict[Run, float]] = {run: {} for run in runs}
+    wanted = {run: [replace(run, l2=l2) for l2 in coarse] for run in runs}
+    while any(wanted.values()):
+        found = iter(losses([each for own in wanted.values() for each in own]))
+        for run, own in wanted.items():
+            known[run] |= {each: next(found) for each in own}
+        wanted = {run: _next(own) if refine else [] for run, own in known.items()}
+    return [min(known[run], key=known[run].__getitem__) for run in runs]
 
 
-def _best(runs: Sequence[Run], values: Sequence[Sequence[float]], losses: Losses) -> list[Run]:
-    tries = [[replace(run, l2=l2) for l2 in own] for run, own in zip(runs, values)]
-    found = iter(losses([each for own in tries for each in own]))
-    by_run = [{each: next(found) for each in own} for own in tries]
-    return [min(own, key=own.__getitem__) for own in by_run]
+def _next(known: dict[Run, float]) -> list[Run]:
+    best = min(known, key=known.__getitem__)
+    beside = [replace(best, l2=l2) for l2 in neighbours(best.l2)]
+    return [each for each in beside if each not in known]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 
@@ -100,13 +101,21 @@ class Stream:
         scores = np.full(columns["user"].size, CLICK_SCORE)
         for field in EFFECT:
             scores += self._truth(field, 0)[0][columns[field]]
-        total, squares = np.zeros((scores.size, AXES), np.float32), np.zeros(scores.size)
+        tastes = {}
         for field in TASTE:
             start, end = self._truth(field, 1)
-            taste = np.cos(DRIFT * day) * start[columns[field]] + np.sin(DRIFT * day) * end[columns[field]]
-            total += taste
-            squares += (taste**2).sum(axis=1)
-        return scores + ((total**2).sum(axis=1) - squares) / 2
+            tastes[field] = np.cos(DRIFT * day) * start[columns[field]] + np.sin(DRIFT * day) * end[columns[field]]
+        for (one, other), signs in self._agreement().items():
+            scores += (tastes[one] * tastes[other]) @ signs
+        return scores
+
+    def _agreement(self) -> dict[tuple[str, str], np.ndarray]:
+        """Return for each pair of fields on which axes they agree (1), do not care (0) or disagree (-1).
+
+        So the truth has the form of none of the models: one vector per feature cannot serve all pairs at once.
+        """
+        draw = np.random.default_rng([self.seed, 3])
+        return {pair: draw.integers(-1, 2, AXES).astype(np.float32) for pair in combinations(TASTE, 2)}
 
     def _truth(self, field: str, what: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the true effects of a field's values, or where their tastes begin and what they turn towards."""

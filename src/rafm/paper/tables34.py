@@ -25,20 +25,20 @@ def tables34(lab: Lab, budget: Budget) -> Artefact:
     """Compare the best of every model."""
     found = competitions(lab, budget)
     text = [
-        f"Ranks and L2 chosen on validation: {budget.n_candidates} candidates for the ranks of every model, the same "
-        f"{len(budget.coarse)} values of L2{', then the neighbours of the best,' if budget.refine else ''} for each; "
+        f"Ranks and L2 chosen on validation: {len(budget.fm_ranks)} candidates for the ranks of every model, the same "
+        f"{len(budget.coarse)} values of L2{', then neighbours of the best,' if budget.refine else ''} for each; "
         f"mean and deviation of {len(budget.seeds)} seeds. Times are CPU seconds relative to FM: of one pass over the "
         "training rows, and of scoring the test rows. The last column compares with FM by Welch's t test."
     ]
     for each in found:
         text += [f"### {each.study.title}", winners_table(each), *edges(each)]
     record = {each.study.title: {f: [c.record() for c in own] for f, own in each.families.items()} for each in found}
-    return Artefact("tables34", "Tables 3 and 4: FM, DiFacto, MRMA and RaFM", _config(budget), record, text)
+    return Artefact("tables34", "Tables 3 and 4: FM, DiFacto, MRMA and RaFM", _config(budget, found), record, text)
 
 
-def _config(budget: Budget) -> dict[str, object]:
-    runs = {s.title: {f: [r.task() for r in own] for f, own in budget.candidates(s).items()} for s in budget.studies}
-    return {"candidates": runs, "coarse": budget.coarse, "refine": budget.refine, "seeds": budget.seeds}
+def _config(budget: Budget, found: list[Competition]) -> dict[str, object]:
+    runs = {each.study.title: {f: [c.run.task() for c in own] for f, own in each.families.items()} for each in found}
+    return {"chosen": runs, "coarse": budget.coarse, "refine": budget.refine, "seeds": budget.seeds}
 
 
 def winners_table(found: Competition) -> str:
@@ -93,7 +93,7 @@ def frontier(lab: Lab, budget: Budget) -> Artefact:
     ]
     record = [dict(zip(header, line)) for line in lines]
     draw = lambda path: draw_frontier(path, found)  # noqa: E731
-    return Artefact("frontier", "The frontier: loss against parameters", _config(budget), record, text, draw)
+    return Artefact("frontier", "The frontier: loss against parameters", _config(budget, found), record, text, draw)
 
 
 def _budget_lines(found: Competition) -> list[list[str]]:
@@ -197,13 +197,15 @@ def rules(lab: Lab, budget: Budget) -> Artefact:
         f"adds that of the prediction's own loss, in which the factor occurs too. Joint against the letter: {told}.",
         table(["data", "joint", "Algorithm 1", "joint is", "luck"], lines, 1),
     ]
-    return Artefact("update-rules", "Algorithm 1 to the letter, and the joint rule", _config(budget), lines, text)
+    return Artefact(
+        "update-rules", "Algorithm 1 to the letter, and the joint rule", _config(budget, found), lines, text
+    )
 
 
 def authors(lab: Lab, budget: Budget) -> Artefact:
     """Train the winners again by the authors' protocol."""
-    lines = []
-    for each in competitions(lab, budget):
+    lines, found = [], competitions(lab, budget)
+    for each in found:
         for family, one in each.winners.items():
             (theirs,) = with_seeds(lab, [replace(one.run, protocol="authors")], budget.seeds)
             change = np.mean(theirs.losses) - np.mean(one.losses)
@@ -215,4 +217,4 @@ def authors(lab: Lab, budget: Budget) -> Artefact:
         "rows alone and clips nothing.",
         table(["data", "model", "ours", "authors' protocol", "change", "luck"], lines, 2),
     ]
-    return Artefact("authors-protocol", "The authors' protocol", _config(budget), lines, text)
+    return Artefact("authors-protocol", "The authors' protocol", _config(budget, found), lines, text)
