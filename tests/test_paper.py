@@ -18,7 +18,7 @@ from rafm.paper.complexity import GROWTH, order_of, ranks_of, sizes_of
 from rafm.paper.lab import Lab, behaviour
 from rafm.paper.search import loss_of, search
 from rafm.paper.store import Store
-from rafm.paper.tables34 import claims, rivals, winners_table
+from rafm.paper.tables34 import claims, winners_table
 from rafm.paper.tasks import Run, clip, judge, options_of, rows_of, train_run
 from rafm.paper.verdicts import p_value, standing
 from rafm.ranks import NearestRank, plan_ranks
@@ -257,10 +257,15 @@ def competition(fms, rafms, data="frappe"):
 
 def test_rivals_are_the_best_by_validation_that_are_no_larger():
     found = competition([(1000, BAD), (5000, GOOD)], [(900, GOOD), (4000, BAD), (9000, GOOD)])
-    assert [(fm.parameters, rafm.parameters, size) for fm, rafm, size in rivals(found)] == [
+    assert [(fm.parameters, rafm.parameters, size) for fm, rafm, size in found.rivals()] == [
         (1000, 900, 1000),
         (5000, 900, 5000),
     ]
+
+
+def test_all_that_is_compared_is_decisive_and_nothing_else():
+    found = competition([(1000, BAD), (5000, GOOD), (6000, BAD)], [(900, GOOD), (4000, BAD), (9000, BAD)])
+    assert {(one.model, one.ranks) for one in found.decisive()} == {("fm", (1000,)), ("fm", (5000,)), ("rafm", (900,))}
 
 
 @pytest.mark.parametrize(

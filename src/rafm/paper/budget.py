@@ -89,9 +89,9 @@ def rank_sets(size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return two sets of ranks for a model of about the size of an FM of this rank.
 
     >>> rank_sets(16), rank_sets(256)
-    (((4, 16, 64), (2, 8, 32)), ((64, 256), (32, 128, 512)))
+    (((4, 16, 64), (8, 32)), ((64, 256), (128, 512)))
     """
-    sets = ((size // 4, size, 4 * size), (size // 8, size // 2, 2 * size))
+    sets = ((size // 4, size, 4 * size), (size // 2, 2 * size))
     first, second = (tuple(rank for rank in own if 1 <= rank <= TOP) for own in sets)
     return first, second
 
@@ -142,8 +142,8 @@ QUICK = Budget(
     studies=(Study("frappe"), Study("ml10m-tag-popularity")),
     occurrences=("frappe", "ml10m-tag-popularity"),
     tag_data="ml10m-tag-popularity",
-    fm_ranks=(16, 64, 128, 512),
-    sizes=(16, 64),
+    fm_ranks=(32, 64, 256, 512),
+    sizes=(64, 256),
     coarse=(5e-3, 1e-2),
     refine=False,
     seeds=(0, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from ..survey import survey
 from .budget import Budget, Study
 from .lab import Lab
+from .published import TABLES
 from .search import choose_l2, loss_of
 from .tasks import Result, Run, rows_of
 
-ALL_SEEDS = ("FM", "RaFM")  # families whose candidates are all trained with every seed; of others, only the winner is
+SMALL = 5  # on tags, RaFM is to beat the best FM with at most a fifth of its parameters
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,19 @@ class Competition:
         small = [each for each in self.families[family] if each.parameters <= parameters]
         return best(small) if small else None
 
+    def rivals(self) -> list[tuple[Contender, Contender, int]]:
+        """Return for each FM's size the best FM and RaFM within it, where there is a RaFM so small."""
+        sizes = sorted({each.parameters for each in self.families["FM"]})
+        pairs = [(self.within("FM", size), self.within("RaFM", size), size) for size in sizes]
+        return [(fm, rafm, size) for fm, rafm, size in pairs if fm and rafm]
+
+    def decisive(self) -> set[Run]:
+        """Return the runs that tables, frontier and claims compare: those need all seeds."""
+        limits = [self.winners["FM"].parameters / SMALL, TABLES["Frappe"]["RaFM"].millions * 1e6]
+        small = [self.within("RaFM", limit) for limit in limits]
+        pairs = [each for fm, rafm, _ in self.rivals() for each in (fm, rafm)]
+        return {each.run for each in (*self.winners.values(), *small, *pairs) if each}
+
 
 def best(contenders: Sequence[Contender]) -> Contender:
     """Return the contender of least validation loss."""
@@ -86,22 +101,18 @@ def training_counts(lab: Lab, study: Study) -> np.ndarray:
     return survey([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
 
 
-def compete(lab: Lab, budget: Budget, study: Study, families: Sequence[str] | None = None) -> Competition:
-    """Search, then train with all seeds what the tables and the frontier need."""
+def compete(lab: Lab, budget: Budget, study: Study) -> Competition:
+    """Search with the first seed, then train with all seeds what is compared."""
     candidates = budget.candidates(study, training_counts(lab, study))
-    chosen = {
-        family: choose_l2(lab, runs, budget.coarse, budget.refine)
-        for family, runs in candidates.items()
-        if families is None or family in families
+    chosen = {family: choose_l2(lab, runs, budget.coarse, budget.refine) for family, runs in candidates.items()}
+    first = {
+        family: [one for one in with_seeds(lab, runs, budget.seeds[:1]) if isfinite(one.valid)]
+        for family, runs in chosen.items()
     }
-    found = {}
-    for family, runs in chosen.items():
-        first = [Contender(run, lab.results([run.task()])) for run in runs]
-        kept = [each for each in first if np.isfinite(each.valid)]
-        again = kept if family in ALL_SEEDS else [best(kept)]
-        seeded = dict(zip((each.run for each in again), with_seeds(lab, [each.run for each in again], budget.seeds)))
-        found[family] = [seeded.get(each.run, each) for each in kept]
-    return Competition(study, found)
+    found = Competition(study, first)
+    again = sorted(found.decisive(), key=str)
+    seeded = dict(zip(again, with_seeds(lab, again, budget.seeds)))
+    return Competition(study, {f: [seeded.get(one.run, one) for one in own] for f, own in first.items()})
 
 
 def with_seeds(lab: Lab, runs: Sequence[Run], seeds: Sequence[int]) -> list[Contender]:

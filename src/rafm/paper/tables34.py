@@ -8,12 +8,10 @@ import numpy as np
 
 from .artefact import Artefact, table
 from .budget import L2_GRID, Budget
-from .competition import Competition, Contender, compete, with_seeds
+from .competition import SMALL, Competition, Contender, compete, with_seeds
 from .lab import Lab
 from .published import NEAREST, TABLES, Published
 from .verdicts import luck, mean_and_deviation, p_value, standing, verdict
-
-SMALL = 5  # on tags, RaFM is to beat the best FM with at most a fifth of its parameters
 
 
 def competitions(lab: Lab, budget: Budget) -> list[Competition]:
@@ -98,22 +96,12 @@ def frontier(lab: Lab, budget: Budget) -> Artefact:
 
 def _budget_lines(found: Competition) -> list[list[str]]:
     lines = []
-    for fm, rafm, size in rivals(found):
+    for fm, rafm, size in found.rivals():
         losses = [mean_and_deviation(each.losses) for each in (fm, rafm)]
         names = [each.run.rank_text for each in (fm, rafm)]
         outcome = standing(rafm.losses, fm.losses)
         lines.append([found.study.title, f"{size / 1e6:.2f} M", names[0], losses[0], names[1], losses[1], outcome])
     return lines
-
-
-def rivals(found: Competition) -> list[tuple[Contender, Contender, int]]:
-    """Return for each FM's size the best FM and RaFM within it, where there is a RaFM so small."""
-    pairs = []
-    for size in sorted({each.parameters for each in found.families["FM"]}):
-        fm, rafm = found.within("FM", size), found.within("RaFM", size)
-        if fm and rafm:
-            pairs.append((fm, rafm, size))
-    return pairs
 
 
 # ---- Claims
@@ -127,7 +115,7 @@ def claims(found: list[Competition]) -> list[str]:
 
 
 def _frontier_claim(found: Competition) -> str:
-    pairs = rivals(found)
+    pairs = found.rivals()
     lost = [(fm, rafm, size) for fm, rafm, size in pairs if standing(rafm.losses, fm.losses) == "worse"]
     won = sum(standing(rafm.losses, fm.losses) == "better" for fm, rafm, _ in pairs)
     level = len(pairs) - won - len(lost)
