@@ -16,6 +16,8 @@ import numpy as np
 
 from ..batch import Batch
 from ..datasets.prepared import DataSet, load_prepared
+from ..doctor.report import histogram
+from ..doctor.sketch import Frequencies
 from ..errors import DivergenceError
 from ..metrics import evaluate
 from ..model import Model
@@ -174,7 +176,8 @@ def low_curve(config: dict[str, Any], folder: Path) -> Result:
 def occurrences(config: dict[str, Any], folder: Path) -> Result:
     """Count how often features occur in the training rows."""
     found = survey([rows_of(folder, config["data"], None).parts[0]])
-    return {"rows": found.rows, "features": int(found.counts.size), "bins": [list(line) for line in found.histogram()]}
+    bins = histogram(Frequencies(*np.unique(found.counts, return_counts=True)))
+    return {"rows": found.rows, "features": int(found.counts.size), "bins": [list(line) for line in bins]}
 
 
 def time_pass(training: Batch, options: TrainingOptions) -> float:
