@@ -93,6 +93,8 @@ def draw_frontier(path: Path, found: Sequence[Competition]) -> None:
 
 
 def _frontier_panel(ax: Any, found: Competition) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for family, own in found.families.items():
         ordered = sorted(own, key=lambda one: one.parameters)
         sizes, means = [one.parameters for one in ordered], [float(np.mean(one.losses)) for one in ordered]
@@ -103,7 +105,10 @@ def _frontier_panel(ax: Any, found: Competition) -> None:
             sizes, means, spread, linestyle=line, capsize=2, markersize=7, label=family, **STYLES[family], **filled
         )
     title = f"test {found.metrics[0]}"
-    ax.set(xscale="log", xlabel="parameters", ylabel=title, title=found.study.title)
+    ax.set(xscale="log", xlabel="parameters (millions)", ylabel=title, title=found.study.title)
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(lambda size, place: f"{size / 1e6:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.grid(alpha=0.25)
     ax.legend(fontsize=8)
 
