@@ -11,9 +11,11 @@ import typer
 
 from ..errors import RafmError
 from .convert import convert
+from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
 from .inspect import inspect
+from .paper import paper
 from .predict import predict
 from .train import train
 
@@ -28,8 +30,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, inspect, convert, demo):
+for command in (train, evaluate, predict, inspect, convert, demo, paper):
     app.command()(command)
+app.add_typer(datasets, name="datasets")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,79 @@
+"""`rafm datasets`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .arguments import Json, print_json
+
+datasets = typer.Typer(help="List, get and check public data sets.", rich_markup_mode=None, no_args_is_help=True)
+Folder = Annotated[
+    str | None,
+    typer.Option("--folder", metavar="FOLDER", help="Instead of RAFM_DATA, or rafm-data where that is unset."),
+]
+
+
+@datasets.command("list")
+def list_(folder: Folder = None, json: Json = False) -> None:
+    """Show every data set, its terms and whom to cite, and whether it is there."""
+    from dataclasses import asdict
+
+    from ..datasets import CATALOG, data_folder
+    from ..datasets.prepared import ready_names
+
+    ready = ready_names(data_folder(folder))
+    if json:
+        known = {name: {**asdict(entry), "ready": name in ready} for name, entry in CATALOG.items()}
+        print_json({"sets": known, "others": [name for name in ready if name not in CATALOG]})
+        return
+    for name, entry in CATALOG.items():
+        print(f"{name:22} {'ready ' if name in ready else 'absent'} {entry.task:10} {entry.title}")
+        print(f"{'':29} terms: {entry.licence}\n{'':29} cite:  {entry.citation}\n{'':29} from:  {entry.page}")
+    for name in ready:
+        if name not in CATALOG:
+            print(f"{name:22} ready")
+
+
+@datasets.command()
+def get(
+    name: str,
+    raw: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The archive, file or folder, if you have it.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="Keep the first so many rows only.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random split and of sampled negatives.")] = 0,
+    folder: Folder = None,
+) -> None:
+    """Download a data set, or take its published files from PATH, and prepare it for training."""
+    from pathlib import Path
+
+    from ..datasets import data_folder, entry_of
+    from ..datasets.get import get as prepare
+
+    entry, target = entry_of(name), data_folder(folder)
+    print(f"{entry.title}. Terms: {entry.licence}. Cite: {entry.citation}", file=sys.stderr)
+    prepare(entry, target, None if raw is None else Path(raw), seed, rows)
+    print(f"ready: {target / name}")
+
+
+@datasets.command()
+def check(
+    names: Annotated[list[str] | None, typer.Argument(help="All that are there unless given.")] = None,
+    folder: Folder = None,
+    json: Json = False,
+) -> None:
+    """Read prepared data sets, and compare them with recorded checksums and counts."""
+    from ..datasets import data_folder
+    from ..datasets.prepared import check_prepared, ready_names
+
+    place = data_folder(folder)
+    for name in names or ready_names(place):
+        found = check_prepared(place, name)
+        if json:
+            print_json(found)
+            continue
+        sizes = " / ".join(f"{size:,}" for size in found["rows"].values())
+        print(f"{name:22} {found['task']:10} {sizes:30} {'as recorded' if found['verified'] else 'unverified'}")

@@ -1,0 +1,208 @@
+"""Tables 3 and 4, the frontier of loss against size, and what the two update rules and protocols make of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .artefact import Artefact, table
+from .budget import L2_GRID, Budget
+from .competition import SMALL, Competition, Contender, compete, with_seeds
+from .lab import Lab
+from .published import NEAREST, TABLES, Published
+from .verdicts import luck, mean_and_deviation, p_value, standing, verdict
+
+
+def competitions(lab: Lab, budget: Budget) -> list[Competition]:
+    """Run all studies; what is in the store is not run again."""
+    return [compete(lab, budget, study) for study in budget.studies]
+
+
+def tables34(lab: Lab, budget: Budget) -> Artefact:
+    """Compare the best of every model."""
+    found = competitions(lab, budget)
+    text = [
+        f"Ranks and L2 chosen on validation: {len(budget.fm_ranks)} candidates for the ranks of every model, the same "
+        f"{len(budget.coarse)} values of L2{', then neighbours of the best,' if budget.refine else ''} for each; "
+        f"mean and deviation of {len(budget.seeds)} seeds. Times are CPU seconds relative to FM: of one pass over the "
+        "training rows, and of scoring the test rows. The last column compares with FM by Welch's t test."
+    ]
+    for each in found:
+        text += [f"### {each.study.title}", winners_table(each), *edges(each)]
+    record = {each.study.title: {f: [c.record() for c in own] for f, own in each.families.items()} for each in found}
+    return Artefact("tables34", "Tables 3 and 4: FM, DiFacto, MRMA and RaFM", _config(budget, found), record, text)
+
+
+def _config(budget: Budget, found: list[Competition]) -> dict[str, object]:
+    runs = {each.study.title: {f: [c.run.task() for c in own] for f, own in each.families.items()} for each in found}
+    return {"chosen": runs, "coarse": budget.coarse, "refine": budget.refine, "seeds": budget.seeds}
+
+
+def winners_table(found: Competition) -> str:
+    """Return the best of every model beside the paper's line for the nearest data set."""
+    name, comparable = NEAREST.get(found.study.data, ("", ""))
+    theirs, fm = TABLES.get(name, {}), found.winners["FM"]
+    header = ["model", "ranks", "L2", *found.metrics, "parameters", "pass", "test", "against FM"]
+    header += [f"paper ({name}): loss", "AUC", "parameters", "pass"] if theirs else []
+    lines = []
+    for family, one in found.winners.items():
+        line = [family, one.run.rank_text, f"{one.run.l2:g}", mean_and_deviation(one.losses)]
+        line += [mean_and_deviation(one.second), f"{one.parameters / 1e6:.3f} M"]
+        line += [f"{one.seconds(s) / fm.seconds(s):.2f}x" for s in ("pass_seconds", "test_seconds")]
+        line.append("" if one is fm else f"{standing(one.losses, fm.losses)} ({luck(p_value(one.losses, fm.losses))})")
+        lines.append(line + (_paper_cells(theirs, family) if theirs else []))
+    note = f"\n\nThe paper's {name}: {comparable}." if theirs else ""
+    return table(header, lines, 2) + note
+
+
+def _paper_cells(theirs: dict[str, Published], family: str) -> list[str]:
+    line = theirs.get(family)
+    if line is None:
+        return [""] * 4
+    area = "" if line.area is None else f"{line.area:.4f}"
+    return [f"{line.loss:.4f} ± {line.deviation:.4f}", area, f"{line.millions:.2f} M", f"{line.time:.2f}x"]
+
+
+def edges(found: Competition) -> list[str]:
+    """Say whose best L2 lies at the end of the grid: it might do better beyond."""
+    ends = [f for f, one in found.winners.items() if one.run.l2 in (L2_GRID[0], L2_GRID[-1])]
+    return (
+        [f"The best L2 of {', '.join(ends)} is an end of the paper's grid, {L2_GRID[0]:g} to {L2_GRID[-1]:g}."]
+        if ends
+        else []
+    )
+
+
+# ---- The frontier
+
+
+def frontier(lab: Lab, budget: Budget) -> Artefact:
+    """Compare FM and RaFM at every number of parameters."""
+    from .figures import draw_frontier
+
+    found = competitions(lab, budget)
+    header = ["data", "at most", "FM", "loss", "RaFM", "loss", "RaFM is"]
+    lines = [line for each in found for line in _budget_lines(each)]
+    text = [
+        "At each FM's number of parameters: the best FM and the best RaFM that are no larger, both by validation loss, "
+        "and their test losses.",
+        table(header, lines, 1),
+    ]
+    record = [dict(zip(header, line)) for line in lines]
+    draw = lambda path: draw_frontier(path, found)  # noqa: E731
+    return Artefact("frontier", "The frontier: loss against parameters", _config(budget, found), record, text, draw)
+
+
+def _budget_lines(found: Competition) -> list[list[str]]:
+    lines = []
+    for fm, rafm, size in found.rivals():
+        losses = [mean_and_deviation(each.losses) for each in (fm, rafm)]
+        names = [each.run.rank_text for each in (fm, rafm)]
+        outcome = standing(rafm.losses, fm.losses)
+        lines.append([found.study.title, f"{size / 1e6:.2f} M", names[0], losses[0], names[1], losses[1], outcome])
+    return lines
+
+
+# ---- Claims
+
+
+def claims(found: list[Competition]) -> list[str]:
+    """Return what should come out, and whether it did."""
+    told = [line for each in found for line in (_frontier_claim(each), *_tag_claims(each))]
+    told += [line for each in found for line in (*_frappe_claims(each), *_rating_claims(each))]
+    return told
+
+
+def _frontier_claim(found: Competition) -> str:
+    pairs = found.rivals()
+    lost = [(fm, rafm, size) for fm, rafm, size in pairs if standing(rafm.losses, fm.losses) == "worse"]
+    won = sum(standing(rafm.losses, fm.losses) == "better" for fm, rafm, _ in pairs)
+    level = len(pairs) - won - len(lost)
+    why = f"RaFM is better at {won}, level at {level} and worse at {len(lost)} of {len(pairs)} sizes"
+    why += "".join(
+        f"; at {size / 1e6:.2f} M it has {np.mean(rafm.losses):.4f} against {np.mean(fm.losses):.4f}"
+        for fm, rafm, size in lost
+    )
+    return verdict(
+        not lost, f"{found.study.title}: at no number of parameters is RaFM worse than FM beyond luck", why + "."
+    )
+
+
+def described(one: Contender) -> str:
+    """Say what a contender reached, and with how many parameters."""
+    return f"{one.run.label} has {mean_and_deviation(one.losses)} with {one.parameters / 1e6:.2f} M"
+
+
+def _tag_claims(found: Competition) -> list[str]:
+    if "tag" not in found.study.data:
+        return []
+    fm = found.winners["FM"]
+    rafm = found.within("RaFM", fm.parameters / SMALL)
+    claim = f"{found.study.title}: RaFM beats the best FM with at most a fifth of its parameters"
+    if rafm is None:
+        return [verdict(False, claim, "No RaFM so small was tried.")]
+    why = f"{described(rafm)}, {described(fm)} ({luck(p_value(rafm.losses, fm.losses))})."
+    return [verdict(standing(rafm.losses, fm.losses) == "better", claim, why)]
+
+
+def _frappe_claims(found: Competition) -> list[str]:
+    if found.study.data != "frappe":
+        return []
+    theirs = TABLES["Frappe"]["RaFM"]
+    rafm = found.within("RaFM", theirs.millions * 1e6)
+    paper = f"the paper's RaFM ({theirs.loss}, AUC {theirs.area}, {theirs.millions} M)"
+    claim = f"frappe: better than {paper} without being larger"
+    if rafm is None:
+        return [verdict(False, claim, "No RaFM so small was tried.")]
+    loss, area = np.mean(rafm.losses), np.mean(rafm.second)
+    why = f"RaFM {rafm.run.rank_text}: {loss:.4f}, AUC {area:.4f}, {rafm.parameters / 1e6:.2f} M."
+    return [verdict(bool(loss < theirs.loss and area > (theirs.area or 0)), claim, why)]
+
+
+def _rating_claims(found: Competition) -> list[str]:
+    if found.metrics[0] != "RMSE":
+        return []
+    fm, rafm = found.winners["FM"], found.winners["RaFM"]
+    why = f"{described(rafm)}, {described(fm)} ({luck(p_value(rafm.losses, fm.losses))})."
+    holds = standing(rafm.losses, fm.losses) != "worse"
+    return [verdict(holds, f"{found.study.title}: RaFM's RMSE is no worse than that of the best FM", why)]
+
+
+def rules(lab: Lab, budget: Budget) -> Artefact:
+    """Compare the two update rules, each with its own best ranks and L2."""
+    found = competitions(lab, budget)
+    lines, outcomes = [], []
+    for each in found:
+        joint, letter = each.winners["RaFM"], each.winners["RaFM (Algorithm 1)"]
+        outcomes.append(standing(joint.losses, letter.losses))
+        chance = luck(p_value(joint.losses, letter.losses))
+        cells = [f"{one.run.rank_text}: {mean_and_deviation(one.losses)}" for one in (joint, letter)]
+        lines.append([each.study.title, *cells, outcomes[-1], chance])
+    told = ", ".join(f"{outcomes.count(word)} {word}" for word in ("better", "level", "worse"))
+    text = [
+        "Algorithm 1 to the letter moves a dependent factor by the gradient of L(B_1p, B_1p+1) alone; the joint rule "
+        f"adds that of the prediction's own loss, in which the factor occurs too. Joint against the letter: {told}.",
+        table(["data", "joint", "Algorithm 1", "joint is", "luck"], lines, 1),
+    ]
+    return Artefact(
+        "update-rules", "Algorithm 1 to the letter, and the joint rule", _config(budget, found), lines, text
+    )
+
+
+def authors(lab: Lab, budget: Budget) -> Artefact:
+    """Train the winners again by the authors' protocol."""
+    lines, found = [], competitions(lab, budget)
+    for each in found:
+        for family, one in each.winners.items():
+            (theirs,) = with_seeds(lab, [replace(one.run, protocol="authors")], budget.seeds)
+            change = np.mean(theirs.losses) - np.mean(one.losses)
+            cells = [mean_and_deviation(one.losses), mean_and_deviation(theirs.losses), f"{change:+.4f}"]
+            lines.append([each.study.title, family, *cells, luck(p_value(theirs.losses, one.losses))])
+    text = [
+        "Counts over training, validation and test rows, probabilities clipped to 1e-4, ratings clamped to the test "
+        "labels' range, as in the authors' scripts; ranks and L2 as chosen above. Everything else here counts training "
+        "rows alone and clips nothing.",
+        table(["data", "model", "ours", "authors' protocol", "change", "luck"], lines, 2),
+    ]
+    return Artefact("authors-protocol", "The authors' protocol", _config(budget, found), lines, text)

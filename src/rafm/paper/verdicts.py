@@ -1,0 +1,56 @@
+"""Sentences that follow from figures: means, deviations, and whether a difference is more than luck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+LUCK = 0.05  # a difference that luck gives more often than this is none
+
+
+def mean_and_deviation(values: Sequence[float]) -> str:
+    """Return the mean, and the standard deviation over seeds if there are several.
+
+    >>> mean_and_deviation([0.1, 0.3])
+    '0.2000 ± 0.1414'
+    """
+    if len(values) == 1:
+        return f"{values[0]:.4f}"
+    return f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}"
+
+
+def p_value(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Return how often luck alone would make means differ so much (Welch's t test); 1 if there is nothing to go by.
+
+    >>> p_value([1.0, 1.1, 0.9], [2.0, 2.1, 1.9]) < 0.001
+    True
+    """
+    from scipy.stats import ttest_ind
+
+    if min(len(ours), len(theirs)) < 2:
+        return 1.0
+    if np.std(ours) == np.std(theirs) == 0:
+        return 1.0 if np.mean(ours) == np.mean(theirs) else 0.0
+    return float(ttest_ind(ours, theirs, equal_var=False).pvalue)
+
+
+def standing(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Return "better", "worse" or "level": losses, so less is better.
+
+    >>> standing([0.1, 0.11, 0.1], [0.2, 0.21, 0.2]), standing([0.1, 0.3], [0.2, 0.21])
+    ('better', 'level')
+    """
+    if p_value(ours, theirs) >= LUCK:
+        return "level"
+    return "better" if np.mean(ours) < np.mean(theirs) else "worse"
+
+
+def luck(p: float) -> str:
+    """Write a p value."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def verdict(holds: bool, claim: str, why: str) -> str:
+    """Return one line of the list of claims."""
+    return f"* **{'Holds' if holds else 'Does not hold'}**: {claim}. {why}"
