@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 
+from .compiling import kernel
 from .errors import DataValueError, FeatureRangeError
 from .kernels import Rows
 
@@ -212,7 +212,7 @@ class Numbering:
         return np.where(ids[at] == indices, order[at], np.int32(-1))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
     """Copy the known, nonzero entries of one row, sorted by number; return how many there are."""
     n = 0
@@ -229,7 +229,7 @@ def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
     """Copy rows in the given order, their known, nonzero entries sorted; long rows go through a general sort first."""
     place = 0

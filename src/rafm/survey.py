@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from .batch import DENSE_IDS, Batch, read_only
+from .compiling import kernel
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Survey:
         return int(self.ids.max(initial=-1)) + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _count_into(indptr, indices, values, weights, counts, squares):  # type: ignore[no-untyped-def]
     """Add the occurrences and squared values of a block's features to their totals; return the longest row."""
     longest = 0

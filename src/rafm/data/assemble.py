@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..compiling import kernel
 from .interning import NULL, UNKNOWN
 
 ABSENT = -3  # an entry that is no value at all, such as an empty word of a list
@@ -31,7 +31,7 @@ class Slot(NamedTuple):
     offsets: np.ndarray = ONE_EACH
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def resolve_codes(codes, rare, null, tally):
     """Replace UNKNOWN and NULL by the codes of their features, -1 if they have none; ABSENT has none."""
     known = absent = 0
@@ -51,7 +51,7 @@ def resolve_codes(codes, rare, null, tally):
     tally[1] += known
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_entries(codes, offsets, sizes):
     """Add to sizes[row + 1] how many entries of the row have a feature."""
     if offsets.size == 0:
@@ -63,7 +63,7 @@ def count_entries(codes, offsets, sizes):
             sizes[row + 1] += codes[i] >= 0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def place_ones(codes, first, at, rows):
     """Append one entry to every row with a feature; its value is 1 already."""
     indices = rows[1]
@@ -73,7 +73,7 @@ def place_ones(codes, first, at, rows):
             at[row] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def place_entries(slot, first, at, rows):
     """Append the entries with a feature to their rows."""
     _, indices, values = rows

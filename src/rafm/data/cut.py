@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..compiling import kernel
 from ..errors import DataFormatError, ResourceLimitError
 from .source import UTF8_BOM, ByteSource
 
@@ -58,7 +58,7 @@ class Walk(NamedTuple):
     bad: int
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def next_state(state, byte, after, delimiter, quoting):
     """Return where the next byte stands, and whether the one after this belongs to this one."""
     if state == QUOTED:
@@ -69,7 +69,7 @@ def next_state(state, byte, after, delimiter, quoting):
     return START if byte in (delimiter, LF) else FIELD, False
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def walk_rows(text, delimiter, quoting, starts, lines):
     """Find the rows, up to as many as starts has room for; blank lines are none. Return the parts of Walk."""
     at = line = begin = begin_line = n_rows = state = 0

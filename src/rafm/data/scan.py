@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from ..compiling import kernel
 
 TAB, LF, CR, BLANK, HASH, PLUS, MINUS, DOT, COLON = b"\t\n\r #+-.:"
 ZERO, NINE, UPPER_E, LOWER_E = b"09Ee"
@@ -56,13 +57,13 @@ class Scan(NamedTuple):
     unsorted: np.ndarray  # one flag: some row's ids do not increase
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def peek(text, at):
     """Return the byte at a position; an unsigned index spares the check for one from the end."""
     return text[np.uint64(at)]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_lines_and_colons(text):
     """Count the bytes that bound the number of rows and of entries."""
     n_lines = n_colons = 0
@@ -72,25 +73,25 @@ def count_lines_and_colons(text):
     return n_lines, n_colons
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def ends_row(byte):
     """Tell whether nothing but a comment or the end of the line follows."""
     return byte in (LF, CR, HASH)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def ends_token(byte):
     """Tell whether a number may end before this byte."""
     return byte in (BLANK, TAB, LF, CR, HASH)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def is_digit(byte):
     """Tell whether the byte is one of 0 to 9."""
     return ZERO <= byte <= NINE
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def skip_blanks(text, at):
     """Return the position of the next byte that is neither space nor tab."""
     while peek(text, at) == BLANK or peek(text, at) == TAB:
@@ -98,7 +99,7 @@ def skip_blanks(text, at):
     return at
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def peek4(text, at):
     """Return four bytes as one number, the first one lowest."""
     a, b = np.uint64(peek(text, at)), np.uint64(peek(text, at + 1))
@@ -106,14 +107,14 @@ def peek4(text, at):
     return a | b << np.uint64(8) | c << np.uint64(16) | d << np.uint64(24)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def load_word(text, at):
     """Return eight bytes as one number, the first one lowest; the compiler makes one load of it."""
     low = peek4(text, at)
     return low | peek4(text, at + 4) << np.uint64(32)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def take_word(text, at):
     """Return how many of the next eight bytes are digits before the first that is none, and their number.
 
@@ -135,7 +136,7 @@ def take_word(text, at):
     return np.int64(n_digits), np.int64(word)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def take_digits(text, at, number):
     """Append digits to number; return where they end, the number and how many digits it had no room for."""
     dropped = 0
@@ -148,7 +149,7 @@ def take_digits(text, at, number):
     return at, number, dropped
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def take_many_digits(text, at, number):
     """Do the same as take_digits, faster where there are several."""
     if number >= ROOM_FOR_WORD:
@@ -160,7 +161,7 @@ def take_many_digits(text, at, number):
     return at + n_digits, number, 0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def take_exponent(text, at):
     """Read `[+-]digits` after the e; return where it ends, or -1, and the exponent."""
     negative = peek(text, at) == MINUS
@@ -171,7 +172,7 @@ def take_exponent(text, at):
     return end if end > at else -1, -exponent if negative else exponent
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def scale(mantissa, exponent):
     """Return the float32 nearest to mantissa * 10**exponent, or nan if float64 is too coarse to tell."""
     if mantissa == 0 or exponent < LOWEST_POWER:
@@ -185,7 +186,7 @@ def scale(mantissa, exponent):
     return low if low == high else np.float32(np.nan)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def take_number(text, at):
     """Read a decimal number; return where it ends, or -1 if it is none or too large, and the number."""
     negative = peek(text, at) == MINUS
@@ -207,7 +208,7 @@ def take_number(text, at):
     return -1 if np.isinf(number) else end, -number if negative else number
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def take_short_decimal(text, at):
     """Read `[-]d.digits` with at most seven digits after the point, the usual decimal; -1 if it is anything else."""
     negative = peek(text, at) == MINUS
@@ -224,7 +225,7 @@ def take_short_decimal(text, at):
     return end, -number if negative else number
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def take_key(text, at, low, high):
     """Read `id:` with low <= id < high; return where it ends, or -1, and the id."""
     end, number, dropped = take_many_digits(text, at, 0)
@@ -233,7 +234,7 @@ def take_key(text, at, low, high):
     return end + 1, number
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def take_entry(text, at, low, high):
     """Read `id:value` with low <= id < high; return where it ends, or -1, the id and the value."""
     end, number = take_key(text, at, low, high)
@@ -248,7 +249,7 @@ def take_entry(text, at, low, high):
     return after, number, value
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def take_row(text, at, rules, indices, values, fields, entry):
     """Read a row; return where it ends, or ~(start of the bad token), the next entry, the label, order."""
     low, high, _, has_fields = rules
@@ -272,7 +273,7 @@ def take_row(text, at, rules, indices, values, fields, entry):
     return ~at, entry, label, increasing
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def take_line_end(text, at):
     """Skip a comment and the line end; return the next line's start, or ~(position of a lone CR or NUL)."""
     while peek(text, at) != LF:
@@ -282,7 +283,7 @@ def take_line_end(text, at):
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def scan_lines(text, rules, scan):
     """Fill scan; return the numbers of rows and lines read and ~(start of the bad token), if there is one."""
     labels, indptr, indices, values, fields, lines, starts, unsorted = scan  # a tuple in a call would count references
@@ -308,7 +309,7 @@ def scan_lines(text, rules, scan):
     return row, line, at
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sort_row(ids, values, fields):
     """Sort the entries of one row by id, stably."""
     if ids.size > 64:
@@ -330,7 +331,7 @@ def sort_row(ids, values, fields):
             fields[at] = field
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sort_rows(indptr, ids, values, fields):
     """Sort the entries of every row by id; return the first entry that repeats an id, or -1."""
     repeat = -1
@@ -343,7 +344,7 @@ def sort_rows(indptr, ids, values, fields):
     return repeat
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sum_duplicates(indptr, ids, values, fields):
     """Add up the values of equal neighbouring ids in place, in float64; of their fields, the first stays."""
     kept = begin = 0

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
+from ..compiling import kernel
 from ..data.casts import family
 from ..data.interning import Strings
 from ..data.strings import as_strings, hash_strings
@@ -16,21 +16,21 @@ from .sketch import mix
 NULL_KEY = np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def mix_all(keys):
     """Mix every key in place."""
     for i in range(keys.size):
         keys[i] = mix(keys[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def fold_rows(rows, keys):
     """Take one more column's keys into the keys of rows."""
     for i in range(rows.size):
         rows[i] = mix(rows[i] * np.uint64(31) + keys[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def fold_entries(indptr, ids, bits, fields, rows):
     """Take the entries of every row into its key; bits are those of the values, fields may be empty."""
     for r in range(rows.size):

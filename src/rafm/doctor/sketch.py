@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from ..compiling import kernel
 
 MAX_KEYS = 1 << 16
 FIRST_SLOTS = 1 << 8
@@ -40,7 +41,7 @@ class Sides(NamedTuple):
         return np.array([sums[0][0], sums[1][0], sums[0][1], sums[1][1]])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def mix(key):
     """Return a key whose bits all depend on all bits of the given one (the finaliser of SplitMix64); 0 becomes 1."""
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -49,7 +50,7 @@ def mix(key):
     return key if key != 0 else np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def find_slot(slots, key):
     """Return the slot of a key, or the empty one where it belongs."""
     mask = np.uint64(slots.size - 1)
@@ -59,7 +60,7 @@ def find_slot(slots, key):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_keys(keys, sides, first, slots, counts, sums, room, dropped, buckets):
     """Count keys from `first` on; return where a new one has no room, or the number of keys, and the room left.
 
@@ -83,7 +84,7 @@ def count_keys(keys, sides, first, slots, counts, sums, room, dropped, buckets):
     return keys.size, room
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def move_keys(old, slots, places):
     """Enter the keys that are not 0 into empty slots; say where each went."""
     for i in range(old.size):

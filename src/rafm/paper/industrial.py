@@ -21,7 +21,7 @@ from .stream import DAYS, Stream
 from .tasks import Result
 from .verdicts import mean_and_deviation
 
-OPTIMIZER = "adagrad"
+OPTIMIZER = "ftrl"
 RANKS = (1, 2, 4, 8)
 L2_VALUES = (1e-3, 5e-3, 1e-2, 5e-2)
 PASSES = 2
