@@ -353,7 +353,9 @@ def test_the_bias_steps_once_per_batch_by_the_summed_slope():
     slope = sum(weight * (world.model["bias"] - label) for _, label, weight in batch)
     trained = train(world, batch, rule)
     state = 1 + slope**2
-    np.testing.assert_allclose(trained.bias, [world.model["bias"] - 0.1 / np.sqrt(state) * slope, state], rtol=1e-12)
+    np.testing.assert_allclose(
+        trained.bias[:2], [world.model["bias"] - 0.1 / np.sqrt(state) * slope, state], rtol=1e-12
+    )
 
 
 def test_rows_are_visited_in_the_given_order():

@@ -39,6 +39,7 @@ class Stream:
     rows_per_day: int
     days: tuple[int, ...]
     seed: int = 0
+    in_memory: bool = False
 
     @property
     def n_users(self) -> int:
