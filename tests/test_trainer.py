@@ -1,6 +1,7 @@
 """Training as a whole: events, equal bytes from equal seeds, early stopping, scales, divergence, and a known truth."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from worlds import one_hot, planted
 
 from rafm.batch import Batch, check_batch
 from rafm.data.arrow import ArrowRows, write_arrow
-from rafm.engine import Pace, RecordEngine, RowShape, arrange
+from rafm.engine import Crew, Pace, RecordEngine, RowShape, arrange
 from rafm.errors import ConfigError, DataValueError, DivergenceError
 from rafm.features import value_scales
 from rafm.losses import LOG_LOSS, SQUARED_LOSS
@@ -471,6 +472,22 @@ def test_a_crew_with_a_busy_neighbour_lets_one_thread_work():
         tried.append(pace.alone)
         pace.note(1.0 if pace.alone else 10.0)
     assert 0 < tried.count(False) < 5
+
+
+def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():
+    crew, gate = Crew(2), []
+
+    def call(team):
+        if team.thread == 0:
+            raise KeyboardInterrupt
+        gate.append(team.gate)
+        while team.gate[0] < 2:  # as threads do in a kernel
+            time.sleep(0.001)
+        return 0.0, -1
+
+    with pytest.raises(KeyboardInterrupt):
+        crew.run(1, call)
+    assert gate[0][0] > 2
 
 
 # ---- Sparse models

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import pairwise
 from threading import Barrier
@@ -26,6 +26,7 @@ from .vectors import PLAIN
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
 PIECE = 1 << 16  # about how many rows are trained between two looks at the clock and for Ctrl-C
+RELEASED = 1 << 62  # arrivals that let every thread pass
 LONGEST_SPAN = 256  # pieces until a crew looks again whether one thread alone or all are faster
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
@@ -120,8 +121,15 @@ class Crew:
 
     def _run_together(self, call: Callable[[kernels.Team], tuple[float, int]]) -> tuple[float, int]:
         self.gate[:] = 0
-        others = [self.pool.submit(call, team) for team in self.teams[1:]]
-        result = call(self.teams[0])
+        others: list[Future[tuple[float, int]]] = []
+        try:
+            others += (self.pool.submit(call, team) for team in self.teams[1:])
+            result = call(self.teams[0])
+        except BaseException:  # Ctrl-C before the first thread is in the kernel: the others must not wait for it
+            self.gate[0] = RELEASED
+            raise
+        finally:
+            wait(others)
         for other in others:
             other.result()
         return result
