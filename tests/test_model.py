@@ -9,7 +9,7 @@ from hypothesis import given
 from worlds import FAMILIES, make_world, random_rows, worlds
 
 from rafm.batch import Batch, Numbering, check_batch
-from rafm.errors import ConfigError
+from rafm.errors import ConfigError, DataValueError
 from rafm.losses import LOG_LOSS, SQUARED_LOSS
 from rafm.model import Model
 from rafm.parameters import Parameters
@@ -123,6 +123,18 @@ def test_a_model_holds_no_more_numbers_than_its_plan_counts():
         held = model.parameters
         arrays = [held.bias, held.weights, *held.factors, *([] if held.mixture is None else [held.mixture])]
         assert sum(array.size for array in arrays) == model.n_parameters
+
+
+@pytest.mark.parametrize("family", ["rafm", "mrma"])
+def test_rows_are_shared_out_to_threads_without_changing_a_score(family, monkeypatch):
+    monkeypatch.setattr("rafm.model.SHARE", 7)
+    world = make_world(family, (3, 8), [2] * 9)
+    model, rows = model_of(world), random_rows(np.random.default_rng(0), 9, 100, 9)
+    batch = by_id(model, rows)
+    np.testing.assert_array_equal(model.scores(batch, threads=3), model.scores(batch))
+    batch.values[batch.indptr[60] : batch.indptr[61]] = 1e30
+    with pytest.raises(DataValueError, match="score of row 60"):
+        model.scores(batch, threads=3)
 
 
 @pytest.mark.parametrize("family", ["rafm", "mrma"])

@@ -179,7 +179,7 @@ class _FactorizationMachine(BaseEstimator):
 
     def _scores(self, X: Any, level: int | None = None) -> np.ndarray:
         model = self._fitted()
-        return model.scores(self._rows(X, fitting=False), level).astype(np.float64)
+        return model.scores(self._rows(X, fitting=False), level, _threads(self.n_jobs)).astype(np.float64)
 
     def save(self, path: PathLike) -> None:
         """Write the model to a .rafm file, in one atomic step."""
@@ -217,7 +217,7 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
         "rmse" (unless given) or "mae".
     max_seconds : training ends after so long with the best epoch so far.
     negative_rate : the share of negatives that was kept in the training rows; probabilities are those of all rows.
-    n_jobs : how many threads train, one unless given, -1 for all cores; the result never depends on it.
+    n_jobs : how many threads train and score, one unless given, -1 for all cores; the result never depends on it.
     random_state : seed; equal seeds give equal models.
     verbose : print the plan and one line per epoch.
 

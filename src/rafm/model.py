@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .batch import Batch, Numbering, number_rows
+from .batch import Batch, Numbering, number_rows, take_rows
 from .errors import ConfigError, DataValueError
 from .kernels import Tables
 from .losses import Loss
 from .parameters import Parameters, RecordLayout
 from .ranks import RankPlan
 from .scoring import score, score_mixture
+
+SHARE = 1 << 15  # rows that a thread scores at a time
 
 
 @dataclass(frozen=True)
@@ -51,25 +54,36 @@ class Model:
     def n_parameters(self) -> int:
         return self.plan.n_parameters
 
-    def scores(self, batch: Batch, level: int | None = None) -> np.ndarray:
-        """Return the score of every row; with a level p the paper's B_{1,p}, for RaFM alone."""
+    def scores(self, batch: Batch, level: int | None = None, threads: int = 1) -> np.ndarray:
+        """Return the score of every row; with a level p the paper's B_{1,p}, for RaFM alone.
+
+        Many rows are shared out to the threads; the scores are the same.
+        """
         if level is not None and not (self.plan.nested and 1 <= level <= self.plan.n_levels):
             raise ConfigError(
                 f"level must lie between 1 and {self.plan.n_levels} and needs model='rafm', "
                 f"found {level!r} for {self.plan.family!r}",
                 key="level",
             )
-        level = None if level is None else int(level)
-        rows, bias = number_rows(batch, self.numbering), self.parameters.bias[0]
-        if self.parameters.mixture is not None:
-            found = score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
+        level, starts = None if level is None else int(level), range(0, batch.n_rows, SHARE)
+        if threads == 1 or len(starts) < 2:
+            found = self._score(batch, level)
         else:
-            found = score(rows, self._tables, self._records, bias, level)
+            parts = (take_rows(batch, start, min(start + SHARE, batch.n_rows)) for start in starts)
+            first = self._score(next(parts), level)  # alone, so that records are packed once
+            with ThreadPoolExecutor(threads, "rafm") as pool:
+                found = np.concatenate([first, *pool.map(lambda part: self._score(part, level), parts)])
         if not np.isfinite(found).all():
             row = int(np.flatnonzero(~np.isfinite(found))[0])
-            largest = float(np.abs(rows.values[rows.indptr[row] : rows.indptr[row + 1]]).max())
+            largest = float(np.abs(take_rows(batch, row, row + 1).values).max())
             raise DataValueError(f"the score of row {row} is beyond float32; its largest value is {largest:g}")
         return found
+
+    def _score(self, batch: Batch, level: int | None) -> np.ndarray:
+        rows, bias = number_rows(batch, self.numbering), self.parameters.bias[0]
+        if self.parameters.mixture is not None:
+            return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
+        return score(rows, self._tables, self._records, bias, level)
 
     def predict(self, batch: Batch) -> np.ndarray:
         """Return the prediction of every row: probabilities, or values."""
