@@ -132,9 +132,18 @@ def test_rows_are_shared_out_to_threads_without_changing_a_score(family, monkeyp
     model, rows = model_of(world), random_rows(np.random.default_rng(0), 9, 100, 9)
     batch = by_id(model, rows)
     np.testing.assert_array_equal(model.scores(batch, threads=3), model.scores(batch))
-    batch.values[batch.indptr[60] : batch.indptr[61]] = 3e38
-    with pytest.raises(DataValueError, match="score of row 60"):
-        model.scores(batch, threads=3)
+
+
+def test_a_score_beyond_float32_is_named_by_its_row_whoever_finds_it(monkeypatch):
+    monkeypatch.setattr("rafm.model.SHARE", 7)
+    world = make_world("rafm", (3, 8), [2] * 9)
+    model, rows = model_of(world), random_rows(np.random.default_rng(0), 9, 100, 9)
+    batch = by_id(model, rows)
+    row = int(np.flatnonzero(np.diff(batch.indptr) > 2)[-1])
+    batch.values[batch.indptr[row] : batch.indptr[row + 1]] = 1e30
+    for threads in (1, 3):
+        with pytest.raises(DataValueError, match=f"score of row {row} "):
+            model.scores(batch, threads=threads)
 
 
 @pytest.mark.parametrize("family", ["rafm", "mrma"])
