@@ -52,6 +52,17 @@ def test_the_program_scores_a_trained_model_of_every_family(rescore, task, model
     assert_same_scores(rescore, tmp_path / "m.rafm", check_batch(Batch(X.indptr, X.indices, X.data, X.shape[1])))
 
 
+@pytest.mark.parametrize("model", ["rafm", "fm", "lr", "difacto"])
+def test_the_program_scores_a_sparse_model(rescore, model, tmp_path):
+    X, y = long_tail()
+    fitted = make(model=model, n_epochs=10, optimizer="ftrl", learning_rate=1.0, l1=1.0, l1_weights=2.0).fit(X, y)
+    fitted.save(tmp_path / "m.rafm")
+    found = load(tmp_path / "m.rafm").model
+    assert found.n_dropped or any((~block.any(axis=1)).any() for block in found.parameters.factors)
+    X = X[:80]
+    assert_same_scores(rescore, tmp_path / "m.rafm", check_batch(Batch(X.indptr, X.indices, X.data, X.shape[1])))
+
+
 def test_the_program_scores_the_encoded_rows_of_a_table(rescore, tmp_path):
     table, (_, y) = mixed_table(), long_tail()
     fitted = make(n_epochs=10).fit(table, y)

@@ -350,6 +350,29 @@ def test_a_model_whose_features_must_have_all_ranks_is_refused_if_some_have_not(
     assert_refused(path, header, tensors | {top: tensors[top][:-1]}, "must be equal")
 
 
+def test_zero_vectors_take_no_space_and_come_back(path):
+    header, tensors = parts("rafm")
+    model = load(GOLDEN / "v1-rafm.rafm").model
+    sizes = []
+    for zeros in (0, 1, 2):
+        model.parameters.factors[0][:zeros] = 0
+        sizes.append(save(path, Saved(model)))
+        np.testing.assert_array_equal(load(path).model.parameters.factors[0], model.parameters.factors[0])
+    assert sizes[2] <= sizes[1] - 4 * header["ranks"][0]
+    assert "rows.1" in read_container(path)[1]
+    assert "rows.1" not in tensors
+
+
+ROWS = {"twice": [0, 0], "falling": [1, 0], "beyond": [0, 10**6], "negative": [-1, 0]}
+
+
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+def test_rows_of_vectors_that_cannot_be_are_refused(path, rows):
+    header, tensors = parts("rafm")
+    two = {"rows.1": np.array(rows, np.int32), "factors.1": tensors["factors.1"][:2]}
+    assert_refused(path, header, tensors | two, "must rise")
+
+
 @pytest.mark.parametrize("key", sorted(parts("rafm")[0]))
 def test_a_header_without_one_of_its_keys_is_refused(path, key):
     header, tensors = parts("rafm")

@@ -43,7 +43,10 @@ class Saved:
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file in one atomic step; return its size in bytes."""
     model = saved.model
-    tensors = model.parameters.arrays() | {"ids": _short(model.numbering.ids), "counts": _short(model.counts)}
+    tensors = _without_zeros(model.parameters.arrays()) | {
+        "ids": _short(model.numbering.ids),
+        "counts": _short(model.counts),
+    }
     header = {
         "family": model.plan.family,
         "ranks": list(model.plan.ranks),
@@ -68,6 +71,26 @@ def save(path: PathLike, saved: Saved) -> int:
     return write_container(path, tensors, header)
 
 
+def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays of parameters, but of blocks with zero vectors the others alone, and which they are."""
+    found = dict(arrays)
+    for name, block in arrays.items():
+        if name.startswith("factors.") and not (alive := block.any(axis=1)).all():
+            found[name] = block[alive]
+            found[name.replace("factors", "rows")] = np.flatnonzero(alive).astype(np.int32)
+    return found
+
+
+def _with_zeros(plan: RankPlan, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the tensors with all vectors of a block; undoes the former."""
+    found = dict(tensors)
+    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
+        if f"rows.{level}" in tensors:
+            found[f"factors.{level}"] = np.zeros((size, rank), np.float32)
+            found[f"factors.{level}"][tensors[f"rows.{level}"]] = tensors[f"factors.{level}"]
+    return found
+
+
 def _short(numbers: np.ndarray) -> np.ndarray:
     """Return whole numbers in 4 bytes each if they fit, else in 8."""
     return numbers.astype(np.int32 if numbers.max(initial=0) < 2**31 else np.int64)
@@ -88,7 +111,7 @@ def load(path: PathLike) -> Saved:
         numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
         counts=tensors["counts"].astype(np.int64),
         loss=LOSSES[header["task"]],
-        parameters=Parameters.from_arrays(tensors),
+        parameters=Parameters.from_arrays(_with_zeros(plan, tensors)),
         n_rows=header["n_rows"],
         history=header["history"],
         best_epoch=header["best_epoch"],
@@ -189,6 +212,9 @@ def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, n
     n, reals, wholes = plan.n_features, ("float32",), ("int32", "int64")
     wanted: _Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
     for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
+        if f"rows.{level}" in tensors:
+            size = tensors[f"rows.{level}"].size
+            wanted[f"rows.{level}"] = ((size,), ("int32",))
         wanted[f"factors.{level}"] = ((size, rank), reals)
     if plan.family == "mrma":
         wanted["mixture"] = ((n, plan.n_levels), reals)
@@ -213,6 +239,10 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
                 f"tensor {name!r} must have shape {shape} and type {' or '.join(allowed)}, "
                 f"found {found.shape} and {found.dtype}"
             )
+    for level, size in enumerate(plan.sizes[1:-1], start=1):
+        rows = tensors.get(f"rows.{level}", np.zeros(0, np.int32))
+        if rows.size and (rows[0] < 0 or rows[-1] >= size or (np.diff(rows) <= 0).any()):
+            raise ModelFormatError(f"tensor 'rows.{level}' must rise and stay below {size}")
     n, ids = plan.n_features, tensors["ids"]
     if n and (ids.min() < 0 or ids.max() >= header["n_inputs"] or np.unique(ids).size != n):
         raise ModelFormatError("its feature ids must be distinct and below n_inputs")
