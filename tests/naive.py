@@ -125,7 +125,7 @@ def loss(kind, score, label):
     """Return the log loss, or half the squared error."""
     if kind == "squared":
         return 0.5 * (score - label) ** 2
-    return -label * np.log(sigmoid(score)) - (1 - label) * np.log(1 - sigmoid(score))
+    return np.logaddexp(0, score) - label * score  # -y log sigma - (1 - y) log(1 - sigma), also where sigma rounds to 1
 
 
 def slope(kind, score, target):
