@@ -207,7 +207,8 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
     update : "joint", or "algorithm1" for the paper's Algorithm 1 to the letter.
     dependent_weight : how much the loss of dependent factors counts; 0.5 unless given (regression: 3; algorithm1: 1).
     optimizer : "adagrad", "sgd", "adam" or "ftrl", or settings such as `rafm.AdaGrad(batch_size=64)`.
-    learning_rate : 0.2 unless given (regression: 0.1); a quarter of that for "sgd", a hundredth for "adam".
+    learning_rate : 0.2 unless given (regression: 0.1); a quarter of that for "sgd", a hundredth for "adam"; less if
+        rows have more than 10 nonzeros on average.
     l2 : penalty of factors at each occurrence; 0.005 unless given (regression: 0.1); or one for each rank.
     l2_weights : penalty of linear weights at each occurrence.
     l1, l1_weights : with "ftrl", how far the summed gradients of a vector (per root of its rank) and of a weight must

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from .optimizers import AdaGrad, Ftrl, Optimizer, optimizer_for
 from .ranks import LevelRule, NearestRank, Thresholds, check_ranks
 
 UPDATES = ("joint", "algorithm1")
+USUAL_ROW = 10.0  # nonzeros of a row up to which learning rates are as they are
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class TrainingOptions:
     dependent_weight: float
     optimizer: Optimizer
     learning_rate: float
+    rate_is_given: bool
     l2: tuple[float, ...]  # per rank
     l2_weights: float
     l1: float
@@ -41,7 +43,22 @@ class TrainingOptions:
     seed: int
     threads: int
 
-    WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ("max_seconds", "threads")  # how far a run gets, not what it computes
+    WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = (
+        "max_seconds",
+        "threads",
+        "rate_is_given",
+    )  # how far a run gets, not what it computes
+
+    def for_rows_of(self, nonzeros: float) -> TrainingOptions:
+        """Return the options with a lower learning rate for rows of many nonzeros, unless it was given.
+
+        A step moves all features of a row at once, and with them the row's score.
+
+        >>> round(resolve(task="binary").for_rows_of(40).learning_rate, 3)
+        0.025
+        """
+        share = min(1.0, (USUAL_ROW / max(nonzeros, 1.0)) ** 1.5)
+        return self if self.rate_is_given else replace(self, learning_rate=self.learning_rate * share)
 
     @property
     def score_shift(self) -> float:
@@ -120,6 +137,7 @@ def resolve(
             loss.learning_rate * optimizer.slower if learning_rate is None else learning_rate,
             positive=True,
         ),
+        rate_is_given=learning_rate is not None,
         l2=_per_rank("l2", loss.l2 if l2 is None else l2, ranks),
         l2_weights=_number("l2_weights", l2_weights),
         l1=_only_for_ftrl("l1", l1, optimizer),

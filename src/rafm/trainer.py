@@ -39,6 +39,7 @@ def train(
     blocks = checked_blocks(source, options.family)
     found = survey(content.passing(blocks) if checkpoint.wanted else blocks)
     _check_labels(found, options.loss)
+    options = options.for_rows_of(found.counts.sum() / found.rows)
     features = plan_features(found, source.n_features, options)
     judged = Content.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
     state = checkpoint.find(identity(options, content, judged)) if checkpoint.wanted else None

@@ -45,7 +45,9 @@ def train(
         float | None, typer.Option(help="Weight of dependent factors' own loss: 0.5 for clicks, 3 for ratings.")
     ] = None,
     optimizer: Annotated[str, typer.Option(help="adagrad, sgd, adam or ftrl.")] = "adagrad",
-    learning_rate: Annotated[float | None, typer.Option(help="0.2 for clicks, 0.1 for ratings unless given.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="0.2 for clicks, 0.1 for ratings unless given; less for long rows.")
+    ] = None,
     l2: Annotated[
         str | None,
         typer.Option(help="Factors: 0.005 for clicks, 0.1 for ratings unless given; or one per rank: 0.01,0.005."),
