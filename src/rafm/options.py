@@ -43,11 +43,8 @@ class TrainingOptions:
     seed: int
     threads: int
 
-    WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = (
-        "max_seconds",
-        "threads",
-        "rate_is_given",
-    )  # how far a run gets, not what it computes
+    # These do not change what a run computes, at most how far it gets.
+    WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ("max_seconds", "threads", "rate_is_given")
 
     def for_rows_of(self, nonzeros: float) -> TrainingOptions:
         """Return the options with a lower learning rate for rows of many nonzeros, unless it was given.
