@@ -30,6 +30,7 @@ from .batch import Batch, Source, check_batch
 from .container import read_container, write_container
 from .errors import CheckpointError, ConfigError, ModelFileError
 from .files import PathLike
+from .model import Model
 from .options import TrainingOptions
 from .version import __version__
 
@@ -263,7 +264,9 @@ class Content:
             yield batch
 
 
-def identity(options: TrainingOptions, training: Content, valid: Content | None) -> dict[str, Any]:
+def identity(
+    options: TrainingOptions, training: Content, valid: Content | None, start: Model | None = None
+) -> dict[str, Any]:
     """Return, by names that people know, all that decides what a run computes."""
     chosen = {
         NAMES.get(item.name, item.name): _plain(getattr(options, item.name))
@@ -274,7 +277,16 @@ def identity(options: TrainingOptions, training: Content, valid: Content | None)
     counted = {name: content.rows for name, content in rows.items()}
     counted |= {f"nonzeros of the {name}": content.nonzeros for name, content in rows.items()}
     sums = {f"checksum of the {name}": f"{content.checksum:08x}" for name, content in rows.items()}
-    return {"rafm": __version__, **chosen, **counted, **sums}
+    begun = {} if start is None else {"model to go on from": _model_content(start)}
+    return {"rafm": __version__, **chosen, **begun, **counted, **sums}
+
+
+def _model_content(model: Model) -> str:
+    arrays = [*model.parameters.arrays().values(), model.numbering.ids, model.counts]
+    checksum = 0
+    for array in arrays:
+        checksum = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, checksum)
+    return f"{model.plan.n_features} features, checksum {checksum:08x}"
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from . import kernels, mixture
 from .barrier import LINE
 from .groups import Grouping, deal
 from .options import TrainingOptions
-from .parameters import Parameters, RecordLayout, aligned_zeros, initial_factors, make_work, work_beside
+from .parameters import Parameters, RecordLayout, States, aligned_zeros, initial_parameters, make_work, work_beside
 from .ranks import RankPlan
 from .scoring import score, score_mixture
 from .vectors import PLAIN
@@ -62,6 +62,9 @@ class Engine(Protocol):
 
     def parameters(self) -> Parameters:
         """Return a copy of the trained numbers."""
+
+    def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
+        """Return a copy of the optimiser's states, with the scales of labels and values that belong to them."""
 
 
 def settings_of(options: TrainingOptions, dtype: type = np.float32) -> kernels.Settings:
@@ -164,14 +167,25 @@ class Pace:
 class RecordEngine:
     """Trains LR, FM, DiFacto and RaFM on records, by small mini-batches in two phases."""
 
-    def __init__(self, plan: RankPlan, grouping: Grouping, shape: RowShape, options: TrainingOptions, bias: float):
-        optimizer, start = options.optimizer, np.zeros(plan.n_features, np.float32)
+    def __init__(
+        self,
+        plan: RankPlan,
+        grouping: Grouping,
+        shape: RowShape,
+        options: TrainingOptions,
+        bias: float,
+        start: Parameters | None = None,
+    ):
+        optimizer = options.optimizer
         self.layout = RecordLayout(plan, True, optimizer.shadows)
         self.tables = self.layout.tables(grouping.bounds)
         shadow = partial(optimizer.first_shadow, rate=options.learning_rate, l1=options.l1)
-        factors = initial_factors(plan, options.seed)
-        self.records = self.layout.pack(start, factors, optimizer.first_state, shadow if optimizer.shadows else None)
-        self.bias = np.array([bias, *optimizer.states_of(bias, options.learning_rate), 0], np.float32)
+        begin = start or initial_parameters(plan, options.seed)
+        first = (optimizer.first_state, shadow if optimizer.shadows else None)
+        self.records = self.layout.pack(begin.weights, begin.factors, *first)
+        self.bias = first_bias(bias, options)
+        if start is not None:
+            put_states(start, self.layout, self.records, self.bias)
         threads = 1 if PLAIN else min(options.threads, kernels.GROUPS)
         batch_size = batch_size_of(shape, options)
         work = make_work(self.layout, self.tables, shape.longest, batch_size, threads=threads)
@@ -204,18 +218,24 @@ class RecordEngine:
         weights, factors = self.layout.unpack(self.records)
         return Parameters(self.bias[:1].copy(), weights, factors)
 
+    def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
+        return States(self.bias.copy(), *self.layout.states(self.records), label_scale, value_scales)
+
 
 class MixtureEngine:
     """Trains MRMA row by row: each pass over the data first steps the factors, then the mixture weights."""
 
-    def __init__(self, plan: RankPlan, options: TrainingOptions, bias: float):
+    def __init__(self, plan: RankPlan, options: TrainingOptions, bias: float, start: Parameters | None = None):
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables()
-        start = np.zeros(plan.n_features, np.float32)
-        self.records = self.layout.pack(start, initial_factors(plan, options.seed))
-        self.bias = np.array([bias, 1], np.float32)
+        begin = start or initial_parameters(plan, options.seed)
+        self.records = self.layout.pack(begin.weights, begin.factors)
+        self.bias = first_bias(bias, options)
         self.mixture = np.ones((plan.n_features, plan.n_levels), np.float32)
-        self.states = np.ones_like(self.mixture)
+        self.mixture_states = np.ones_like(self.mixture)
+        if start is not None:
+            states = put_states(start, self.layout, self.records, self.bias)
+            self.mixture[:], self.mixture_states[:] = start.mixture, states.mixture
         self.settings = settings_of(options)
 
     def sweeps(self) -> tuple[Step, ...]:
@@ -225,7 +245,12 @@ class MixtureEngine:
         return PIECE
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"records": self.records, "bias": self.bias, "mixture": self.mixture, "mixture_states": self.states}
+        return {
+            "records": self.records,
+            "bias": self.bias,
+            "mixture": self.mixture,
+            "mixture_states": self.mixture_states,
+        }
 
     def train_factors(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
         """Step the factors; return the summed loss, and where it stopped being finite or -1."""
@@ -233,7 +258,7 @@ class MixtureEngine:
 
     def train_mixture(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
         """Step the mixture weights, which has no loss of its own."""
-        return mixture.train_mixture(rows, order, *self._known(), self.states, MIXTURE_PULL, self.settings)
+        return mixture.train_mixture(rows, order, *self._known(), self.mixture_states, MIXTURE_PULL, self.settings)
 
     def _known(self) -> tuple[kernels.Tables, np.ndarray, np.ndarray, np.ndarray]:
         return self.tables, self.records, self.bias, self.mixture
@@ -245,9 +270,36 @@ class MixtureEngine:
         weights, factors = self.layout.unpack(self.records)
         return Parameters(self.bias[:1].copy(), weights, factors, self.mixture.copy())
 
+    def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
+        weights, factors = self.layout.states(self.records)
+        return States(self.bias.copy(), weights, factors, label_scale, value_scales, self.mixture_states.copy())
 
-def make_engine(plan: RankPlan, grouping: Grouping, shape: RowShape, options: TrainingOptions, bias: float) -> Engine:
-    """Return the engine of the plan's family, with fresh parameters, for features in the order of the grouping."""
+
+def first_bias(bias: float, options: TrainingOptions) -> np.ndarray:
+    """Return a bias followed by its states, as engines keep it."""
+    return np.array([bias, *options.optimizer.states_of(bias, options.learning_rate), 0], np.float32)
+
+
+def put_states(start: Parameters, layout: RecordLayout, records: np.ndarray, bias: np.ndarray) -> States:
+    """Write the states of parameters to go on from, which have them; return them."""
+    assert start.states is not None
+    layout.put_states(records, start.states.weights, start.states.factors)
+    bias[:] = start.states.bias
+    return start.states
+
+
+def make_engine(
+    plan: RankPlan,
+    grouping: Grouping,
+    shape: RowShape,
+    options: TrainingOptions,
+    bias: float,
+    start: Parameters | None = None,
+) -> Engine:
+    """Return the engine of the plan's family, for features in the order of the grouping.
+
+    Its parameters are fresh, or those of start, which must have states.
+    """
     if plan.family == "mrma":
-        return MixtureEngine(plan, options, bias)
-    return RecordEngine(plan, grouping, shape, options, bias)
+        return MixtureEngine(plan, options, bias, start)
+    return RecordEngine(plan, grouping, shape, options, bias, start)

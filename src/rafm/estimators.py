@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from . import storage
-from .batch import Batch, check_batch
+from .batch import Batch, check_batch, join_rows
 from .checkpoint import Checkpoint, NoCheckpoint
 from .data.columns import TableSpec
 from .data.encoder import TableEncoder
@@ -22,9 +23,8 @@ from .data.frames import as_table, is_frame, needs_encoder
 from .errors import ConfigError
 from .files import PathLike
 from .model import Model
-from .options import TrainingOptions, resolve
+from .options import TrainingOptions, from_summary, resolve
 from .progress import show_events
-from .ranks import Thresholds
 from .trainer import Finished, train
 
 
@@ -94,7 +94,7 @@ class _FactorizationMachine(BaseEstimator):
         on, or a list with one such pair. checkpoint: a folder that keeps the state of training, written at the end of
         each epoch and every checkpoint_seconds; a fit that was stopped goes on from there.
         """
-        options = self._options()
+        options = replace(self._options(), keep_state=True)
         self.__dict__.pop("model_", None)  # whatever fails from here on leaves no mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
         valid = None if eval_set is None else self._rows(*_single_pair(eval_set), None, fitting=False)
@@ -102,6 +102,24 @@ class _FactorizationMachine(BaseEstimator):
             for event in show_events(train(data, options, valid, states), options, enabled=self.verbose):
                 if isinstance(event, Finished):
                     self._keep(event.model)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Train on rows once, in their order, going on from the model if there is one."""
+        options = replace(self._options(), n_epochs=1, shuffle=False, keep_state=True)
+        start, encoder = None, None
+        if not hasattr(self, "model_"):
+            data = self._rows(X, y, sample_weight, fitting=True, classes=classes)
+        elif self.encoder_ is None:
+            start, data = self._trained, self._rows(X, y, sample_weight, fitting=False)
+        else:
+            encoder, rows = self.encoder_.grow_then_encode(_as_frame(X), targets=False)
+            start = self._trained.with_ids(self.encoder_.ids_in(encoder), encoder.n_features)
+            data = self._with_targets(join_rows(list(rows)), column_or_1d(y, warn=True), sample_weight)
+        for event in show_events(train(data, options, start=start), options, enabled=self.verbose):
+            if isinstance(event, Finished):
+                self._keep(event.model)
+                self.encoder_ = encoder or self.encoder_
         return self
 
     def _options(self) -> TrainingOptions:
@@ -113,7 +131,7 @@ class _FactorizationMachine(BaseEstimator):
         seed = int(self.random_state) if whole else int(check_random_state(self.random_state).randint(2**31))
         return resolve(task=self._task, seed=seed, **chosen)
 
-    def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool) -> Batch:
+    def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, classes: Any = None) -> Batch:
         """Return X and y as checked rows; fitting learns the columns or the encoder, otherwise they must agree."""
         if fitting:
             self.encoder_ = None
@@ -122,7 +140,12 @@ class _FactorizationMachine(BaseEstimator):
             y = None if y is None else column_or_1d(y, warn=True)
         else:
             rows, y = self._matrix(X, y, fitting)
-        labels = None if y is None else self._labels(y, fitting)
+        return self._with_targets(rows, y, sample_weight, fitting, classes)
+
+    def _with_targets(
+        self, rows: Batch, y: Any, sample_weight: Any, fitting: bool = False, classes: Any = None
+    ) -> Batch:
+        labels = None if y is None else self._labels(y, fitting, classes)
         weights = None
         if sample_weight is not None:
             stand_in = np.empty((rows.n_rows, 1), np.float64)
@@ -131,11 +154,10 @@ class _FactorizationMachine(BaseEstimator):
 
     def _encode(self, X: Any) -> Batch:
         """Return the rows of a table; the first one is learnt."""
-        if not is_frame(X):
-            raise ConfigError("this model was trained on a table; give it a table with the same columns", key="X")
+        table = _as_frame(X)
         if self.encoder_ is not None:
-            return self.encoder_.encode(as_table(X), targets=False)
-        self.encoder_, rows = TableEncoder.learn_encode(as_table(X), report=print if self.verbose else None)
+            return self.encoder_.encode(table, targets=False)
+        self.encoder_, rows = TableEncoder.learn_encode(table, report=print if self.verbose else None)
         self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
         self.n_features_in_ = self.feature_names_in_.size
         return rows
@@ -154,12 +176,13 @@ class _FactorizationMachine(BaseEstimator):
             matrix.sum_duplicates()
         return Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]), y
 
-    def _labels(self, y: np.ndarray, fitting: bool) -> np.ndarray:
+    def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         return np.asarray(y, np.float32)
 
     def _keep(self, model: Model) -> None:
-        self.model_ = model
-        self.n_parameters_ = model.n_parameters
+        self._trained = model  # with what partial_fit goes on from; arrays are shared
+        self.model_ = model.for_scoring()
+        self.n_parameters_ = self.model_.n_parameters
         self.history_ = model.history
         self.best_epoch_ = model.best_epoch
 
@@ -181,9 +204,12 @@ class _FactorizationMachine(BaseEstimator):
         model = self._fitted()
         return model.scores(self._rows(X, fitting=False), level, _threads(self.n_jobs)).astype(np.float64)
 
-    def save(self, path: PathLike) -> None:
-        """Write the model to a .rafm file, in one atomic step."""
-        model = self._fitted()
+    def save(self, path: PathLike, keep_state: bool = False) -> None:
+        """Write the model to a .rafm file, in one atomic step.
+
+        keep_state: with the optimiser's states, so that `partial_fit` of the loaded model goes on as this one would.
+        """
+        model = self._trained if self._fitted() and keep_state else self._fitted()
         classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
         names = getattr(self, "feature_names_in_", None) if self.encoder_ is None else None
         columns = None if names is None else [str(name) for name in names]
@@ -234,10 +260,10 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
 
     _task = "binary"
 
-    def _labels(self, y: np.ndarray, fitting: bool) -> np.ndarray:
+    def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         if fitting:
             check_classification_targets(y)
-            self.classes_ = np.unique(y)
+            self.classes_ = np.unique(y if classes is None else classes)
             if type_of_target(y) == "multiclass" or self.classes_.size > 2:
                 raise ValueError(
                     "Only binary classification is supported. The type of the target is "
@@ -250,6 +276,19 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
         if unknown.any():
             raise ValueError(f"label {y[unknown].tolist()[0]!r} is not one of the classes {self.classes_.tolist()}")
         return (np.asarray(y) == self.classes_[-1]).astype(np.float32)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Self:
+        """Train on rows once, in their order, going on from the model if there is one.
+
+        The training loss is progressive: that of each row before it was used. classes: both of them, needed only if the
+        first rows have but one.
+        """
+        is_first, named = not hasattr(self, "model_"), None if classes is None else np.unique(classes)
+        if named is not None and not is_first and not np.array_equal(named, self.classes_):
+            raise ValueError(f"classes are {self.classes_.tolist()} since the first call, now {named.tolist()}")
+        if is_first and named is None and np.unique(y).size == 1:
+            raise ValueError(f"the first labels are all {np.unique(y).tolist()[0]!r}; name both: classes=[..., ...]")
+        return self._partial_fit(X, y, sample_weight, named)
 
     def decision_function(self, X: Any, level: int | None = None) -> np.ndarray:
         """Return the scores before the link; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""
@@ -288,6 +327,13 @@ class RaFMRegressor(RegressorMixin, _FactorizationMachine):
     """
 
     _task = "regression"
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on rows once, in their order, going on from the model if there is one.
+
+        The training loss is progressive: that of each row before it was used.
+        """
+        return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: Any, level: int | None = None) -> np.ndarray:
         """Return the prediction of every row; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""
@@ -353,6 +399,12 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         return tags
 
 
+def _as_frame(X: Any) -> Any:
+    if not is_frame(X):
+        raise ConfigError("this model was trained on a table; give it a table with the same columns", key="X")
+    return as_table(X)
+
+
 def _as_spec(spec: Any) -> TableSpec | None:
     if spec is None or isinstance(spec, TableSpec):
         return spec
@@ -387,28 +439,9 @@ def _single_pair(eval_set: Any) -> tuple[Any, Any]:
 def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
     """Read a .rafm file as a fitted estimator; column j of a matrix is id j, or j + 1 if ids counted from 1."""
     saved = storage.load(path)
-    model, options = saved.model, saved.model.options
+    model, known = saved.model, from_summary(saved.model.options)
     kind = RaFMClassifier if model.loss.task == "binary" else RaFMRegressor
-    names = (
-        "update",
-        "dependent_weight",
-        "optimizer",
-        "learning_rate",
-        "l2",
-        "l2_weights",
-        "l1",
-        "l1_weights",
-        "n_epochs",
-        "patience",
-        "metric",
-        "negative_rate",
-    )
-    known = {name: options[name] for name in names if name in options}
-    known["random_state"] = options.get("seed", 0)
-    known["rank_scale"] = options.get("rank_scale") or 1.0
-    if options.get("thresholds"):
-        known["levels"] = Thresholds(tuple(float(part) for part in options["thresholds"].split(",")))
-    estimator = kind(ranks=model.plan.ranks, model=model.plan.family, **known)
+    estimator = kind(ranks=model.plan.ranks, model=model.plan.family, random_state=known.pop("seed", 0), **known)
     estimator.encoder_ = saved.encoder
     estimator._keep(model)
     estimator.n_features_in_ = len(saved.encoder.columns) if saved.encoder else model.numbering.n_inputs

@@ -1,6 +1,7 @@
 """Events as lines of JSON, one object each, for scripts that watch training.
 
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
+    {"event": "continued", "features": ..., "new": ..., "with_states": ...}
     {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
@@ -16,7 +17,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from .events import CheckpointWritten, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
 from .ranks import describe_plan
 
 
@@ -31,6 +32,8 @@ def event_record(event: Event) -> dict[str, Any]:
             *levels, _ = describe_plan(event.plan, event.counts, event.n_rows) or [{}]
             sizes = {"features": event.plan.n_features, "parameters": event.plan.n_parameters}
             return {"event": "planned", "rows": event.n_rows, **sizes, "model": event.plan.family, "plan": levels}
+        case Continued():
+            return {"event": "continued", **vars(event)}
         case Resumed():
             return {"event": "resumed", **vars(event)}
         case PieceFinished():

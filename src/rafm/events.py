@@ -32,6 +32,18 @@ class Resumed:
 
 
 @dataclass(frozen=True)
+class Continued:
+    """Training goes on from a model of so many features, with so many new ones.
+
+    with_states: whether the model kept the optimiser's states; otherwise they start anew.
+    """
+
+    features: int
+    new: int
+    with_states: bool
+
+
+@dataclass(frozen=True)
 class PieceFinished:
     """Some rows of an epoch are trained, more are to come. train_loss is that of these rows so far."""
 
@@ -82,4 +94,4 @@ class Finished:
     reason: str = "epochs"
 
 
-Event = Planned | Resumed | PieceFinished | CheckpointWritten | EpochFinished | Finished
+Event = Planned | Continued | Resumed | PieceFinished | CheckpointWritten | EpochFinished | Finished

@@ -8,7 +8,7 @@ import numpy as np
 
 from .batch import Numbering
 from .options import TrainingOptions
-from .ranks import RankPlan, plan_ranks
+from .ranks import LevelRule, RankPlan, plan_ranks
 from .survey import Survey
 
 LARGE_VALUE = 2.0  # features whose values are larger than this on average are scaled down in training
@@ -34,12 +34,16 @@ class Features(NamedTuple):
 
 def plan_features(found: Survey, n_features: int, options: TrainingOptions) -> Features:
     """Give every feature that occurs its level and its number."""
-    rule = options.rule
-    if not callable(rule) and np.shape(rule) == (n_features,):
-        rule = np.asarray(rule)[found.ids]
+    rule = rule_of(found.ids, n_features, options)
     plan, order = plan_ranks(options.family, options.ranks, found.counts, rule)
     scales = value_scales(found.counts[order], found.squares[order])
     return Features(plan, Numbering(found.ids[order], n_features), found.counts[order], scales)
+
+
+def rule_of(ids: np.ndarray, n_features: int, options: TrainingOptions) -> LevelRule | np.ndarray:
+    """Return the rule for these features; levels given for all features become those of theirs."""
+    rule = options.rule
+    return np.asarray(rule)[ids] if not callable(rule) and np.shape(rule) == (n_features,) else rule
 
 
 def value_scales(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:

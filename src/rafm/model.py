@@ -97,6 +97,15 @@ class Model:
         """Return how often every feature id was seen in training."""
         return self._by_id(self.counts)
 
+    def with_ids(self, ids: np.ndarray, n_inputs: int) -> Model:
+        """Return the same model for rows in which feature id i is called ids[i]."""
+        return replace(self, numbering=Numbering(ids[self.numbering.ids], n_inputs))
+
+    def for_scoring(self) -> Model:
+        """Return the same model without what training alone needs: states of the optimiser, and FTRL's zeros."""
+        model = replace(self, parameters=replace(self.parameters, states=None))
+        return model.without_zeros() if self.options.get("optimizer") == "ftrl" else model
+
     def without_zeros(self) -> Model:
         """Return the same model without features whose numbers are all 0, which score like unknown ones.
 

@@ -11,7 +11,7 @@ import numpy as np
 from .errors import ConfigError
 from .losses import Loss, loss_for
 from .metrics import check_metric
-from .optimizers import AdaGrad, Ftrl, Optimizer, optimizer_for
+from .optimizers import OPTIMIZERS, AdaGrad, Ftrl, Optimizer, optimizer_for
 from .ranks import LevelRule, NearestRank, Thresholds, check_ranks
 
 UPDATES = ("joint", "algorithm1")
@@ -42,6 +42,8 @@ class TrainingOptions:
     negative_rate: float
     seed: int
     threads: int
+    shuffle: bool = True  # else rows are visited as they come
+    keep_state: bool = False  # of the optimiser, in the model
 
     # These do not change what a run computes, at most how far it gets.
     WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ("max_seconds", "threads", "rate_is_given")
@@ -147,6 +149,40 @@ def resolve(
         seed=_whole("seed", seed, least=0),
         threads=_whole("threads", threads),
     )
+
+
+SUMMARISED = (
+    "rank_scale",
+    "update",
+    "dependent_weight",
+    "learning_rate",
+    "l2",
+    "l2_weights",
+    "l1",
+    "l1_weights",
+    "n_epochs",
+    "patience",
+    "metric",
+    "negative_rate",
+    "seed",
+)
+
+
+def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return what `resolve` takes, from what `summary` wrote; what is unknown is left open.
+
+    >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1})
+    {'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
+    """
+    chosen = {name: summary[name] for name in SUMMARISED if name in summary}
+    if chosen.get("rank_scale") is None:
+        chosen.pop("rank_scale", None)
+    if summary.get("thresholds"):
+        chosen["levels"] = Thresholds(tuple(float(part) for part in summary["thresholds"].split(",")))
+    if name := summary.get("optimizer"):
+        size = summary.get("batch_size", optimizer_for(name).batch_size)
+        chosen["optimizer"] = name if size == optimizer_for(name).batch_size else OPTIMIZERS[name](batch_size=size)
+    return chosen
 
 
 def _number(key: str, value: float, positive: bool = False) -> float:

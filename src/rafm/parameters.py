@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -161,6 +161,30 @@ class RecordLayout:
                     view[:, offset + width : offset + width + block.shape[1]] = shadow(block[ids])
         return records
 
+    def state_places(self, level: int) -> np.ndarray:
+        """Return where a block's state and shadows lie within a record, without padding."""
+        offset, width, rank = self.offsets[level], self.widths[level], self.plan.block_ranks[level]
+        shadows = [offset + shadow * width + np.arange(rank) for shadow in range(1, self.shadows + 1)]
+        return np.concatenate([[self.first_state + level], *shadows]).astype(np.int64)
+
+    def put_states(self, records: np.ndarray, weights: np.ndarray, factors: Sequence[np.ndarray]) -> None:
+        """Write the states of weights and of blocks, as `states` returns them."""
+        for level, ids, view in self.views(records):
+            view[:, 1 : self.first_state] = weights[ids]
+            for number, block in enumerate(factors[:level]):
+                view[:, self.state_places(number)] = block[ids]
+
+    def states(self, records: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the states of all weights and, per block, the state of each vector followed by its shadows."""
+        weights = np.empty((self.plan.n_features, self.first_state - 1), records.dtype)
+        sizes = zip(self.plan.sizes[1:], self.plan.block_ranks)
+        factors = [np.empty((size, 1 + self.shadows * rank), records.dtype) for size, rank in sizes]
+        for level, ids, view in self.views(records):
+            weights[ids] = view[:, 1 : self.first_state]
+            for number, block in enumerate(factors[:level]):
+                block[ids] = view[:, self.state_places(number)]
+        return weights, factors
+
     def unpack(self, records: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the weights of all features and, per block, the vectors of the features that have it."""
         plan = self.plan
@@ -187,31 +211,42 @@ def initial_factors(plan: RankPlan, seed: int, dtype: Any = np.float32) -> list[
 class Parameters:
     """The trained numbers of a model: bias, weights, and per block the vectors of the features that have it.
 
-    The bias is an array of one number. MRMA has mixture weights too, one per feature and rank.
+    The bias is an array of one number. MRMA has mixture weights too, one per feature and rank. states: what the
+    optimiser kept beside them, if training is to go on.
     """
 
     bias: np.ndarray
     weights: np.ndarray
     factors: list[np.ndarray]
     mixture: np.ndarray | None = None
+    states: States | None = None
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Parameters:
+        """Return these parameters with a change of every array that has a row per feature."""
+        mixture = None if self.mixture is None else change(self.mixture)
+        states = None if self.states is None else self.states.each(change)
+        return Parameters(self.bias, change(self.weights), [*map(change, self.factors)], mixture, states)
 
     def rearranged(self, grouping: Grouping) -> Parameters:
         """Return these parameters in the order that the grouping was made from."""
-        mixture = None if self.mixture is None else grouping.undo(self.mixture)
-        return Parameters(self.bias, grouping.undo(self.weights), [*map(grouping.undo, self.factors)], mixture)
+        return self.each(grouping.undo)
+
+    def arranged(self, grouping: Grouping) -> Parameters:
+        """Return these parameters in the order of the grouping."""
+        return self.each(lambda values: values[grouping.order[: len(values)]])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all arrays by name, vectors as factors.1, factors.2, ...; from_arrays takes them back."""
-        named = {"bias": self.bias, "weights": self.weights}
-        named |= {f"factors.{level}": block for level, block in enumerate(self.factors, start=1)}
-        return named if self.mixture is None else named | {"mixture": self.mixture}
+        named = {"bias": self.bias, "weights": self.weights, **_numbered("factors", self.factors)}
+        mixture = {} if self.mixture is None else {"mixture": self.mixture}
+        return named | mixture | ({} if self.states is None else self.states.arrays())
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Parameters:
         """Return the parameters that these arrays are."""
-        n_levels = sum(name.startswith("factors.") for name in arrays)
-        factors = [arrays[f"factors.{level}"] for level in range(1, n_levels + 1)]
-        return cls(arrays["bias"], arrays["weights"], factors, arrays.get("mixture"))
+        states = States.from_arrays(arrays) if "states.bias" in arrays else None
+        factors = _in_order("factors", arrays)
+        return cls(arrays["bias"], arrays["weights"], factors, arrays.get("mixture"), states)
 
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
         """Return what these parameters are for labels label_scale times as large, and feature i value_scales[i] times.
@@ -220,7 +255,60 @@ class Parameters:
         """
         grow, root = np.float32(label_scale), np.float32(np.sqrt(label_scale))
         factors = [block * root / value_scales[: len(block), None] for block in self.factors]
-        return Parameters(self.bias * grow, self.weights * grow / value_scales, factors, self.mixture)
+        return replace(self, bias=self.bias * grow, weights=self.weights * grow / value_scales, factors=factors)
+
+
+def initial_parameters(plan: RankPlan, seed: int) -> Parameters:
+    """Return what training starts from: weights of 0 and fresh vectors."""
+    return Parameters(np.zeros(1, np.float32), np.zeros(plan.n_features, np.float32), initial_factors(plan, seed))
+
+
+@dataclass(frozen=True)
+class States:
+    """What an optimiser keeps beside the numbers in training, and how labels and values are scaled there.
+
+    bias: the bias in training, then its states. weights: the states of each weight. factors: per block the state of
+    each vector, then its shadows. label_scale: what labels are divided by, an array of one number. value_scales: what
+    the values of each feature are divided by.
+    """
+
+    bias: np.ndarray
+    weights: np.ndarray
+    factors: list[np.ndarray]
+    label_scale: np.ndarray
+    value_scales: np.ndarray
+    mixture: np.ndarray | None = None
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> States:
+        """Return these states with a change of every array that has a row per feature."""
+        return replace(
+            self,
+            weights=change(self.weights),
+            factors=[*map(change, self.factors)],
+            value_scales=change(self.value_scales),
+            mixture=None if self.mixture is None else change(self.mixture),
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all arrays by name; from_arrays takes them back."""
+        named = {f"states.{name}": getattr(self, name) for name in ("bias", "weights", "label_scale", "value_scales")}
+        mixture = {} if self.mixture is None else {"states.mixture": self.mixture}
+        return {**named, **_numbered("states.factors", self.factors), **mixture}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> States:
+        """Return the states that are among these arrays."""
+        named = {name: arrays[f"states.{name}"] for name in ("bias", "weights", "label_scale", "value_scales")}
+        return cls(**named, factors=_in_order("states.factors", arrays), mixture=arrays.get("states.mixture"))
+
+
+def _numbered(name: str, blocks: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{name}.{level}": block for level, block in enumerate(blocks, start=1)}
+
+
+def _in_order(name: str, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+    n_levels = sum(key.startswith(f"{name}.") for key in arrays)
+    return [arrays[f"{name}.{level}"] for level in range(1, n_levels + 1)]
 
 
 def make_scratch(tables: Tables, longest: int, dtype: Any = np.float32) -> Scratch:

@@ -14,7 +14,7 @@ from typing import Any, Self, TextIO
 from .metrics import METRICS, SHOWN
 from .options import TrainingOptions
 from .ranks import RankPlan, describe_plan
-from .trainer import EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .trainer import Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
 
 HEADINGS = {"log_loss": "loss", "normalized_entropy": "ne"}
 
@@ -153,12 +153,31 @@ def event_lines(event: Event) -> list[str]:
     """Return what to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
+    if isinstance(event, Continued):
+        return continued_lines(event)
     if isinstance(event, Resumed):
         return [resumed_line(event)]
     if isinstance(event, Finished) and event.reason == "time":
         kept = event.model.best_epoch
         return [f"stopped: the time is used up; kept {f'epoch {kept}' if kept else 'what was trained so far'}"]
     return [epoch_line(event)] if isinstance(event, EpochFinished) else []
+
+
+def continued_lines(event: Continued) -> list[str]:
+    """Say what training goes on from.
+
+    >>> print(*continued_lines(Continued(900, 20, with_states=False)), sep="\\n")
+    going on from a model of 900 features; 20 are new
+    the train loss of the first epoch is progressive: each row's before it is used
+    it has no states of the optimiser: they start anew, and with them the steps are as large as at first
+    """
+    lines = [f"going on from a model of {event.features} features; {event.new} are new"]
+    lines.append("the train loss of the first epoch is progressive: each row's before it is used")
+    if not event.with_states:
+        lines.append(
+            "it has no states of the optimiser: they start anew, and with them the steps are as large as at first"
+        )
+    return lines
 
 
 def resumed_line(event: Resumed) -> str:

@@ -74,13 +74,14 @@ class Run:
         options: TrainingOptions,
         held_out: Blocks | None = None,
         whole: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        start: Parameters | None = None,
     ):
         self.blocks, self.options, self.features, self.held_out, self.whole = blocks, options, features, held_out, whole
         self.n_rows, self.total_weight, self.label_scale = found.rows, found.weight, float(blocks.label_scale)
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
         bias, self.grouping = options.loss.prior(mean, found.weight), grouping
-        self.engine: Engine = make_engine(features.plan, grouping, shape_of(found), options, bias)
+        self.engine: Engine = make_engine(features.plan, grouping, shape_of(found), options, bias, start)
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.begun, self.epoch_begun = time.perf_counter(), 0.0
 
@@ -108,12 +109,16 @@ class Run:
     def pieces(self) -> Iterator[PieceFinished]:
         """Train what is left of the epoch; blocks, and the rows of each, are visited in random order."""
         draw = np.random.default_rng([self.options.seed, self.at.epoch])
-        numbers = draw.permutation(self.blocks.source.n_blocks)
+        numbers = np.arange(self.blocks.source.n_blocks)
+        if self.options.shuffle:
+            numbers = draw.permutation(numbers.size)
         if self.at.draw is not None:
             draw.bit_generator.state = self.at.draw
         for number in numbers[self.at.block :]:
             rows = self.blocks.rows(int(number))
-            yield from self._block_pieces(rows, visiting_order(rows.labels.size, draw))
+            n_rows = rows.labels.size
+            order = visiting_order(n_rows, draw) if self.options.shuffle else np.arange(n_rows)
+            yield from self._block_pieces(rows, order)
             self.at = replace(self.at, block=self.at.block + 1, draw=dict(draw.bit_generator.state), sweep=0, place=0)
 
     def _block_pieces(self, rows: Rows, order: np.ndarray) -> Iterator[PieceFinished]:
@@ -159,7 +164,7 @@ class Run:
             history=[*self.at.history, last.entry()],
         )
         if last.best:
-            self.kept = self.engine.parameters()
+            self.kept = self._parameters()
         self.at, self.epoch_begun = at, self.seconds()
 
     # Saving and restoring
@@ -190,23 +195,33 @@ class Run:
 
     def _judge(self, held_out: Blocks) -> dict[str, float | None]:
         """Return the metrics of the validation rows; none if there are no rows."""
-        parts = [(rows.labels, self.engine.scores(rows), rows.weights) for rows in held_out]
+        parts = [(rows.labels, self.scores(rows), rows.weights) for rows in held_out]
         labels, scores, weights = (np.concatenate(part) for part in zip(*parts)) if parts else [np.zeros(0)] * 3
         if not labels.size:
             return {}
         if not weights.any():
             raise DataValueError("the validation rows have no weight; at least one must be above 0")
-        scores = scores * np.float32(self.label_scale) + np.float32(self.options.score_shift)
         return evaluate(self.options.loss, labels, scores, weights, self.options.metric)
+
+    def scores(self, rows: Rows) -> np.ndarray:
+        """Return the score of every row, for labels as they came."""
+        return self.engine.scores(rows) * np.float32(self.label_scale) + np.float32(self.options.score_shift)
+
+    def _parameters(self) -> Parameters:
+        """Return a copy of the numbers in training, with their states if they are to be kept."""
+        found = self.engine.parameters()
+        if not self.options.keep_state:
+            return found
+        scale = np.array([self.label_scale], np.float32)
+        return replace(found, states=self.engine.states(scale, self.features.value_scales))
 
     def best_parameters(self) -> Parameters:
         """Return the parameters to keep, for labels and values as they came; they must be finite."""
-        found = self.kept or self.engine.parameters()
+        found = self.kept or self._parameters()
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.undo_scaling(self.label_scale, self.features.value_scales).rearranged(self.grouping)
         found = replace(found, bias=found.bias + np.float32(self.options.score_shift))
-        arrays = [found.bias, found.weights, *found.factors, *([] if found.mixture is None else [found.mixture])]
-        if not all(np.isfinite(array).all() for array in arrays):
+        if not all(np.isfinite(array).all() for array in found.arrays().values()):
             raise self._divergence("some parameters are not finite", self.at.best_epoch, None)
         return found
 

@@ -15,12 +15,14 @@ from .errors import ConfigError, ModelFormatError, ModelVersionError
 from .files import PathLike
 from .losses import LOSSES
 from .model import Model
-from .parameters import Parameters
+from .optimizers import OPTIMIZERS, Optimizer
+from .parameters import Parameters, RecordLayout
 from .ranks import FAMILIES, RankPlan, check_ranks
 
 if TYPE_CHECKING:
     from .data.encoder import TableEncoder
 
+STATES_VERSION = 1
 LARGEST = 2**62  # whole numbers below this fit into int64, whatever is added to them
 _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
 
@@ -63,6 +65,8 @@ def save(path: PathLike, saved: Saved) -> int:
     }
     if saved.columns is not None:
         header["columns"] = saved.columns
+    if model.parameters.states is not None:
+        header["states_version"] = STATES_VERSION
     if model.n_dropped:
         header["dropped"] = model.n_dropped
     if saved.encoder is not None:
@@ -186,10 +190,22 @@ def _check_header(header: dict[str, Any]) -> None:
             raise ModelFormatError(f"its header has no {name!r}")
         if not is_right(header[name]):
             raise ModelFormatError(f"its header has {name} = {header[name]!r:.80}, which no model has")
+    _check_states_version(header)
     if not _is_whole(header.get("dropped", 0)):
         raise ModelFormatError(f"its header has dropped = {header['dropped']!r:.80}, which no model has")
     if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
         raise ModelFormatError(f"its header has columns = {header['columns']!r:.80}, which no model has")
+
+
+def _check_states_version(header: dict[str, Any]) -> None:
+    """Check that this version of rafm can go on from the states of the optimiser, if there are any."""
+    if "states_version" not in header:
+        return
+    version, optimizer = header["states_version"], header["options"].get("optimizer")
+    if _is_whole(version) and version > STATES_VERSION:
+        raise ModelVersionError(f"its states have version {version}, this rafm knows {STATES_VERSION}; update rafm")
+    if version != STATES_VERSION or type(version) is not int or optimizer not in OPTIMIZERS:
+        raise ModelFormatError(f"its states have version {version!r:.20} and optimizer {optimizer!r:.40}")
 
 
 def _read_plan(header: dict[str, Any]) -> RankPlan:
@@ -205,6 +221,18 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
             f"its sizes {sizes!r:.80} must be equal: all features of model {family!r} have all ranks"
         )
     return RankPlan(family, ranks, (*sizes, 0))
+
+
+def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
+    """Return shape and type of each tensor of an optimiser's states."""
+    layout, n = RecordLayout(plan, True, optimizer.shadows), plan.n_features
+    shapes: dict[str, tuple[int, ...]] = {"bias": (4,), "label_scale": (1,), "value_scales": (n,)}
+    shapes["weights"] = (n, layout.first_state - 1)
+    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
+        shapes[f"factors.{level}"] = (size, 1 + optimizer.shadows * rank)
+    if plan.family == "mrma":
+        shapes["mixture"] = (n, plan.n_levels)
+    return {f"states.{name}": (shape, ("float32",)) for name, shape in shapes.items()}
 
 
 def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, np.ndarray]) -> _Wanted:
@@ -227,6 +255,8 @@ def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, n
 def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
     """Check names, types and shapes of all tensors, and that ids are distinct and in range."""
     wanted = _wanted(plan, header["encoder"], tensors)
+    if "states_version" in header:
+        wanted |= _wanted_states(plan, OPTIMIZERS[header["options"]["optimizer"]])
     extra = [name for name in tensors if name not in wanted]
     if extra:
         raise ModelFormatError(f"tensor {extra[0]!r} does not belong in this model")
@@ -248,6 +278,20 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
         raise ModelFormatError("its feature ids must be distinct and below n_inputs")
     if n and tensors["counts"].min() < 0:
         raise ModelFormatError("its counts must not be negative")
+    if "states_version" in header:
+        _check_states(tensors, OPTIMIZERS[header["options"]["optimizer"]])
+
+
+def _check_states(tensors: dict[str, np.ndarray], optimizer: type[Optimizer]) -> None:
+    """Check that scales are powers that divide exactly, and sums of squares not below where they start."""
+    for name, base in (("label_scale", 4), ("value_scales", 2)):
+        scales = tensors[f"states.{name}"].astype(float)
+        if not ((scales > 0).all() and (np.log2(scales) % np.log2(base) == 0).all()):
+            raise ModelFormatError(f"its states.{name} must be powers of {base}")
+    squares = [tensors["states.bias"][1:2], tensors["states.weights"][:, 0]]
+    squares += [found[:, 0] for name, found in tensors.items() if name.startswith("states.factors.")]
+    if min(found.min(initial=np.inf) for found in squares) < optimizer.first_state:
+        raise ModelFormatError(f"sums of squares in its states must be at least {optimizer.first_state:g}")
 
 
 def _encoder_parts(encoder: TableEncoder) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

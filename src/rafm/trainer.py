@@ -6,20 +6,30 @@ from collections.abc import Iterator
 
 from .batch import Batch, Source
 from .checkpoint import Checkpoint, Content, NoCheckpoint, identity
+from .continuing import check_start, go_on
 from .engine import arrange
 from .errors import DataValueError
-from .events import CheckpointWritten, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
 from .features import Features, plan_features
 from .kernels import LOGISTIC
 from .losses import Loss
 from .model import Model
-from .optimizers import Ftrl
 from .options import TrainingOptions
 from .run import Run, label_scale, shape_of
 from .survey import Survey, survey
 from .visits import Blocks, as_source, checked_blocks
 
-__all__ = ["CheckpointWritten", "EpochFinished", "Event", "Finished", "PieceFinished", "Planned", "Resumed", "train"]
+__all__ = [
+    "CheckpointWritten",
+    "Continued",
+    "EpochFinished",
+    "Event",
+    "Finished",
+    "PieceFinished",
+    "Planned",
+    "Resumed",
+    "train",
+]
 
 
 def train(
@@ -27,6 +37,7 @@ def train(
     options: TrainingOptions,
     valid: Batch | Source | None = None,
     checkpoint: Checkpoint | NoCheckpoint | None = None,
+    start: Model | None = None,
 ) -> Iterator[Event]:
     """Train a model, yielding events; the last one holds the model.
 
@@ -34,29 +45,40 @@ def train(
     without a better one. After max_seconds it ends with the best epoch so far, or with what was last trained if none
     is judged. Rows may be a source of many blocks, larger than memory: blocks are visited in random order,
     and the rows of each in random order. With a checkpoint, which must be open, training goes on where it stopped.
+    With a model to start from, training goes on from its parameters and, if it has them, its states.
     """
+    if start is not None:
+        check_start(start, options)
     checkpoint, source, content = checkpoint or NoCheckpoint(), as_source(data), Content()
     blocks = checked_blocks(source, options.family)
     found = survey(content.passing(blocks) if checkpoint.wanted else blocks)
     _check_labels(found, options.loss)
     options = options.for_rows_of(found.counts.sum() / found.rows)
-    features = plan_features(found, source.n_features, options)
+    scale, begun = label_scale(found.label_spread, options.loss), None
+    if start is None:
+        features, n_rows = plan_features(found, source.n_features, options), found.rows
+    else:
+        begun = go_on(start, found, source, scale, options)
+        features, scale, n_rows = begun.features, begun.label_scale, start.n_rows + found.rows
     judged = Content.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
-    state = checkpoint.find(identity(options, content, judged)) if checkpoint.wanted else None
+    state = checkpoint.find(identity(options, content, judged, start)) if checkpoint.wanted else None
     one_class = options.loss.code == LOGISTIC and found.label_range[0] == found.label_range[1]
-    yield Planned(features.plan, features.counts, found.rows, one_class)
-    scale = label_scale(found.label_spread, options.loss)
-    grouping = arrange(features.plan, features.counts, shape_of(found), options)
+    yield Planned(features.plan, features.counts, n_rows, one_class and start is None)
+    grouping = arrange(features.plan, features.counts, shape_of(found)._replace(rows=n_rows), options)
     arranged = features.arranged(grouping.order)
-    rows = Blocks(source, arranged.numbering, arranged.value_scales, scale, options.seed)
+    rows = Blocks(source, arranged.numbering, arranged.value_scales, scale, options.seed if options.shuffle else None)
     held_out = None if valid is None else Blocks(as_source(valid), arranged.numbering, arranged.value_scales)
-    run = Run(rows, found, arranged, grouping, options, held_out, checkpoint.whole)
+    first = None if begun is None else begun.parameters.arranged(grouping)
+    run = Run(rows, found, arranged, grouping, options, held_out, checkpoint.whole, first)
+    if start is not None:
+        new = features.plan.n_features - start.plan.n_features
+        yield Continued(start.plan.n_features, new, start.parameters.states is not None)
     if state is not None:
         run.restore(state)
         yield Resumed(checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
     checkpoint.capture = run.state
     yield from _epochs(run, checkpoint)
-    yield Finished(_model(run, features, found, options), run.why_over())
+    yield Finished(_model(run, features, n_rows, start), run.why_over())
 
 
 def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
@@ -80,19 +102,21 @@ def _written(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]
         yield CheckpointWritten(path, run.at.epoch, run.at.rows)
 
 
-def _model(run: Run, features: Features, found: Survey, options: TrainingOptions) -> Model:
+def _model(run: Run, features: Features, n_rows: int, start: Model | None) -> Model:
+    """Return the model of the best epoch; epochs count on from those of the model that was started from."""
+    past, options = [] if start is None else start.history, run.options
     model = Model(
         plan=features.plan,
         numbering=features.numbering,
         counts=features.counts,
         loss=options.loss,
         parameters=run.best_parameters(),
-        n_rows=found.rows,
-        history=run.at.history,
-        best_epoch=run.at.best_epoch,
+        n_rows=n_rows,
+        history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
+        best_epoch=len(past) + run.at.best_epoch,
         options=options.summary(),
     )
-    return model.without_zeros() if isinstance(options.optimizer, Ftrl) else model
+    return model if options.keep_state else model.for_scoring()
 
 
 def train_model(data: Batch | Source, options: TrainingOptions, valid: Batch | Source | None = None) -> Model:

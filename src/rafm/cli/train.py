@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,8 +30,16 @@ from .arguments import (
     with_room,
 )
 
+if TYPE_CHECKING:
+    from ..model import Model
+    from ..storage import Saved
+
+
+TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")
+
 
 def train(
+    context: typer.Context,
     data: DataPath,
     out: Annotated[str, typer.Option(metavar="MODEL", help="Where to write the model.")],
     valid: Annotated[str | None, typer.Option(metavar="FILE", help="Rows to choose the best epoch by.")] = None,
@@ -81,45 +89,57 @@ def train(
         typer.Option(metavar="DIR", help="Keep the state here; the same command goes on from it."),
     ] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="How often, besides at the end of each epoch.")] = 60.0,
+    resume_from: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Go on from this model, by one pass unless --epochs says more."),
+    ] = None,
+    keep_state: Annotated[bool, typer.Option(help="Keep the optimiser's states in MODEL, to go on from it.")] = False,
     events: Annotated[
         str | None, typer.Option(metavar="FILE", help='Append one line of JSON per event; "-" is the standard output.')
     ] = None,
     json: Json = False,
 ) -> None:
     """Train a model and save it. Shows the plan of ranks first, then one line per epoch."""
+    from dataclasses import replace
+
     from ..options import resolve
     from ..ranks import Thresholds
 
     given = None if thresholds is None else Thresholds(whole_numbers(thresholds, "thresholds"))
-    options = resolve(
-        task=task,
-        model=model,
-        ranks=None if ranks is None or model == "lr" else whole_numbers(ranks, "ranks"),
-        rank_scale=rank_scale,
-        levels=given,
-        update=update,
-        dependent_weight=dependent_weight,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        l2=None if l2 is None else one_or_more(l2, "l2"),
-        l2_weights=l2_weights,
-        l1=l1,
-        l1_weights=l1_weights,
-        n_epochs=epochs,
-        patience=patience,
-        metric=metric,
-        max_seconds=max_seconds,
-        negative_rate=negative_rate,
-        seed=seed,
-        threads=threads,
-    )
+    chosen: dict[str, Any] = {
+        "task": task,
+        "model": model,
+        "ranks": None if ranks is None or model == "lr" else whole_numbers(ranks, "ranks"),
+        "rank_scale": rank_scale,
+        "levels": given,
+        "update": update,
+        "dependent_weight": dependent_weight,
+        "optimizer": optimizer,
+        "learning_rate": learning_rate,
+        "l2": None if l2 is None else one_or_more(l2, "l2"),
+        "l2_weights": l2_weights,
+        "l1": l1,
+        "l1_weights": l1_weights,
+        "n_epochs": epochs,
+        "patience": patience,
+        "metric": metric,
+        "max_seconds": max_seconds,
+        "negative_rate": negative_rate,
+        "seed": seed,
+        "threads": threads,
+    }
+    start = None if resume_from is None else _read_start(context, resume_from, index_base)
+    options = resolve(**(chosen if start is None else _choices_to_go_on(context, start.model, chosen)))
+    had_states = start is not None and start.model.parameters.states is not None
+    options = replace(options, shuffle=start is None, keep_state=keep_state or had_states)
     check_output(out, data, valid)
     spec = table_spec(columns, column, label, weight, min_count)
-    files = opening(task, format, duplicates, index_base, max_features, max_line_bytes, spec)
+    base = index_base if start is None else start.index_base
+    files = opening(options.loss.task, format, duplicates, base, max_features, max_line_bytes, spec)
     stream = sys.stderr if json or events == "-" else sys.stdout
     files = with_room(files, memory, spill, lambda text: print(text, file=stream))
     with _checkpoint(checkpoint, checkpoint_seconds) as states, _log(events) as log:
-        report = _run(data, valid, out, options, files, states, stream, log)
+        report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
         print_json(report)
     else:
@@ -138,28 +158,101 @@ def _log(events: str | None) -> Any:
     return nullcontext({None: None, "-": sys.stdout}[events]) if events in (None, "-") else open(events, "a")
 
 
+def _given(context: typer.Context) -> set[str]:
+    """Return the names of the options that stand in the command."""
+    return {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
+
+
+def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
+    """Read the model to go on from; what it knows of its input cannot be said differently."""
+    from ..errors import ConfigError
+    from ..storage import load
+
+    saved, given = load(path), _given(context)
+    for name in TABLE_OPTIONS:
+        if name in given:
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} cannot be given with --resume-from: {path} knows its columns", key=name)
+    if "index_base" in given and index_base != saved.index_base:
+        raise ConfigError(
+            f"{path} was trained on ids that count from {saved.index_base}, not from {index_base}", key="index_base"
+        )
+    return saved
+
+
+def _choices_to_go_on(context: typer.Context, model: Model, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the choices of the model, but what the command says; and one epoch unless it says more."""
+    from ..options import from_summary
+
+    names = {"epochs": "n_epochs", "thresholds": "levels"}
+    given = {names.get(name, name) for name in _given(context)}
+    known = {**from_summary(model.options), "task": model.loss.task, "model": model.plan.family, "n_epochs": 1}
+    known["ranks"] = model.plan.ranks or None
+    if "task" in given and chosen["task"] != known["task"]:
+        known.pop("metric", None)
+        known.pop("negative_rate", None)
+    if "rank_scale" in given:
+        known.pop("levels", None)
+    if "optimizer" in given and chosen["optimizer"] != model.options.get("optimizer"):
+        known.pop("learning_rate", None)
+    return {**chosen, **{name: value for name, value in known.items() if name not in given}}
+
+
+def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple[Any, Any]:
+    """Return the training rows and their encoder."""
+    from ..data.door import further_rows, training_rows
+    from ..errors import FeatureRangeError
+
+    if start is None:
+        return training_rows(data, files, lambda text: print(text, file=stream))
+    rows, encoder = further_rows(data, files, start.encoder)
+    n_inputs = start.model.numbering.n_inputs
+    if start.columns is not None and rows.n_features > n_inputs:
+        raise FeatureRangeError(f"has feature id {rows.n_features - 1}, the model {n_inputs} named columns", path=data)
+    return rows, encoder
+
+
+def _renumbered(start: Saved | None, encoder: Any) -> Model | None:
+    """Return the model to go on from, with ids as the grown encoder has them."""
+    if start is None or start.encoder is None:
+        return None if start is None else start.model
+    return start.model.with_ids(start.encoder.ids_in(encoder), encoder.n_features)
+
+
 def _run(
-    data: str, valid: str | None, out: str, options: Any, files: Any, states: Any, stream: Any, log: Any
+    data: str,
+    valid: str | None,
+    out: str,
+    options: Any,
+    files: Any,
+    states: Any,
+    start: Saved | None,
+    stream: Any,
+    log: Any,
 ) -> dict[str, Any]:
     import time
 
-    from ..data.door import labelled_rows, training_rows
+    from ..data.door import labelled_rows
     from ..eventlog import log_events
     from ..progress import show_events
     from ..storage import Saved, save
     from ..trainer import Finished
     from ..trainer import train as train_events
 
-    start = time.perf_counter()
-    rows, encoder = training_rows(data, files, lambda text: print(text, file=stream))
+    begun = time.perf_counter()
+    rows, encoder = _open_rows(data, files, start, stream)
+    before = _renumbered(start, encoder)
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
-    events = log_events(train_events(rows, options, held_out, states), log)
+    events = log_events(train_events(rows, options, held_out, states, before), log)
     for event in show_events(events, options, stream=stream):
         last = event
         _warn_of_one_class(event, data)
     assert isinstance(last, Finished)
     fitted = last.model
-    size = save(out, Saved(fitted, encoder, index_base=files.index_base))
+    described = (None, None) if start is None else (start.classes, start.columns)
+    size = save(out, Saved(fitted, encoder, files.index_base, *described))
+    done = 0 if before is None else len(before.history)
+    progressive = {} if before is None else {"progressive_loss": fitted.history[done]["train_loss"]}
     return {
         "model": fitted.plan.family,
         "task": fitted.loss.task,
@@ -169,7 +262,8 @@ def _run(
         "best_epoch": fitted.best_epoch,
         "stopped_by": last.reason,
         "history": fitted.history,
-        "seconds": round(time.perf_counter() - start, 3),
+        **progressive,
+        "seconds": round(time.perf_counter() - begun, 3),
     }
 
 

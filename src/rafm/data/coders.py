@@ -94,6 +94,13 @@ class Words:
         """Return one code per cell."""
         return [Slot(self.code_cells(cells))]
 
+    def grown(self, other: Words) -> Words:
+        """Return these words, then those of the other that are new."""
+        table = StringTable()
+        for words in (self, other):
+            table.intern(words.table.as_array())
+        return Words(table)
+
     def value_name(self, code: int) -> str:
         """Return the text; one that looks like <rare> or <missing> gets a backslash in front."""
         text = self.table[code].decode(errors="backslashreplace")

@@ -124,6 +124,32 @@ def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None
     return _keep(batches_of(path, opening, encoder), path, opening, encoder)
 
 
+def further_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None) -> tuple[Source, TableEncoder | None]:
+    """Return labelled rows to train a model further, and its encoder, which takes in new values of a table."""
+    format = opening.format_of(path)
+    if format == "arrow":
+        _check_converted(ArrowRows(path), opening, encoder)
+    if encoder is None or format == "arrow" or format in READERS:
+        return labelled_rows(path, opening, encoder), encoder
+    with _naming(path):
+        batches = read_table(path, format=format, columns=encoder.reader_columns())
+        encoder, rows = encoder.grow_then_encode(batches, room=opening.room)
+    return _keep(_for_task(_named(rows, path), opening.task, path), path, opening, encoder), encoder
+
+
+def _check_converted(source: ArrowRows, opening: Opening, encoder: TableEncoder | None) -> None:
+    """Refuse converted rows whose ids mean something else than the model's."""
+    base = source.info["index_base"]
+    if source.encoder != encoder:
+        raise DataValueError(
+            "converted by another encoder than the model's; give the table itself", path=os.fspath(source.path)
+        )
+    if encoder is None and base != opening.index_base:
+        raise DataValueError(
+            f"its ids count from {base}, those of the model from {opening.index_base}", path=os.fspath(source.path)
+        )
+
+
 def _keep(batches: Iterator[Batch], path: PathLike, opening: Opening, encoder: TableEncoder | None) -> KeptRows:
     rows = KeptRows(batches, opening.room, encoder.n_features if encoder else None)
     if rows.n_rows == 0:

@@ -22,7 +22,7 @@ from ..errors import DataValueError
 from .assemble import Slot, assemble, resolve
 from .casts import family
 from .choose import choose_kinds, describe_choices
-from .coders import Coder, Number
+from .coders import Coder, Lists, Number, Words
 from .columns import ColumnSpec, TableSpec, check_known
 from .coverage import Coverage
 from .interning import NULL
@@ -90,10 +90,34 @@ class Column:
         rest = np.zeros(4, np.int64)  # a time counts once, not as hour and weekday
         return [resolve(slot, rare, null, rest if i else tally) for i, slot in enumerate(slots)]
 
+    def grown(self, other: Column) -> Column:
+        """Return this column with the values of another that it does not have; numbers and bins stay as they are."""
+        if self.family != other.family and "nothing" not in (self.family, other.family):
+            raise DataValueError(f"column {self.name!r} was {self.family} in training, now it is {other.family}")
+        return replace(
+            self,
+            family=other.family if self.family == "nothing" else self.family,
+            coder=_grown_coder(self.coder, other.coder),
+            has_rare=self.has_rare or other.has_rare,
+            has_missing=self.has_missing or other.has_missing,
+        )
+
+    def codes_in(self, grown: Column) -> np.ndarray:
+        """Return what the codes of this column are in one that grew from it."""
+        ends = [grown.coder.n_values] * self.has_rare + [grown.coder.n_values + grown.has_rare] * self.has_missing
+        return np.array([*range(self.coder.n_values), *ends], np.int64)
+
     def _check_type(self, found: pa.DataType) -> None:
         _check_kind(self.spec, found)
         if self.family != family(found) and "nothing" not in (self.family, family(found)):
             raise DataValueError(f"column {self.name!r} was {self.family} in training, now its type is {found}")
+
+
+def _grown_coder(old: Coder, new: Coder) -> Coder:
+    if isinstance(old, Lists) and isinstance(new, Lists):
+        both = isinstance(old.words, Words) and isinstance(new.words, Words)
+        return replace(old, words=old.words.grown(new.words)) if both else old  # type: ignore[attr-defined]
+    return old.grown(new) if isinstance(old, Words) and isinstance(new, Words) else old
 
 
 class _Learning:
@@ -126,6 +150,13 @@ class _Learning:
         coder, left_out = self.learner.finish()
         has_rare = left_out and self.table.rare == "shared"
         return Column(self.spec, self.family, coder, has_rare, self.has_missing)
+
+    def grow(self, old: Column) -> Column:
+        """Return an old column with what is new here, and recall cells by its codes."""
+        column = old.grown(self.finish())
+        if isinstance(self.learner, WordLearner) and isinstance(column.coder, Words):
+            self.learner.recode(column.coder)
+        return column
 
     def recall(self, column: Column, kept: pa.Array, row: int) -> list[Slot]:
         """Return the slots of cells that were learnt from."""
@@ -191,6 +222,42 @@ class TableEncoder:
         kept = Shelf(room)
         encoder, learning = cls._learn(batches, spec, report, kept)
         return encoder, encoder._recalled(learning, kept, targets)
+
+    def grow_then_encode(
+        self,
+        batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+        targets: bool = True,
+        room: Room = ALL_ROOM,
+    ) -> tuple[TableEncoder, Iterator[Batch]]:
+        """Return this encoder with the values that are new in these batches, and the encoded rows, as above.
+
+        Values get a feature by the rule of training, min_count in these batches; numbers are scaled and binned as
+        before.
+        """
+        kept, spec = Shelf(room), replace(self.spec, others="ignore")
+        if not targets:
+            spec = replace(spec, label=None, weight=None, clicks=None, impressions=None)
+        _, learning = self._learn(self._checked(batches), spec, None, kept)
+        columns = tuple(one.grow(column) for one, column in zip(learning, self.columns))
+        return replace(self, columns=columns), TableEncoder(spec, columns)._recalled(learning, kept, targets)
+
+    def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
+        for block in _blocks(batches):
+            self._check_columns(block.schema.names)
+            yield block
+
+    def ids_in(self, grown: TableEncoder) -> np.ndarray:
+        """Return the id of each feature in an encoder that grew from this one.
+
+        >>> old = TableEncoder.learn(pa.table({"city": ["Rome", None], "day": ["Mon", "Tue"]}))
+        >>> new, _ = old.grow_then_encode(pa.table({"city": ["Oslo", "Rome"], "day": ["Tue", "Wed"]}))
+        >>> new.feature_names()
+        ['city=Rome', 'city=Oslo', 'city=<missing>', 'day=Mon', 'day=Tue', 'day=Wed']
+        >>> old.ids_in(new)
+        array([0, 2, 3, 4])
+        """
+        pairs = zip(grown.first_ids, self.columns, grown.columns)
+        return np.concatenate([np.zeros(0, np.int64), *(first + old.codes_in(new) for first, old, new in pairs)])
 
     def _recalled(self, learning: list[_Learning], kept: Shelf, targets: bool) -> Iterator[Batch]:
         """Yield the rows that were learnt from."""

@@ -81,6 +81,10 @@ class WordLearner:
         words = StringTable.of_distinct(words.take(pa.array(order)))
         return Words(words), bool(((counts > 0) & (counts < self.min_count)).any())
 
+    def recode(self, words: Words) -> None:
+        """Let final_codes be those of other words."""
+        self.final_codes[:NULL] = words.code_texts(self._table.as_array())
+
 
 class BucketLearner:
     """Has nothing to learn but whether cells are missing."""
