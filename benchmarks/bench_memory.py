@@ -12,29 +12,20 @@ mapped file are not in it, because the system takes them back whenever it likes;
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from rafm.bench.child import Ran
+from rafm.bench.memory import rafm
+
 SEED, PIECE_ROWS, N_COUNTS, EMPTY = 0, 100_000, 13, 0.03
 SIZES = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000] * 2 + [50, 500, 5000, 50_000, 500_000, 20]
-INTERVAL = 0.004
-
-
-class Ran(NamedTuple):
-    """What a command took: seconds, and the most anonymous memory that was seen, in MB."""
-
-    seconds: float
-    peak: float
-    output: str
 
 
 def write_criteo(path: Path, n_rows: int, sizes: list[int] = SIZES, seed: int = SEED) -> None:
@@ -55,26 +46,9 @@ def write_criteo(path: Path, n_rows: int, sizes: list[int] = SIZES, seed: int = 
 
 def run(*arguments: object) -> Ran:
     """Run `rafm` with these arguments and watch its memory."""
-    begin, peak = time.perf_counter(), 0
-    command = [sys.executable, "-m", "rafm", *map(str, arguments)]
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        while process.poll() is None:
-            peak = max(peak, anonymous_kilobytes(process.pid))
-            time.sleep(INTERVAL)
-        output.seek(0)
-        text = output.read().decode()
-    assert process.returncode == 0, text
-    return Ran(time.perf_counter() - begin, peak / 1000, text)
-
-
-def anonymous_kilobytes(process: int) -> int:
-    """Return the anonymous memory of a process, 0 if it has just ended."""
-    try:
-        found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    except OSError:
-        return 0
-    return int(found[1]) if found else 0
+    ran = rafm(*arguments)
+    assert not ran.failure, ran.output
+    return ran
 
 
 def measure(folder: Path, n_rows: int) -> None:

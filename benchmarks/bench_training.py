@@ -3,7 +3,7 @@
     python benchmarks/bench_training.py [--shapes frappe,criteo] [--peers xlearn,vw] [--ranks 8,32,128,512]
 
 First table: a plain FM, millions of factor updates (nonzeros x rank) per CPU second of one epoch, default AdaGrad, and
-how many times as fast as each installed peer that is; peers.py says what their figures contain.
+how many times as fast as each installed peer that is; rafm.bench.peers says what their figures contain.
 
 Second table: RaFM of several rank sets against the FM of their top rank. A row costs D_k per nonzero and level it
 reaches; if time per active factor is that of the FM, the pass costs what the theory says. Short vectors cost more per
@@ -16,68 +16,12 @@ from __future__ import annotations
 
 import argparse
 
-import numpy as np
-from peers import cpu_seconds, installed, measure
-from shapes import Rows, criteo_shaped, frappe_shaped
+from rafm.bench.peers import installed, measure
+from rafm.bench.shapes import SHAPES, Rows
+from rafm.bench.trainee import REPEATS, Trainee
 
-from rafm.batch import Batch, check_batch, number_rows
-from rafm.engine import RowShape, arrange, make_engine
-from rafm.features import plan_features
-from rafm.options import resolve
-from rafm.ranks import describe_plan
-from rafm.survey import survey
-from rafm.visits import visiting_order
-
-SHAPES = {"frappe": frappe_shaped, "criteo": criteo_shaped}
 RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))
-REPEATS = 3
 PEER_FACTORS = 3e8  # peers skip tables with more factors than this
-
-
-def as_batch(rows: Rows) -> Batch:
-    """Return generated rows as the library takes them."""
-    return check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, rows.labels))
-
-
-class Trainee:
-    """An engine with its rows, ready for the clock."""
-
-    def __init__(self, rows: Rows, family: str, ranks: tuple[int, ...]):
-        batch, options = as_batch(rows), resolve(task="binary", model=family, ranks=ranks)
-        found = survey([batch])
-        features, shape = plan_features(found, batch.n_features, options), RowShape(found.rows, found.longest)
-        plan, counts = features.plan, features.counts
-        grouping = arrange(plan, counts, shape, options)
-        self.rows = number_rows(batch, features.arranged(grouping.order).numbering)
-        self.engine = make_engine(plan, grouping, shape, options, options.loss.prior(found.label_mean, found.weight))
-        self.order = visiting_order(batch.n_rows, np.random.default_rng(0))
-        *self.levels, _ = describe_plan(plan, counts, batch.n_rows)
-        self.best = np.inf
-
-    def epoch(self) -> float:
-        """Train one epoch; return the mean loss."""
-        total, diverged = self.engine.train(self.rows, self.order)
-        assert diverged < 0, f"diverged at row {diverged}"
-        return total / self.order.size
-
-    def check(self) -> None:
-        """Assert that epochs lower the training loss; this also compiles outside the clock."""
-        losses = [self.epoch() for _ in range(3)]
-        assert losses[2] < losses[1] < losses[0], f"the loss must fall, found {losses}"
-
-    def time(self, repeats: int = REPEATS) -> float:
-        """Return the CPU seconds of the fastest epoch so far."""
-        self.best = min(self.best, cpu_seconds(self.epoch, repeats))
-        return self.best
-
-    @property
-    def active_factors(self) -> float:
-        """Active factors of the mean row: the sum over levels of D_k times the row's nonzeros of that level or more."""
-        return sum(line["factors_per_row"] for line in self.levels)
-
-    @property
-    def nanoseconds_per_row(self) -> float:
-        return 1e9 * self.best / self.order.size
 
 
 def compare_peers(rows: Rows, peers: list[str], rank: int) -> str:
@@ -87,7 +31,7 @@ def compare_peers(rows: Rows, peers: list[str], rank: int) -> str:
     ours.time()
     updates = rows.indices.size * rank / 1e6
     for peer in peers if rows.n_features * rank <= PEER_FACTORS else []:
-        theirs[peer] = measure(peer, rows, rank).seconds_per_epoch
+        theirs[peer] = measure(peer, rows, rank).epoch.cpu
         ours.time()
     line = f"{rank:5} {updates / ours.best:10.1f} {1e-6 * rows.labels.size / ours.best:14.3f}"
     for peer in peers:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import typer
 
 from ..errors import RafmError
+from .bench import bench
 from .convert import convert
 from .datasets import datasets
 from .demo import demo
@@ -30,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, inspect, convert, demo, paper):
+for command in (train, evaluate, predict, inspect, convert, demo, paper, bench):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 

@@ -1,15 +1,19 @@
 """Which shapes of data do the benchmarks run on? Generated rows, shaped like well-known public data sets.
 
-    python benchmarks/shapes.py      prints them
+    python -m rafm.bench.shapes      prints them
 
 Every value is 1, ids count from 0 and rise within a row, one per field. Labels come from planted linear
 weights: these rows measure speed, not quality (rafm.clicklog has the data with a truth worth learning).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from ..batch import Batch, check_batch
 
 FRAPPE_FIELDS = (957, 4082, 7, 7, 2, 3, 2, 9, 80, 233)
 CRITEO_NUMBERS = (50,) * 13  # integer columns, binned
@@ -35,6 +39,17 @@ class Rows(NamedTuple):
             f"{self.n_features:,} features, {seen:,} seen; nonzeros by count: {', '.join(shares)}"
         )
 
+    def batch(self) -> Batch:
+        """Return the rows as the library takes them."""
+        return check_batch(Batch(self.indptr, self.indices, self.values, self.n_features, self.labels))
+
+    def first(self, n_rows: int) -> Rows:
+        """Return at most so many rows from the start."""
+        n_rows = min(n_rows, self.labels.size)
+        end = self.indptr[n_rows]
+        values, indices = self.values[:end], self.indices[:end]
+        return Rows(self.name, self.indptr[: n_rows + 1], indices, values, self.labels[:n_rows], self.n_features)
+
 
 def frappe_shaped(n_rows: int = 200_000, seed: int = 0) -> Rows:
     """Draw 10 fields of Frappe's sizes: 5,382 features that fit into the caches."""
@@ -44,6 +59,14 @@ def frappe_shaped(n_rows: int = 200_000, seed: int = 0) -> Rows:
 def criteo_shaped(n_rows: int = 60_000, seed: int = 0) -> Rows:
     """Draw 39 fields with about a million features: memory binds."""
     return zipf_rows("criteo-shaped", n_rows, CRITEO_FIELDS, 1.05, seed)
+
+
+SHAPES = {"frappe": frappe_shaped, "criteo": criteo_shaped}
+
+
+def even_rows(n_rows: int, n_features: int, per_row: int, seed: int = 0) -> Rows:
+    """Draw fields of equal size whose values are equally frequent."""
+    return zipf_rows("even", n_rows, [n_features // per_row] * per_row, 0.0, seed)
 
 
 def zipf_rows(name: str, n_rows: int, sizes: Sequence[int], exponent: float, seed: int) -> Rows:

@@ -1,0 +1,61 @@
+"""How much `rafm bench` measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Sizes and bounds of all parts."""
+
+    name: str
+    ranks: tuple[int, ...] = (8, 32, 128, 512)
+    shape_rows: tuple[tuple[str, int], ...] = (("frappe", 100_000), ("criteo", 30_000))
+    epochs: int = 3  # timed of peers
+    peer_factors: float = 1.5e8  # peers skip tables with more factors than this
+    peer_seconds: float = 45.0  # that one measurement of a peer may take
+    slowest: float = 1e4  # a peer that takes so many times as long as rafm is spared larger ranks
+    race_rows: int = 250_000
+    race_epochs: int = 32
+    race_settings: int = 2  # that each contestant tries
+    race_seconds: float = 40.0  # that one contestant may try settings
+    parse_megabytes: float = 20.0
+    growth_rows: int = 20_000
+    memory_rows: int = 100_000
+    stream_megabytes: float = 256.0  # array of which the memory's bandwidth is measured
+
+    def scaled(self, scale: float) -> Budget:
+        """Return a budget with so many times the rows and bytes.
+
+        >>> QUICK.scaled(0.01).race_rows
+        600
+        """
+        return replace(
+            self,
+            shape_rows=tuple((shape, max(200, int(scale * rows))) for shape, rows in self.shape_rows),
+            race_rows=max(400, int(scale * self.race_rows)),
+            parse_megabytes=scale * self.parse_megabytes,
+            growth_rows=max(320, int(scale * self.growth_rows)),
+            memory_rows=max(400, int(scale * self.memory_rows)),
+            stream_megabytes=max(1.0, scale * self.stream_megabytes),
+        )
+
+
+FULL = Budget("full")
+QUICK = Budget(
+    "quick",
+    shape_rows=(("frappe", 20_000), ("criteo", 6000)),
+    epochs=2,
+    peer_factors=1e7,
+    peer_seconds=5.0,
+    slowest=20.0,
+    race_rows=60_000,
+    race_epochs=8,
+    race_settings=1,
+    race_seconds=7.0,
+    parse_megabytes=4.0,
+    growth_rows=8000,
+    memory_rows=20_000,
+    stream_megabytes=64.0,
+)

@@ -1,0 +1,75 @@
+"""Epochs and scoring of rafm and of every installed peer, by shape, rank and number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .budget import Budget
+from .child import call
+from .contestants import THREADED
+from .peers import PEERS
+from .shapes import SHAPES
+from .trainee import CALM, Scorer, Trainee
+
+
+def time_rafm(shape: str, n_rows: int, rank: int, threads: int) -> dict[str, Any]:
+    """Time an epoch of a plain FM, and on one thread scoring and the the share of heads."""
+    rows = SHAPES[shape](n_rows)
+    trainee = Trainee(rows, "fm", (rank,), threads, CALM)
+    trainee.check()
+    trainee.time(5)
+    found: dict[str, Any] = trainee.seconds._asdict()
+    found |= {"head_share": trainee.head_share, "record_bytes": trainee.record_bytes, "scored": None}
+    if threads == 1:
+        scorer = Scorer(rows, "fm", (rank,))
+        scorer.time()
+        found["scored"] = rows.labels.size / scorer.model_best
+    return found
+
+
+def run_speed(peers: Sequence[str], budget: Budget, tell: Callable[[str], Any]) -> dict[str, Any]:
+    """Measure everyone; what fails is reported in its place."""
+    shapes: dict[str, Any] = {}
+    lines: list[dict[str, Any]] = []
+    for shape, n_rows in budget.shape_rows:
+        rows = SHAPES[shape](n_rows)
+        shapes[shape] = {"rows": n_rows, "nonzeros": int(rows.indices.size), "features": rows.n_features}
+        for rank in budget.ranks:
+            tell(f"speed: {shape}, rank {rank}")
+            given = {"shape": shape, "n_rows": n_rows, "rank": rank}
+            small = [peer for peer in peers if peer in PEERS and rows.n_features * rank <= budget.peer_factors]
+            small = [peer for peer in small if not _is_hopeless(peer, shape, lines, budget)]
+            for threads in (1, 2):
+                lines += _turns([peer for peer in small if threads == 1 or peer in THREADED], given, threads, budget)
+    for line in lines:
+        if "failed" not in line:
+            nonzeros = shapes[line["shape"]]["nonzeros"]
+            line["updates_per_second"] = nonzeros * line["rank"] / max(line["elapsed"], 1e-9)
+    return {"shapes": shapes, "lines": lines}
+
+
+def _is_hopeless(peer: str, shape: str, lines: Sequence[dict[str, Any]], budget: Budget) -> bool:
+    """Tell whether a peer failed on this shape at a smaller rank, or was too many times slower than rafm."""
+    own = [line for line in lines if (line["who"], line["shape"], line["threads"]) == (peer, shape, 1)]
+    ours = {
+        line["rank"]: line.get("elapsed", 0.0) for line in lines if line["who"] == "rafm" and line["shape"] == shape
+    }
+    return any("failed" in line or line["elapsed"] > budget.slowest * ours[line["rank"]] for line in own)
+
+
+def _turns(peers: Sequence[str], given: dict[str, Any], threads: int, budget: Budget) -> list[dict[str, Any]]:
+    """Time rafm, every peer and, on one thread, rafm again if there are any; of ours the faster counts."""
+    lines = [_line("rafm", given, threads, call("speed", "time_rafm", 600, threads, **given))]
+    for peer in peers:
+        found = call("peers", "time_peer", budget.peer_seconds, threads, peer=peer, epochs=budget.epochs, **given)
+        lines.append(_line(peer, given, threads, found))
+    if peers and threads == 1:
+        again = call("speed", "time_rafm", 600, threads, **given)
+        if again.get("elapsed", float("inf")) < lines[0].get("elapsed", 0):
+            lines[0] = _line("rafm", given, threads, again)
+    return lines
+
+
+def _line(who: str, given: dict[str, Any], threads: int, found: dict[str, Any]) -> dict[str, Any]:
+    return {"who": who, "shape": given["shape"], "rank": given["rank"], "threads": threads, **found}
