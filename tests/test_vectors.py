@@ -129,3 +129,18 @@ def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
     assert edited != source
     (package / "vectors.py").write_text(edited)
     assert run() == ["0.0", "0"]
+
+
+@njit
+def zeros_below(word):
+    return vectors.trailing_zeros(word)
+
+
+@pytest.mark.parametrize("lowest", range(64))
+def test_trailing_zeros_counts_the_bits_below_the_lowest_one(lowest):
+    assert zeros_below(np.uint64(1 << lowest)) == lowest
+    assert zeros_below(np.uint64(2**64 - (1 << lowest))) == lowest
+
+
+def test_a_word_without_ones_has_64_trailing_zeros():
+    assert zeros_below(np.uint64(0)) == 64

@@ -210,11 +210,28 @@ if PLAIN:
 
     prefetch_shared = prefetch
 
+    @compiled
+    def trailing_zeros(word):
+        """Return how many zero bits are below the lowest one, 64 if there is none."""
+        n = np.uint64(0)
+        while n < np.uint64(64) and not (word >> n) & np.uint64(1):
+            n += np.uint64(1)
+        return n
+
 else:
     add_scaled = _blockwise(_add_scaled_lanes)
     combined_norm = _blockwise(_norm_lanes)
     combine = _blockwise(_combine_lanes)
     join, clear = _join, _clear
+
+    @intrinsic
+    def trailing_zeros(typingctx, word):
+        """Return how many zero bits are below the lowest one, 64 if there is none."""
+
+        def codegen(context, builder, signature, args):
+            return builder.cttz(args[0], ir.IntType(1)(0))
+
+        return types.uint64(types.uint64), codegen
 
     def _prefetcher(write):
         """Make a compiled function (array, position) that asks for a cache line, to write to it or only to read it."""

@@ -6,8 +6,7 @@ row    index of a data row, below the number of LF in the text
 entry  index of an id:value pair, below the number of colons in the text
 
 Numbers become the float32 that float() and a cast would give, or nan where float64 arithmetic is too coarse
-to tell; the caller reads those again. This file imports nothing of ours, because a cached kernel does not
-notice edits in another file.
+to tell; the caller reads those again.
 """
 
 # mypy: disallow-untyped-defs=False
@@ -19,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..compiling import kernel
+from ..vectors import trailing_zeros
 
 TAB, LF, CR, BLANK, HASH, PLUS, MINUS, DOT, COLON = b"\t\n\r #+-.:"
 ZERO, NINE, UPPER_E, LOWER_E = b"09Ee"
@@ -30,9 +30,13 @@ BELOW, ABOVE = 1 - 2.0**-50, 1 + 2.0**-50  # wider than the error of float64(man
 WORD_BYTES = 8
 ROOM_FOR_WORD = 9 * 10**9  # a number below this can take eight digits more
 TENS = np.array([10**k for k in range(WORD_BYTES + 1)])
-ZEROS, SEVENS, TOPS, ONES = (np.uint64(byte * (2**64 // 255)) for byte in (0x30, 0x76, 0x80, 0x01))
+ZEROS, SEVENS, TOPS = (np.uint64(byte * (2**64 // 255)) for byte in (0x30, 0x76, 0x80))
 PAIRS, FOURS, EIGHT = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
 POWERS = np.array([float(f"1e{k}") for k in range(-LOWEST_POWER + 1)])
+
+
+# Inner functions do not count references, which would cost more than the parsing.
+inlined, called = kernel(forceinline=True, _nrt=False), kernel(_nrt=False)
 
 
 class Rules(NamedTuple):
@@ -57,7 +61,7 @@ class Scan(NamedTuple):
     unsorted: np.ndarray  # one flag: some row's ids do not increase
 
 
-@kernel(forceinline=True)
+@inlined
 def peek(text, at):
     """Return the byte at a position; an unsigned index spares the check for one from the end."""
     return text[np.uint64(at)]
@@ -73,25 +77,25 @@ def count_lines_and_colons(text):
     return n_lines, n_colons
 
 
-@kernel(forceinline=True)
+@inlined
 def ends_row(byte):
     """Tell whether nothing but a comment or the end of the line follows."""
     return byte in (LF, CR, HASH)
 
 
-@kernel(forceinline=True)
+@inlined
 def ends_token(byte):
     """Tell whether a number may end before this byte."""
     return byte in (BLANK, TAB, LF, CR, HASH)
 
 
-@kernel(forceinline=True)
+@inlined
 def is_digit(byte):
     """Tell whether the byte is one of 0 to 9."""
     return ZERO <= byte <= NINE
 
 
-@kernel(forceinline=True)
+@inlined
 def skip_blanks(text, at):
     """Return the position of the next byte that is neither space nor tab."""
     while peek(text, at) == BLANK or peek(text, at) == TAB:
@@ -99,7 +103,7 @@ def skip_blanks(text, at):
     return at
 
 
-@kernel(forceinline=True)
+@inlined
 def peek4(text, at):
     """Return four bytes as one number, the first one lowest."""
     a, b = np.uint64(peek(text, at)), np.uint64(peek(text, at + 1))
@@ -107,36 +111,44 @@ def peek4(text, at):
     return a | b << np.uint64(8) | c << np.uint64(16) | d << np.uint64(24)
 
 
-@kernel(forceinline=True)
+@inlined
 def load_word(text, at):
     """Return eight bytes as one number, the first one lowest; the compiler makes one load of it."""
     low = peek4(text, at)
     return low | peek4(text, at + 4) << np.uint64(32)
 
 
-@kernel(forceinline=True)
-def take_word(text, at):
-    """Return how many of the next eight bytes are digits before the first that is none, and their number.
+@inlined
+def count_digits(word):
+    """Return how many bytes of a word that was xored with ZEROS come before the first that is no digit.
 
-    Works on all bytes at once: one below ten, plus 0x76, stays below 0x80. The digits are pushed to the top,
-    and neighbours are joined to numbers of two, four and eight digits.
+    A byte below ten, plus 0x76, stays below 0x80 and carries nothing; what others carry comes behind the first of them.
     """
-    word = load_word(text, at) ^ ZEROS
-    others = (((word & ~TOPS) + SEVENS) | word) & TOPS
-    n_digits = np.uint64(WORD_BYTES)
-    if others != 0:
-        before = (others - np.uint64(1)) & ~others & TOPS
-        n_digits = ((before >> np.uint64(7)) * ONES) >> np.uint64(56)
-        if n_digits == 0:
-            return 0, 0
-        word <<= np.uint64(64) - np.uint64(8) * n_digits
+    return trailing_zeros(((word + SEVENS) | word) & TOPS) >> np.uint64(3)
+
+
+@inlined
+def join_digits(word, n_digits):
+    """Return the number that the first digits of a word make, at most eight, at least one.
+
+    They are pushed to the top, and neighbours are joined to numbers of two, four and eight digits.
+    """
+    word <<= np.uint64(64) - np.uint64(8) * n_digits
     word = (word * np.uint64(10) + (word >> np.uint64(8))) & PAIRS
     word = (word * np.uint64(100) + (word >> np.uint64(16))) & FOURS
     word = (word * np.uint64(10000) + (word >> np.uint64(32))) & EIGHT
-    return np.int64(n_digits), np.int64(word)
+    return np.int64(word)
 
 
-@kernel()
+@inlined
+def take_word(text, at):
+    """Return how many of the next eight bytes are digits before the first that is none, and their number."""
+    word = load_word(text, at) ^ ZEROS
+    n_digits = count_digits(word)
+    return np.int64(n_digits), join_digits(word, n_digits) if n_digits > 0 else 0
+
+
+@called
 def take_digits(text, at, number):
     """Append digits to number; return where they end, the number and how many digits it had no room for."""
     dropped = 0
@@ -149,7 +161,7 @@ def take_digits(text, at, number):
     return at, number, dropped
 
 
-@kernel(forceinline=True)
+@inlined
 def take_many_digits(text, at, number):
     """Do the same as take_digits, faster where there are several."""
     if number >= ROOM_FOR_WORD:
@@ -161,7 +173,7 @@ def take_many_digits(text, at, number):
     return at + n_digits, number, 0
 
 
-@kernel()
+@called
 def take_exponent(text, at):
     """Read `[+-]digits` after the e; return where it ends, or -1, and the exponent."""
     negative = peek(text, at) == MINUS
@@ -172,7 +184,7 @@ def take_exponent(text, at):
     return end if end > at else -1, -exponent if negative else exponent
 
 
-@kernel()
+@called
 def scale(mantissa, exponent):
     """Return the float32 nearest to mantissa * 10**exponent, or nan if float64 is too coarse to tell."""
     if mantissa == 0 or exponent < LOWEST_POWER:
@@ -186,7 +198,7 @@ def scale(mantissa, exponent):
     return low if low == high else np.float32(np.nan)
 
 
-@kernel()
+@called
 def take_number(text, at):
     """Read a decimal number; return where it ends, or -1 if it is none or too large, and the number."""
     negative = peek(text, at) == MINUS
@@ -208,7 +220,7 @@ def take_number(text, at):
     return -1 if np.isinf(number) else end, -number if negative else number
 
 
-@kernel(forceinline=True)
+@inlined
 def take_short_decimal(text, at):
     """Read `[-]d.digits` with at most seven digits after the point, the usual decimal; -1 if it is anything else."""
     negative = peek(text, at) == MINUS
@@ -225,7 +237,19 @@ def take_short_decimal(text, at):
     return end, -number if negative else number
 
 
-@kernel(forceinline=True)
+@inlined
+def take_value(text, at):
+    """Do the same as take_number, faster for one digit and for short decimals."""
+    first = peek(text, at)
+    if is_digit(first) and ends_token(peek(text, at + 1)):  # the usual value is 1
+        return at + 1, np.float32(np.int64(first) - ZERO)
+    end, number = take_short_decimal(text, at)
+    if end < 0:
+        return take_number(text, at)
+    return end, number
+
+
+@inlined
 def take_key(text, at, low, high):
     """Read `id:` with low <= id < high; return where it ends, or -1, and the id."""
     end, number, dropped = take_many_digits(text, at, 0)
@@ -234,27 +258,22 @@ def take_key(text, at, low, high):
     return end + 1, number
 
 
-@kernel(forceinline=True)
+@inlined
 def take_entry(text, at, low, high):
     """Read `id:value` with low <= id < high; return where it ends, or -1, the id and the value."""
     end, number = take_key(text, at, low, high)
     if end < 0:
         return -1, number, np.float32(0)
-    first = peek(text, end)
-    if is_digit(first) and ends_token(peek(text, end + 1)):  # the usual value is 1
-        return end + 1, number, np.float32(np.int64(first) - ZERO)
-    after, value = take_short_decimal(text, end)
-    if after < 0:
-        after, value = take_number(text, end)
+    after, value = take_value(text, end)
     return after, number, value
 
 
-@kernel(forceinline=True)
+@inlined
 def take_row(text, at, rules, indices, values, fields, entry):
     """Read a row; return where it ends, or ~(start of the bad token), the next entry, the label, order."""
     low, high, _, has_fields = rules
     last, increasing = -1, True
-    end, label = take_number(text, at)
+    end, label = take_value(text, at)
     while end >= 0:
         at = skip_blanks(text, end)
         if not is_digit(peek(text, at)):
@@ -266,14 +285,14 @@ def take_row(text, at, rules, indices, values, fields, entry):
                 break
             fields[entry] = field
         end, number, value = take_entry(text, begin, low, high)
-        indices[entry], values[entry] = number - low, value
+        indices[np.uint64(entry)], values[np.uint64(entry)] = number - low, value
         entry += end >= 0
         increasing &= number > last
         last = number
     return ~at, entry, label, increasing
 
 
-@kernel()
+@called
 def take_line_end(text, at):
     """Skip a comment and the line end; return the next line's start, or ~(position of a lone CR or NUL)."""
     while peek(text, at) != LF:
