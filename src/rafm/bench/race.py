@@ -39,7 +39,7 @@ def write_files(folder: Path, n_rows: int, seed: int = 0) -> dict[str, Any]:
         (folder / f"{name}.vw").write_text("".join(vw))
         ffm = (f"{label} {' '.join(f'{f}:{t}' for f, t in enumerate(tokens))}\n" for label, *tokens in lines)
         (folder / f"{name}.ffm").write_text("".join(ffm))
-    np.save(folder / "labels.npy", valid.labels)
+    valid.labels.astype(np.float32).tofile(folder / "labels.f4")
     return {
         "training_rows": len(train),
         "validation_rows": len(valid),
@@ -56,7 +56,7 @@ def run_once(contestant: str, folder: str, epochs: int, threads: int, settings: 
     taken = now().less(start)
     import numpy as np
 
-    labels = np.load(Path(folder, "labels.npy"))
+    labels = np.fromfile(Path(folder, "labels.f4"), np.float32)
     assert len(probabilities) == len(labels), f"{len(probabilities)} probabilities for {len(labels)} rows"
     chosen = np.clip(np.where(labels > 0, probabilities, 1 - probabilities), 1e-7, 1)
     return {"loss": float(-np.log(chosen).mean()), "elapsed": taken.elapsed, "cpu": taken.cpu}
