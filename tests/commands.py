@@ -76,7 +76,7 @@ def start(*arguments, options=(), limit=None, environment=None, **settings):
 
 def finish(process, stdin=None):
     """Wait for a process; return what it left behind."""
-    out, err = process.communicate(stdin, timeout=120)
+    out, err = process.communicate(stdin, timeout=600)
     return Ran(process.returncode, out.decode(), err.decode())
 
 

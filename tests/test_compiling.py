@@ -38,7 +38,7 @@ def start(tmp_path):
 
 def told(process):
     """Return what a process printed; it must have ended well."""
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     return output.split()
 
