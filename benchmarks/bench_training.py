@@ -3,7 +3,8 @@
     python benchmarks/bench_training.py [--shapes frappe,criteo] [--peers xlearn,vw] [--ranks 8,32,128,512]
 
 First table: a plain FM, millions of factor updates (nonzeros x rank) per CPU second of one epoch, default AdaGrad, and
-how many times as fast as each installed peer that is; rafm.bench.peers says what their figures contain.
+how many times as fast as each installed peer that is; rafm.bench.peers says what their figures contain. Two threads
+train the same bytes; their column says how many times as fast they are by the clock, which others at work spoil.
 
 Second table: RaFM of several rank sets against the FM of their top rank. A row costs D_k per nonzero and level it
 reaches; if time per active factor is that of the FM, the pass costs what the theory says. Short vectors cost more per
@@ -16,12 +17,27 @@ from __future__ import annotations
 
 import argparse
 
+import numpy as np
+
 from rafm.bench.peers import installed, measure
 from rafm.bench.shapes import SHAPES, Rows
 from rafm.bench.trainee import REPEATS, Trainee
 
 RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))
 PEER_FACTORS = 3e8  # peers skip tables with more factors than this
+TURNS = 8  # of one and two threads: the first of a crew are trials of both ways
+
+
+def compare_threads(rows: Rows, rank: int) -> float:
+    """Return how many times as fast two threads are as one, by the clock; both take turns."""
+    crews = [Trainee(rows, "fm", (rank,), threads) for threads in (1, 2)]
+    for crew in crews:
+        crew.check()
+    assert np.array_equal(*(crew.engine.state()["records"] for crew in crews)), "threads must not change a bit"
+    for _ in range(TURNS):
+        for crew in crews:
+            crew.time(1)
+    return crews[0].elapsed / crews[1].elapsed
 
 
 def compare_peers(rows: Rows, peers: list[str], rank: int) -> str:
@@ -34,6 +50,7 @@ def compare_peers(rows: Rows, peers: list[str], rank: int) -> str:
         theirs[peer] = measure(peer, rows, rank).epoch.cpu
         ours.time()
     line = f"{rank:5} {updates / ours.best:10.1f} {1e-6 * rows.labels.size / ours.best:14.3f}"
+    line += f" {compare_threads(rows, rank):11.2f}"
     for peer in peers:
         rate = f"{updates / theirs[peer]:10.1f} {theirs[peer] / ours.best:8.2f}" if peer in theirs else " " * 17 + "-"
         line += f" {rate}"
@@ -42,9 +59,8 @@ def compare_peers(rows: Rows, peers: list[str], rank: int) -> str:
 
 def show_peers(rows: Rows, peers: list[str], ranks: list[int]) -> None:
     """Print the first table."""
-    print(
-        f"{'rank':>5} {'rafm M/s':>10} {'rafm M rows/s':>14}", *(f"{peer + ' M/s':>10} {'ratio':>8}" for peer in peers)
-    )
+    ours = f"{'rank':>5} {'rafm M/s':>10} {'rafm M rows/s':>14} {'two threads':>11}"
+    print(ours, *(f"{peer + ' M/s':>10} {'ratio':>8}" for peer in peers))
     for rank in ranks:
         print(compare_peers(rows, peers, rank), flush=True)
 

@@ -474,11 +474,11 @@ import numpy as np
 from worlds import RULE, make_world, random_rows, train
 from rafm import kernels
 
-plain, touched = kernels.add_scaled, [0]
-def counting(left, i, right, j, n, c, d):
-    touched[0] += int(n)
-    return plain(left, i, right, j, n, c, d)
-kernels.add_scaled = counting
+plain, touched = kernels.add_listed, [0]
+def counting(records, places, q, values, e, count, shift, sums, j, n):
+    touched[0] += int(count * n)
+    return plain(records, places, q, values, e, count, shift, sums, j, n)
+kernels.add_listed = counting
 
 def count(work):
     touched[0] = 0

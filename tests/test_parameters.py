@@ -160,7 +160,7 @@ def test_work_is_large_enough_for_the_longest_row():
     layout = world.layout()
     work = make_work(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), longest=30, batch_size=5)
     assert work.sums.size == 2 * 5 * (4 + 72)
-    assert (work.lists.shape, work.ends.shape, work.slopes.shape) == ((3, 5, 31), (5, 3), (5, 3))
+    assert (work.places.shape, work.ends.shape, work.slopes.shape) == ((10, 31), (10, 3), (5, 3))
     assert (work.losses.size, work.heads.size) == (5, 7 * layout.strides[2])
     assert make_scratch(layout.tables(), longest=30).places.size == 30
     row = (np.arange(30), np.ones(30))

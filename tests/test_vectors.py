@@ -16,8 +16,8 @@ PRECISIONS = (np.float32, np.float64)
 
 
 @njit
-def add_scaled(left, i, right, j, n, c, d):
-    return vectors.add_scaled(left, i, right, j, n, c, d)
+def add_listed(records, places, q, values, e, count, shift, sums, j, n):
+    return vectors.add_listed(records, places, q, values, e, count, shift, sums, j, n)
 
 
 @njit
@@ -50,15 +50,21 @@ def assert_close(found, expected, size):
     assert np.all(np.abs(found - expected) <= 8 * np.finfo(size.dtype).eps * size)
 
 
-def test_add_scaled_adds_and_returns_the_squared_norm(draw):
-    for size, i, j, left, right, c, d in draw():
-        added, before = left[i : i + size].astype(float) * c, left.copy()
-        expected = right.astype(float)
-        expected[j : j + size] += added
-        norm = add_scaled(left, i, right, j, size, c, d)
-        assert_close(right, expected, np.full_like(right, 4 + np.abs(added).max()))
-        assert_close(norm, added @ added, left.dtype.type(added @ added))
-        np.testing.assert_array_equal(left, before)
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_add_listed_adds_listed_vectors_and_returns_their_squared_norms(draw, count):
+    rng = np.random.default_rng(0)
+    for size, i, j, _, sums, _, _ in draw():
+        records, values = (rng.normal(size=n).astype(sums.dtype) for n in (5 * size + 16, 3 + count))
+        places = np.concatenate([[-9, -9], rng.integers(0, 4 * size, count)])
+        vectors_ = [values[3 + k] * records[place + i :][:size].astype(float) for k, place in enumerate(places[2:])]
+        expected, terms = sums.astype(float), np.full(sums.size, 4.0)
+        expected[j : j + size] += sum(vectors_, np.zeros(size))
+        terms[j : j + size] += sum(map(abs, vectors_), np.zeros(size))
+        squares, before = sum(vector @ vector for vector in vectors_), records.copy()
+        norm = add_listed(records, places, 2, values, 3, count, i, sums, j, size)
+        assert_close(sums, expected, terms.astype(sums.dtype))
+        assert_close(norm, squares, sums.dtype.type(squares))
+        np.testing.assert_array_equal(records, before)
 
 
 def test_combined_norm_is_the_squared_norm_of_the_combination(draw):
@@ -83,7 +89,7 @@ def test_combine_replaces_the_left_side_alone(draw):
 def test_no_elements_means_no_change_and_a_norm_of_zero():
     left, right = np.ones(4, np.float32), np.ones(4, np.float32)
     one = np.float32(1)
-    assert add_scaled(left, 0, right, 0, 0, one, one) == 0
+    assert add_listed(left, np.zeros(1, int), 0, left, 0, 1, 0, right, 0, 0) == 0
     assert combined_norm(left, 0, right, 0, 0, one, one) == 0
     combine(left, 0, right, 0, 0, one, one)
     assert (left == 1).all()
@@ -96,7 +102,7 @@ def test_numbers_that_are_not_finite_stay_visible(bad):
     left, right = np.ones(36, np.float32), np.ones(36, np.float32)
     left[33] = bad
     assert not np.isfinite(combined_norm(left, 0, right, 0, 36, np.float32(1), np.float32(1)))
-    assert not np.isfinite(add_scaled(left, 0, right, 0, 36, np.float32(1), np.float32(1)))
+    assert not np.isfinite(add_listed(left, np.zeros(1, int), 0, left, 0, 1, 0, right, 0, 36))
     assert np.flatnonzero(~np.isfinite(right)).tolist() == [33]
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rafm import kernels
 from rafm.batch import Batch, check_batch
 from rafm.engine import Crew
+from rafm.groups import Grouping
 from rafm.optimizers import OPTIMIZERS
 from rafm.parameters import RecordLayout, make_work, work_beside
 from rafm.ranks import RankPlan
@@ -74,8 +75,10 @@ def make_world(family, ranks, levels, seed=0):
 def pack_rows(rows, labels=None, weights=None, dtype=np.float64):
     """Return rows, pairs of ids and values, as the kernels want them."""
     lengths = [len(ids) for ids, _ in rows]
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return kernels.Rows(
-        indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        indptr=indptr,
+        middles=indptr[1:],
         indices=np.concatenate([np.empty(0), *(ids for ids, _ in rows)]).astype(np.int32),
         values=np.concatenate([np.empty(0), *(values for _, values in rows)]).astype(dtype),
         labels=np.zeros(len(rows), dtype) if labels is None else np.asarray(labels, dtype),
@@ -140,6 +143,7 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     bounds = split_levels(world.plan, [0] * len(layout.members) if heads is None else heads)
     tables, records = layout.tables(bounds, dtype), fresh_records(world, layout, optimizer, rule, dtype)
     rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
+    rows = Grouping(np.arange(world.plan.n_features), bounds).split(rows)
     longest = max((len(ids) for (ids, _), _, _ in batch), default=0)
     first = make_work(layout, tables, longest, batch_size, dtype, threads)
     works = [first, *(work_beside(first) for _ in range(threads - 1))]

@@ -255,4 +255,4 @@ def number_rows(batch: Batch, numbering: Numbering, order: np.ndarray | None = N
     labels = np.zeros(batch.n_rows, np.float32) if batch.labels is None else batch.labels[order]
     weights = np.ones(batch.n_rows, np.float32) if batch.weights is None else batch.weights[order]
     columns = (np.require(column, requirements="W") for column in (labels, weights))  # read-only ones would recompile
-    return Rows(kept_indptr, kept_numbers[:size], kept_values[:size], *columns)
+    return Rows(kept_indptr, kept_indptr[1:], kept_numbers[:size], kept_values[:size], *columns)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .kernels import GROUPS
+from .compiling import kernel
+from .kernels import GROUPS, Rows
 from .ranks import RankPlan
 
 DEALT = 512  # features that are dealt out one by one, most frequent first
@@ -33,6 +34,37 @@ class Grouping:
         found = np.empty_like(values)
         found[self.order[: len(values)]] = values
         return found
+
+    def group_of(self) -> np.ndarray:
+        """Return the group of each feature, in this order."""
+        lengths = np.diff(self.bounds[::-1]).ravel()  # levels fall
+        return np.repeat(np.arange(lengths.size, dtype=np.uint8) % GROUPS, lengths)
+
+    def split(self, rows: Rows) -> Rows:
+        """Return the rows with their features by group, moved in place, rising in each."""
+        middles = np.empty(rows.labels.size, np.int64)
+        _split_rows(rows.indptr, rows.indices, rows.values, self.group_of(), middles)
+        return rows._replace(middles=middles)
+
+
+@kernel()
+def _split_rows(indptr, indices, values, group_of, middles):  # type: ignore[no-untyped-def]
+    """Move the features of the second group to the end of each row; note where they begin."""
+    longest = np.diff(indptr).max() if middles.size else 0
+    later, later_values = np.empty(longest, indices.dtype), np.empty(longest, values.dtype)
+    for r in range(middles.size):
+        at, n = indptr[r], 0
+        for e in range(indptr[r], indptr[r + 1]):
+            i, x = indices[e], values[e]
+            if group_of[i] == 0:
+                indices[at], values[at] = i, x
+                at += 1
+            else:
+                later[n], later_values[n] = i, x
+                n += 1
+        middles[r] = at
+        for k in range(n):
+            indices[at + k], values[at + k] = later[k], later_values[k]
 
 
 def deal(plan: RankPlan, counts: np.ndarray, threshold: float = np.inf) -> Grouping:

@@ -9,7 +9,8 @@ Features are numbered by falling level, so in a row sorted by id those of level 
     e, a, b position of a nonzero; first and one past the last of a row
     x       value of a nonzero
     o       where a feature's record starts in `records`
-    q       position among the nonzeros of a row that a thread owns
+    q       position among a group's nonzeros of a row
+    u       a row and group of the mini-batch: t * GROUPS + group
     S, T    per row and block: sum of v x over all features that have the block, and over those that have more;
             after the forward pass T holds the direction that pulls on dependent factors
     g       slope of the loss in the score; of the dependent loss in B_{1,p+1}
@@ -19,8 +20,8 @@ more state of the weight before those of the blocks, and one or two shadows of e
 padded with zeros to multiples of 4 elements, which stay zero. Numba's disk cache notices edits of this file, vectors.py
 and barrier.py alone, so compiled code calls nothing else of ours.
 
-Threads share the rows of a mini-batch in the first phase and the features in the second. Whatever is done to a feature
-is done by its owner, in the order of the rows, so the numbers do not depend on how many threads there are.
+Threads share the features: whatever is done to a record is done by the thread of its group, in the order of the rows,
+so the numbers do not depend on how many threads there are. Only the groups' sums over a row pass between threads.
 """
 
 # mypy: ignore-errors
@@ -29,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .barrier import wait_for
-from .vectors import add_scaled, clear, combine, combined_norm, compiled, entry, join, prefetch, prefetch_shared
+from .vectors import add_listed, clear, combine, combined_norm, compiled, entry, join, prefetch, prefetch_shared
 
 SQUARED, LOGISTIC = 0, 1
 SGD, ADAGRAD, FTRL, ADAM = 0, 1, 2, 3
@@ -41,9 +42,13 @@ ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
 class Rows(NamedTuple):
-    """Data rows in CSR form, ids ascending within a row."""
+    """Data rows in CSR form: features of the first group, then of the second, ids ascending within each.
+
+    Rows that are to be scored are of one group.
+    """
 
     indptr: np.ndarray
+    middles: np.ndarray  # per row: where features of the second group begin
     indices: np.ndarray
     values: np.ndarray
     labels: np.ndarray
@@ -68,6 +73,27 @@ class Tables(NamedTuple):
     nested: bool  # RaFM: lower blocks of a feature depend on its top one
 
 
+class Block(NamedTuple):
+    """What is known of one block, in one place: stores into arrays make the compiler read tables anew."""
+
+    shift: int  # its vector within a record
+    n: int  # padded rank
+    state: int  # its state within a record
+    share: float  # 1 / rank
+
+
+class Listed(NamedTuple):
+    """A group's nonzeros of one row and level: heads first."""
+
+    places: np.ndarray  # of the group's records
+    values: np.ndarray  # of all rows
+    start: int  # where the group's values begin
+    first: int  # these nonzeros of the group are heads, up to `middle`, and then tails
+    middle: int
+    stop: int
+    shift: int  # from the record of a head to where it sums its gradients
+
+
 class Settings(NamedTuple):
     """What the update rules need; scalars are of the records' type."""
 
@@ -83,16 +109,17 @@ class Settings(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch of one mini-batch. Lists of nonzeros and ends are each thread's own, all else is shared."""
+    """Scratch of one mini-batch. Parts and heads are shared, all else is each thread's own."""
 
+    parts: np.ndarray  # per group and slot: its linear part of a row, per block squared norms in S and T; S and T
+    heads: np.ndarray  # gradient sums, laid out like records
     sums: np.ndarray  # per row: S, then T, block after block
-    parts: np.ndarray  # per row and group of features: its linear part, per block squared norms in S and T; S and T
     slopes: np.ndarray  # per row: dependent slope of each block, then the slope in the score
     losses: np.ndarray
-    heads: np.ndarray  # gradient sums, laid out like records
-    lists: np.ndarray  # per row and listed nonzero: its record, -1 or where its head sums, its group; see list_row
-    values: np.ndarray  # per row and listed nonzero: x
-    ends: np.ndarray  # per row: where listed nonzeros of level >= k stop
+    places: np.ndarray  # per row and group: the records of its nonzeros
+    ends: np.ndarray  # per row and group: where nonzeros of level >= k stop
+    head_ends: np.ndarray  # and where the heads of level k stop, which come first
+    bias: np.ndarray
 
 
 class Scratch(NamedTuple):
@@ -140,115 +167,102 @@ def first_free(a, p, level, tables, ends):
 
 
 @compiled
-def list_row(rows, r, tables, team, work, t):
-    """List the row's nonzeros that this thread owns, and where those of each level stop."""
-    e, b, q = rows.indptr[r], rows.indptr[r + 1], 0
-    for k in range(tables.strides.size - 1, -1, -1):
-        bounds = tables.bounds[k]
-        e, q = list_some(rows, e, b, q, bounds[0], tables.origins[k], tables.head_origins[k], k, tables, team, work, t)
-        e, q = list_some(rows, e, b, q, bounds[1], tables.origins[k], -1, k, tables, team, work, t)
-        work.ends[t, k] = q
+def span_of(rows, r, group):
+    """Return where a group's nonzeros of a row begin and stop."""
+    if group == 0:
+        return rows.indptr[r], rows.middles[r]
+    return rows.middles[r], rows.indptr[r + 1]
 
 
 @compiled
-def list_some(rows, e, b, q, bounds, origin, head_origin, k, tables, team, work, t):
-    """List nonzeros of one level's heads, or of its others if head_origin is -1, from e on; return the new e and q."""
-    stride, second, stop = tables.strides[k], bounds[1], bounds[GROUPS]
-    records, sums, groups, values = work.lists[0, t], work.lists[1, t], work.lists[2, t], work.values[t]
-    first, last = team.first, team.stop
-    while e < b and rows.indices[e] < stop:
-        i = rows.indices[e]
-        group = np.int64(i >= second)
-        records[q], groups[q], values[q] = origin + i * stride, group, rows.values[e]
-        sums[q] = head_origin + i * stride if head_origin != -1 else -1
-        q += (group >= first) & (group < last)
-        e += 1
-    return e, q
-
-
-@compiled
-def add_listed(first, stop, p, tables, records, work, t, s):
-    """Add v x of the listed nonzeros [first, stop) to their groups' parts of S; and their squared norms to theirs."""
-    shift, n, j = tables.offsets[p], tables.widths[p], tables.skip + tables.starts[p]
-    for q in range(first, stop):
-        x, part = work.values[t, q], (s * GROUPS + work.lists[2, t, q]) * tables.part
-        square = add_scaled(records, work.lists[0, t, q] + shift, work.parts, part + j, n, x, x)
-        work.parts[part + 1 + 2 * p] += square
-
-
-@compiled
-def sum_groups(rows, r, tables, records, team, work, t, s):
-    """Add up this thread's groups of a row: linear part, S and T of every block, squared norms."""
-    m, ends, a = tables.widths.size, work.ends[t], rows.indptr[r]
-    list_row(rows, r, tables, team, work, t)
-    first, stop = s * GROUPS + team.first, s * GROUPS + team.stop
-    for group in range(first, stop):
-        clear(work.parts, group * tables.part, tables.skip)
-    for q in range(ends[0]):
-        part = (s * GROUPS + work.lists[2, t, q]) * tables.part
-        work.parts[part] += records[work.lists[0, t, q]] * work.values[t, q]
-    highest = rows.indices[a] if a < rows.indptr[r + 1] else tables.sizes[0]
-    for p in range(m):
-        if highest >= tables.sizes[p + 1]:
-            break
-        free = first_free(0, p, m, tables, ends)
-        clear_parts(first, stop, p, tables, work)
-        if tables.nested and highest < tables.sizes[p + 2]:
-            add_listed(0, free, p, tables, records, work, t, s)
-            keep_dependents(first, stop, p, tables, work)
-        add_listed(free, ends[p + 1], p, tables, records, work, t, s)
-
-
-@compiled
-def clear_parts(first, stop, p, tables, work):
-    """Clear the parts of S of block p of some groups."""
-    for group in range(first, stop):
-        clear(work.parts, group * tables.part + tables.skip + tables.starts[p], tables.widths[p])
-
-
-@compiled
-def keep_dependents(first, stop, p, tables, work):
-    """Copy S and norms of groups as they are into T and its norms: only dependent features were added so far."""
-    n, m = tables.widths[p], tables.widths.size
-    for group in range(first, stop):
-        part = group * tables.part
-        work.parts[part + 2 + 2 * p] = work.parts[part + 1 + 2 * p]
-        j = part + tables.skip + tables.starts[p]
-        clear(work.parts, j + tables.starts[m], n)
-        combine(work.parts, j + tables.starts[m], work.parts, j, n, ZERO, ONE)
-
-
-@compiled
-def join_scalars(tables, work, s, scalar):
-    """Return the sum of a scalar over the groups."""
-    first, part = s * GROUPS * tables.part + scalar, tables.part
-    return work.parts[first] + work.parts[first + part]
-
-
-@compiled
-def join_groups(j, tables, work, s, place, n, scalar):
-    """Add up the groups' parts of a sum, in fixed order, into sums[j:]; return the pair products behind it."""
-    first = s * GROUPS * tables.part + tables.skip + place
-    square = join(work.parts, first, tables.part, work.sums, j, n)
-    return HALF * (square - join_scalars(tables, work, s, scalar))
-
-
-@compiled
-def forward(rows, r, tables, bias, settings, work, t, s):
-    """Compute the loss of a row and all that pulls on its features, from its groups: S, T and the slopes."""
-    m, a, top = tables.widths.size, rows.indptr[r], 0
-    slopes, weight = work.slopes[t], rows.weights[r]
-    score, excess = bias + join_scalars(tables, work, s, 0), ZERO
-    highest = rows.indices[a] if a < rows.indptr[r + 1] else tables.sizes[0]
-    while top < m and highest < tables.sizes[top + 1]:  # until the prediction is known, slopes[p] holds B_{1,p+1}
-        start, n = tables.starts[top], tables.widths[top]
-        j = 2 * t * tables.starts[m] + start
-        score += join_groups(j, tables, work, s, start, n, 1 + 2 * top) - excess
-        excess = ZERO
-        if tables.nested and highest < tables.sizes[top + 2]:
-            excess = join_groups(j + tables.starts[m], tables, work, s, start + tables.starts[m], n, 2 + 2 * top)
-        slopes[top] = score
+def top_of(rows, r, tables):
+    """Return the highest level in a row."""
+    a, middle, b = rows.indptr[r], rows.middles[r], rows.indptr[r + 1]
+    highest = rows.indices[a] if a < middle else tables.sizes[0]
+    if middle < b:
+        highest = min(highest, rows.indices[middle])
+    top = 0
+    while top < tables.widths.size and highest < tables.sizes[top + 1]:
         top += 1
+    return top
+
+
+@compiled
+def list_group(rows, a, b, tables, records, work, u):
+    """List a group's nonzeros of a row, and where those of each level and its heads stop; return its linear part."""
+    places, ends, head_ends, indices, values = (
+        work.places[u],
+        work.ends[u],
+        work.head_ends[u],
+        rows.indices,
+        rows.values,
+    )
+    linear, e = ZERO, a
+    for k in range(tables.strides.size - 1, -1, -1):
+        size, middle, origin, stride = (
+            tables.sizes[k],
+            tables.bounds[k, 0, GROUPS],
+            tables.origins[k],
+            tables.strides[k],
+        )
+        heads = e
+        while e < b and indices[e] < size:
+            i = indices[e]
+            o = origin + i * stride
+            places[e - a] = o
+            linear += records[o] * values[e]
+            heads += i < middle
+            e += 1
+        head_ends[k], ends[k] = heads - a, e - a
+    return linear
+
+
+@compiled
+def part_of(group, slot, tables, work):
+    """Return where a group's part of the sums of a row lies; those of a group lie together."""
+    return group * (work.parts.size // GROUPS) + slot * tables.part
+
+
+@compiled
+def sum_group(rows, r, group, tables, records, work, t, slot):
+    """Add up one group of a row: linear part, S and T of every block, squared norms."""
+    (a, b), u, part = span_of(rows, r, group), t * GROUPS + group, part_of(group, slot, tables, work)
+    parts, places, values, ends = work.parts, work.places[u], rows.values, work.ends[u]
+    parts[part] = list_group(rows, a, b, tables, records, work, u)
+    top, m = top_of(rows, r, tables), tables.widths.size
+    for p in range(top):
+        j, n, shift, free, square = part + tables.skip + tables.starts[p], tables.widths[p], tables.offsets[p], 0, ZERO
+        clear(parts, j, n)
+        if tables.nested and p + 1 < top:  # T first: only dependent features are added so far
+            free = ends[p + 2]
+            square = add_listed(records, places, 0, values, a, free, shift, parts, j, n)
+            parts[part + 2 + 2 * p] = square
+            clear(parts, j + tables.starts[m], n)
+            combine(parts, j + tables.starts[m], parts, j, n, ZERO, ONE)
+        square += add_listed(records, places, free, values, a + free, ends[p + 1] - free, shift, parts, j, n)
+        parts[part + 1 + 2 * p] = square
+
+
+@compiled
+def join_groups(j, tables, work, first, second, place, scalar, n):
+    """Add up the groups' parts of a sum, in fixed order, into sums[j:]; return the pair products behind it."""
+    square = join(work.parts, first + place, second - first, work.sums, j, n)
+    return HALF * (square - (work.parts[first + scalar] + work.parts[second + scalar]))
+
+
+@compiled
+def forward(rows, r, tables, bias, settings, work, t, slot):
+    """Compute the loss of a row and all that pulls on its features, from its groups: S, T and the slopes."""
+    m, top, slopes, weight = tables.widths.size, top_of(rows, r, tables), work.slopes[t], rows.weights[r]
+    first, second = part_of(0, slot, tables, work), part_of(1, slot, tables, work)
+    score, excess, whole = bias + (work.parts[first] + work.parts[second]), ZERO, tables.starts[m]
+    for p in range(top):  # until the prediction is known, slopes[p] holds B_{1,p+1}
+        place, n, j = tables.skip + tables.starts[p], tables.widths[p], 2 * t * whole + tables.starts[p]
+        score += join_groups(j, tables, work, first, second, place, 1 + 2 * p, n) - excess
+        excess = ZERO
+        if tables.nested and p + 1 < top:
+            excess = join_groups(j + whole, tables, work, first, second, place + whole, 2 + 2 * p, n)
+        slopes[p] = score
     work.losses[t] = weight * loss_value(settings.loss, score, rows.labels[r])
     prediction = link(settings.loss, score)
     slopes[m] = weight * (prediction - rows.labels[r])
@@ -307,33 +321,39 @@ def update_weight(records, o, slope, decay, rate, settings):
 
 
 @compiled
-def update_vector(records, o, p, sums, j, c, d, rate, tables, settings):
-    """Step the vector of block p along c * sum + d * vector."""
+def block_of(p, tables):
+    """Return a block by its number."""
+    return Block(tables.offsets[p], tables.widths[p], tables.states + p, tables.shares[p])
+
+
+@compiled
+def update_vector(records, o, block, sums, j, c, d, rate, settings):
+    """Step the vector of a block along c * sum + d * vector."""
+    place, n, state = o + block.shift, block.n, o + block.state
     if settings.optimizer == FTRL:
-        follow_leader(records, o, p, sums, j, c, d, rate, tables, settings)
+        follow_leader(records, place, state, block, sums, j, c, d, rate, settings)
     elif settings.optimizer == ADAM:
-        follow_moments(records, o + tables.offsets[p], tables.widths[p], sums, j, c, d, rate)
+        follow_moments(records, place, n, sums, j, c, d, rate)
     else:
-        place, n, square = o + tables.offsets[p], tables.widths[p], ZERO
+        square = ZERO
         if settings.optimizer != SGD:
-            square = combined_norm(records, place, sums, j, n, d, c) * tables.shares[p]
-        step = step_size(records, o + tables.states + p, square, rate, settings)
+            square = combined_norm(records, place, sums, j, n, d, c) * block.share
+        step = step_size(records, state, square, rate, settings)
         combine(records, place, sums, j, n, ONE - step * d, -step * c)
 
 
 @compiled
-def follow_leader(records, o, p, sums, j, c, d, rate, tables, settings):
+def follow_leader(records, place, state, block, sums, j, c, d, rate, settings):
     """Take a gradient into FTRL's z, after the vector; the vector is z shrunk as a whole, then scaled.
 
     With L1 of 0 this is row-wise AdaGrad.
     """
-    n, place, state = tables.widths[p], o + tables.offsets[p], o + tables.states + p
-    z, before = place + n, np.sqrt(records[state])
-    records[state] += combined_norm(records, place, sums, j, n, d, c) * tables.shares[p]
+    n, z, before = block.n, place + block.n, np.sqrt(records[state])
+    records[state] += combined_norm(records, place, sums, j, n, d, c) * block.share
     after = np.sqrt(records[state])
     combine(records, z, sums, j, n, ONE, c)
     combine(records, z, records, place, n, ONE, d - (after - before) / rate)
-    size, least = np.sqrt(combined_norm(records, z, records, z, n, ONE, ZERO)), settings.l1 / np.sqrt(tables.shares[p])
+    size, least = np.sqrt(combined_norm(records, z, records, z, n, ONE, ZERO)), settings.l1 / np.sqrt(block.share)
     kept = ONE - least / size if size > least else ZERO
     combine(records, place, records, z, n, ZERO, -kept * rate / after)
 
@@ -358,45 +378,48 @@ def rate_of(bias, settings):
 
 
 @compiled
-def update_weights(slope, weight, rate, records, settings, work, t):
-    """Update the linear weights of a row's tail features; add slope and row weight to the sums of its heads."""
-    for q in range(work.ends[t, 0]):
-        h, x = work.lists[1, t, q], work.values[t, q]
-        if h < 0:
-            update_weight(records, work.lists[0, t, q], slope * x, weight * settings.l2_weights, rate, settings)
-        else:
-            work.heads[h] += slope * x
-            work.heads[h + 1] += weight
+def update_weights(some, t, weight, rate, records, settings, work):
+    """Update the linear weights of a row's tail features of one level; add slope and row weight to its heads' sums."""
+    slope, decay, heads = work.slopes[t, -1], weight * settings.l2_weights, work.heads
+    for q in range(some.first, some.middle):
+        h = some.places[q] + some.shift
+        heads[h] += slope * some.values[some.start + q]
+        heads[h + 1] += weight
+    for q in range(some.middle, some.stop):
+        update_weight(records, some.places[q], slope * some.values[some.start + q], decay, rate, settings)
 
 
 @compiled
-def update_block(first, stop, p, j, c, g, decay, rate, tables, records, settings, work, t):
-    """Update block p of the listed nonzeros [first, stop), whose gradient is x c sums[j:] + (decay - g x^2) v."""
-    shift, n = tables.offsets[p], tables.widths[p]
-    for q in range(first, stop):
-        h, x = work.lists[1, t, q], work.values[t, q]
-        d = decay - g * x * x
-        if h < 0:
-            update_vector(records, work.lists[0, t, q], p, work.sums, j, c * x, d, rate, tables, settings)
-        else:
-            work.heads[h + tables.states + p] += d
-            combine(work.heads, h + shift, work.sums, j, n, ONE, c * x)
+def update_block(some, k, p, t, weight, rate, tables, records, settings, work):
+    """Update block p of a row's tail features of level k; add the row's part to the sums of its heads.
+
+    The gradient is x c sums[j:] + (decay - g x^2) v.
+    """
+    m, decay, g, block = tables.widths.size, weight * settings.l2[p], work.slopes[t, -1], block_of(p, tables)
+    j, c, heads, sums = 2 * t * tables.starts[m] + tables.starts[p], g, work.heads, work.sums
+    if tables.nested and p + 1 < k:  # dependent
+        j, c, g = j + tables.starts[m], ONE, work.slopes[t, p]
+    for q in range(some.first, some.middle):
+        h, x = some.places[q] + some.shift, some.values[some.start + q]
+        heads[h + block.state] += decay - g * x * x
+        combine(heads, h + block.shift, sums, j, block.n, ONE, c * x)
+    for q in range(some.middle, some.stop):
+        x = some.values[some.start + q]
+        update_vector(records, some.places[q], block, sums, j, c * x, decay - g * x * x, rate, settings)
 
 
 @compiled
-def update_row(rows, r, rate, tables, records, settings, work, t):
-    """Update this thread's tail features of a row in place, and add its part to the sums of its heads."""
-    m, slopes, weight, ends = tables.widths.size, work.slopes[t], rows.weights[r], work.ends[t]
-    update_weights(slopes[m], weight, rate, records, settings, work, t)
-    for p in range(m):
-        j = 2 * t * tables.starts[m] + tables.starts[p]
-        if ends[p + 1] == 0:
-            break
-        free, g, decay = first_free(0, p, m, tables, ends), slopes[m], weight * settings.l2[p]
-        if free > 0:
-            pulls = j + tables.starts[m]
-            update_block(0, free, p, pulls, ONE, slopes[p], decay, rate, tables, records, settings, work, t)
-        update_block(free, ends[p + 1], p, j, g, g, decay, rate, tables, records, settings, work, t)
+def update_group(rows, r, group, rate, tables, records, settings, work, t):
+    """Update a group's tail features of a row in place, and add the row's part to the sums of its heads."""
+    u, first, (start, _), weight = t * GROUPS + group, 0, span_of(rows, r, group), rows.weights[r]
+    for k in range(tables.strides.size - 1, -1, -1):
+        middle, stop, shift = work.head_ends[u, k], work.ends[u, k], tables.head_origins[k] - tables.origins[k]
+        if first < stop:
+            some = Listed(work.places[u], rows.values, start, first, middle, stop, shift)
+            update_weights(some, t, weight, rate, records, settings, work)
+            for p in range(k):
+                update_block(some, k, p, t, weight, rate, tables, records, settings, work)
+        first = stop
 
 
 @compiled
@@ -416,7 +439,7 @@ def update_head(o, h, k, rate, tables, records, settings, work):
     update_weight(records, o, work.heads[h], work.heads[h + 1] * settings.l2_weights, rate, settings)
     for p in range(k):
         place, d = h + tables.offsets[p], work.heads[h + tables.states + p]
-        update_vector(records, o, p, work.heads, place, ONE, d, rate, tables, settings)
+        update_vector(records, o, block_of(p, tables), work.heads, place, ONE, d, rate, settings)
     for f in range(h, h + tables.strides[k]):
         work.heads[f] = 0
 
@@ -427,95 +450,56 @@ def fetch_rows(rows, order, first, stop):
     for t in range(first, stop):
         r = order[t]
         a, b = rows.indptr[r], rows.indptr[r + 1]
-        prefetch(rows.labels, r)
-        prefetch(rows.weights, r)
+        prefetch_shared(rows.labels, r)
+        prefetch_shared(rows.weights, r)
         for e in range(a, b, 16):
-            prefetch(rows.indices, e)
-            prefetch(rows.values, e)
-        prefetch(rows.indices, b)
-        prefetch(rows.values, b)
+            prefetch_shared(rows.indices, e)
+            prefetch_shared(rows.values, e)
+        prefetch_shared(rows.indices, b)
+        prefetch_shared(rows.values, b)
 
 
 @compiled
-def fetch_records(rows, r, tables, records, team):
-    """Ask for the first lines of the records of this thread's features of a row."""
-    e, b = rows.indptr[r], rows.indptr[r + 1]
+def fetch_records(rows, r, group, tables, records):
+    """Ask for the first lines of the records of a group's features of a row."""
+    e, b = span_of(rows, r, group)
     for k in range(tables.widths.size, -1, -1):
-        low, high, size = tables.bounds[k, 1, team.first], tables.bounds[k, 1, team.stop], tables.sizes[k]
+        middle, size, fetched = tables.bounds[k, 0, GROUPS], tables.sizes[k], min(tables.strides[k], FETCHED)
         while e < b and rows.indices[e] < size:
             i = rows.indices[e]
-            o = tables.origins[k] + i * tables.strides[k]
-            if low <= i < high:  # heads stay in the cache by themselves
-                for line in range(o, o + min(tables.strides[k], FETCHED), LINE):
+            if i >= middle:  # heads stay in the cache by themselves
+                o = tables.origins[k] + i * tables.strides[k]
+                for line in range(o, o + fetched, LINE):
                     prefetch(records, line)
             e += 1
 
 
 @compiled
-def meet(team, arrivals):
-    """Wait until all threads are here; return how many arrivals that makes."""
-    arrivals += team.threads
-    wait_for(team.gate, arrivals)
-    return arrivals
+def fetch_part(group, slot, tables, work):
+    """Ask for what the other thread has summed up of a row, to read it."""
+    start = part_of(group, slot, tables, work)
+    for line in range(start, start + min(tables.part, FETCHED), LINE):
+        prefetch_shared(work.parts, line)
 
 
 @compiled
-def forward_alone(rows, batch, tables, records, bias, settings, team, work):
-    """Compute losses and slopes of a batch by one thread: row after row, all in the cache."""
-    far = records.size > NEAR
-    for t in range(batch.size):
-        if far and t + AHEAD < batch.size:
-            fetch_records(rows, batch[t + AHEAD], tables, records, team)
-        sum_groups(rows, batch[t], tables, records, team, work, t, 0)
-        forward(rows, batch[t], tables, bias, settings, work, t, 0)
+def forward_rows(rows, batch, slot, tables, records, settings, team, work, arrivals):
+    """Compute losses and slopes of a batch: each thread adds up its groups, and joins all groups after a meeting.
 
-
-@compiled
-def forward_together(rows, batch, tables, records, bias, settings, team, work, arrivals):
-    """Compute losses and slopes of a batch: each thread adds up its groups of all rows, then joins some rows."""
+    To share out the joining too would need one more meeting. Rows have the slots from the given one on.
+    """
     far, size = records.size > NEAR, batch.size
-    first, stop = team.thread * size // team.threads, (team.thread + 1) * size // team.threads
-    fetch_parts(0, size, team.first, team.stop, tables, work)
     for t in range(size):
-        if far and t + AHEAD < size:
-            fetch_records(rows, batch[t + AHEAD], tables, records, team)
-        sum_groups(rows, batch[t], tables, records, team, work, t, t)
-    arrivals = meet(team, arrivals)
-    share_parts(first, stop, tables, work)
-    for t in range(first, stop):
-        forward(rows, batch[t], tables, bias, settings, work, t, t)
-    arrivals = meet(team, arrivals)
-    share_sums(0, size, tables, work)
-    return arrivals
-
-
-@compiled
-def fetch_parts(first, stop, low, high, tables, work):
-    """Ask for some groups' parts of some rows, to write them: other threads have read them."""
-    for t in range(first, stop):
-        for group in range(low, high):
-            start = (t * GROUPS + group) * tables.part
-            for line in range(start, start + min(tables.part, FETCHED), LINE):
-                prefetch(work.parts, line)
-
-
-@compiled
-def share_parts(first, stop, tables, work):
-    """Ask for all groups' parts of some rows, to read them."""
-    for t in range(first, stop):
-        for group in range(GROUPS):
-            start = (t * GROUPS + group) * tables.part
-            for line in range(start, start + min(tables.part, FETCHED), LINE):
-                prefetch_shared(work.parts, line)
-
-
-@compiled
-def share_sums(first, stop, tables, work):
-    """Ask for the sums of some rows, to read them."""
-    size = 2 * tables.starts[tables.widths.size]
-    for t in range(first, stop):
-        for line in range(t * size, t * size + min(size, FETCHED), LINE):
-            prefetch_shared(work.sums, line)
+        for group in range(team.first, team.stop):
+            if far and t + AHEAD < size:
+                fetch_records(rows, batch[t + AHEAD], group, tables, records)
+            sum_group(rows, batch[t], group, tables, records, work, t, slot + t)
+    if team.threads > 1:
+        wait_for(team.gate, arrivals)
+        for t in range(size):
+            fetch_part(1 - team.thread, slot + t, tables, work)
+    for t in range(size):
+        forward(rows, batch[t], tables, work.bias[0], settings, work, t, slot + t)
 
 
 @entry
@@ -523,30 +507,31 @@ def train_rows(rows, order, tables, records, bias, settings, team, work):
     """Train on rows in the given order; return the summed loss and where it stopped being finite (or -1).
 
     bias is [bias, its state, its second state, mini-batches so far]. One mini-batch after the other: all rows forward,
-    then all updates. Every thread of a team calls this at the same time; all return the same.
+    then all updates. Every thread of a team calls this at the same time; all return the same, and the first sets bias.
     """
-    total, size, arrivals = 0.0, work.losses.size, 0
+    total, size, arrivals, slot, stopped = 0.0, work.losses.size, 0, 0, -1
+    work.bias[:] = bias
     for first in range(0, order.size, size):
         batch = order[first : first + size]
-        rate = rate_of(bias, settings)
+        rate = rate_of(work.bias, settings)
         fetch_rows(rows, order, first, first + batch.size)
-        if team.threads == 1:
-            forward_alone(rows, batch, tables, records, bias[0], settings, team, work)
-        else:
-            arrivals = forward_together(rows, batch, tables, records, bias[0], settings, team, work, arrivals)
+        arrivals += team.threads
+        forward_rows(rows, batch, slot, tables, records, settings, team, work, arrivals)
+        slot = size - slot if team.threads > 1 else 0  # others may still be reading those of this batch
         loss, slope = work.losses[: batch.size].sum(), work.slopes[: batch.size, -1].sum()
         if not np.isfinite(loss):
-            return total, first
+            stopped = first
+            break
         total += loss
         for t in range(batch.size):
-            update_row(rows, batch[t], rate, tables, records, settings, work, t)
+            for group in range(team.first, team.stop):
+                update_group(rows, batch[t], group, rate, tables, records, settings, work, t)
         update_heads(rate, tables, records, settings, team, work)
-        if team.thread == 0:
-            update_number(bias, 0, slope, ZERO, rate, settings)
-            bias[3] += ONE
-        if team.threads > 1:
-            arrivals = meet(team, arrivals)
-    return total, -1
+        update_number(work.bias, 0, slope, ZERO, rate, settings)
+        work.bias[3] += ONE
+    if team.thread == 0:
+        bias[:] = work.bias
+    return total, stopped
 
 
 # ---- Scores
@@ -569,16 +554,6 @@ def locate_row(rows, r, tables, records, places, ends):
 
 
 @compiled
-def add_vectors(rows, first, stop, places, shift, records, sums, j, n):
-    """Add v x of the nonzeros [first, stop) to a sum; return their squared norms, summed."""
-    norm = ZERO
-    for e in range(first, stop):
-        x = rows.values[e]
-        norm += add_scaled(records, places[e - first] + shift, sums, j, n, x, x)
-    return norm
-
-
-@compiled
 def half_pairs(sums, j, n, norm):
     """Return the pair products behind a sum: (|sum v x|^2 - sum |v x|^2) / 2."""
     return HALF * (combined_norm(sums, j, sums, j, n, ONE, ZERO) - norm)
@@ -590,12 +565,13 @@ def score_block(rows, a, free, p, tables, records, scratch):
 
     With T over the dependent features [a, free) and S over all: (|S|^2 - |T|^2 - sum over the free of |v x|^2) / 2.
     """
-    n, shift, dependent, sums = tables.widths[p], tables.offsets[p], ZERO, scratch.sums
+    n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
     clear(sums, 0, n)
     if free > a:
-        add_vectors(rows, a, free, scratch.places, shift, records, sums, 0, n)
+        add_listed(records, places, 0, rows.values, a, free - a, shift, sums, 0, n)
         dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
-    norm = add_vectors(rows, free, scratch.ends[p + 1], scratch.places[free - a :], shift, records, sums, 0, n)
+    stop = scratch.ends[p + 1]
+    norm = add_listed(records, places, free - a, rows.values, free, stop - free, shift, sums, 0, n)
     return half_pairs(sums, 0, n, dependent + norm)
 
 

@@ -21,7 +21,7 @@ from .ranks import RankPlan
 
 LINE = 16  # float32 numbers in a cache line
 Shadow = Callable[[np.ndarray], np.ndarray]
-OWN = ("lists", "values", "ends")  # the scratch that threads do not share
+SHARED = ("parts", "heads")  # the scratch that threads share
 INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
 INITIAL_STATE = 1.0  # AdaGrad accumulators
 
@@ -321,25 +321,25 @@ def make_work(
     layout: RecordLayout, tables: Tables, longest: int, batch_size: int = 1, dtype: Any = np.float32, threads: int = 1
 ) -> Work:
     """Return scratch for mini-batches of so many rows, none longer than the longest."""
-    levels, kept = tables.strides.size, batch_size if threads > 1 else 1
+    levels, slots = tables.strides.size, 2 * batch_size if threads > 1 else batch_size
 
     def zeros(*shape: int, dtype: Any = dtype) -> np.ndarray:
         return aligned_zeros(math.prod(shape), dtype).reshape(shape)
 
     return Work(
+        parts=zeros(GROUPS * slots * tables.part),
+        heads=zeros(layout.place(tables.bounds[:, 0, -1] - tables.bounds[:, 0, 0])[1]),
         sums=zeros(2 * batch_size * int(tables.starts[-1])),
-        parts=zeros(kept * GROUPS * tables.part),
         slopes=zeros(batch_size, levels),
         losses=zeros(batch_size, dtype=np.float64),
-        heads=zeros(layout.place(tables.bounds[:, 0, -1] - tables.bounds[:, 0, 0])[1]),
-        lists=zeros(3, batch_size, longest + 1, dtype=np.int64),
-        values=zeros(batch_size, longest + 1),
-        ends=zeros(batch_size, levels, dtype=np.int64),
+        places=zeros(GROUPS * batch_size, longest + 1, dtype=np.int64),
+        ends=zeros(GROUPS * batch_size, levels, dtype=np.int64),
+        head_ends=zeros(GROUPS * batch_size, levels, dtype=np.int64),
+        bias=zeros(4),
     )
 
 
 def work_beside(work: Work) -> Work:
-    """Return the scratch of a further thread: a row's list is its own, all else is shared."""
-    arrays = ((name, getattr(work, name)) for name in OWN)
-    own = {name: aligned_zeros(array.size, array.dtype).reshape(array.shape) for name, array in arrays}
-    return work._replace(**own)
+    """Return the scratch of a further thread."""
+    own = {name: array for name, array in work._asdict().items() if name not in SHARED}
+    return work._replace(**{name: aligned_zeros(a.size, a.dtype).reshape(a.shape) for name, a in own.items()})

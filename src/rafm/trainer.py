@@ -66,7 +66,8 @@ def train(
     yield Planned(features.plan, features.counts, n_rows, one_class and start is None)
     grouping = arrange(features.plan, features.counts, shape_of(found)._replace(rows=n_rows), options)
     arranged = features.arranged(grouping.order)
-    rows = Blocks(source, arranged.numbering, arranged.value_scales, scale, options.seed if options.shuffle else None)
+    seed = options.seed if options.shuffle else None
+    rows = Blocks(source, arranged.numbering, arranged.value_scales, scale, seed, grouping)
     held_out = None if valid is None else Blocks(as_source(valid), arranged.numbering, arranged.value_scales)
     first = None if begun is None else begun.parameters.arranged(grouping)
     run = Run(rows, found, arranged, grouping, options, held_out, checkpoint.whole, first)

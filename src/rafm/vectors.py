@@ -106,6 +106,73 @@ def _emit_all(builder, pointers, scalars, step, size):
 
 
 @intrinsic
+def _add_listed(typingctx, records, places, q, values, e, count, shift, sums, j, n):
+    """Add up listed vectors with the sums in registers: at small ranks loading and storing them costs most."""
+    element, at = records.dtype, types.intp
+    signature = element(records, places, at, values, at, at, at, sums, at, at)
+
+    def codegen(context, builder, signature, args):
+        _, _, q, _, e, count, shift, _, j, size = args
+        records, places, values, sums = (_elements(context, builder, signature, args, k) for k in (0, 1, 3, 7))
+        total = cgutils.alloca_once_value(builder, ir.Constant(records.type.pointee, 0.0))
+        listed = (builder.gep(places, [q]), builder.gep(values, [e]), count, builder.gep(records, [shift]))
+        _emit_columns(builder, _Columns(builder, listed, builder.gep(sums, [j]), total), size)
+        return builder.load(total)
+
+    return signature, codegen
+
+
+class _Columns:
+    """Emits the sum of some lanes of all listed vectors."""
+
+    def __init__(self, builder, listed, sums, total):
+        self.builder, self.listed, self.sums, self.total = builder, listed, sums, total
+
+    def emit(self, position, width):
+        b, (places, values, count, records), kind = self.builder, self.listed, self._kind(width)
+        out = b.bitcast(b.gep(self.sums, [position]), kind.as_pointer())
+        records, narrow = b.gep(records, [position]), self._kind(min(width, 32))
+        sums = cgutils.alloca_once(b, kind)
+        squares = cgutils.alloca_once(b, narrow)
+        b.store(_load(b, out), sums)
+        b.store(ir.Constant(narrow, [0.0] * narrow.count), squares)
+        with cgutils.for_range(b, count) as loop:
+            place, x = b.load(b.gep(places, [loop.index])), b.load(b.gep(values, [loop.index]))
+            vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
+            term = b.fmul(vector, _lanes(b, x, width), flags=FAST)
+            b.store(b.fadd(b.load(sums), term, flags=FAST), sums)
+            for part in _pieces(b, term, narrow.count):
+                b.store(_fma(b, part, part, b.load(squares)), squares)
+        b.store(b.load(sums), out, align=4)
+        _Lines(b, (), (), self.total).reduce(b.load(squares))
+
+    def _kind(self, width):
+        return ir.VectorType(self.total.type.pointee, width)
+
+
+def _pieces(builder, term, width):
+    """Return the lanes of a vector in pieces of so many."""
+    if term.type.count == width:
+        return [term]
+    masks = (range(start, start + width) for start in range(0, term.type.count, width))
+    masks = (ir.Constant(ir.VectorType(ir.IntType(32), width), list(mask)) for mask in masks)
+    return [builder.shuffle_vector(term, term, mask) for mask in masks]
+
+
+def _emit_columns(builder, columns, size, width=64):
+    """Emit the sums of size elements: width lanes at a time, then what is left in halves down to 4."""
+    with cgutils.for_range_slice(builder, size.type(0), builder.and_(size, size.type(-width)), size.type(width)) as (
+        position,
+        _,
+    ):
+        columns.emit(position, width)
+    while width > 4:
+        width //= 2
+        with builder.if_then(builder.icmp_signed("!=", builder.and_(size, size.type(width)), size.type(0))):
+            columns.emit(builder.and_(size, size.type(-2 * width)), width)
+
+
+@intrinsic
 def _join(typingctx, parts, i, stride, sums, j, n):
     """Set sums to the parts at i and i + stride added up; return its squared norm."""
 
@@ -148,12 +215,6 @@ def _fma(b, x, y, z):
     return b.fadd(b.fmul(x, y, flags=FAST), z, flags=FAST)
 
 
-def _add_scaled_lanes(b, left, right, c, d):
-    z = b.fmul(_load(b, left), c, flags=FAST)
-    b.store(b.fadd(_load(b, right), z, flags=FAST), right, align=4)
-    return b.fmul(z, z, flags=FAST)
-
-
 def _norm_lanes(b, left, right, c, d):
     gradient = _fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST))
     return b.fmul(gradient, gradient, flags=FAST)
@@ -166,13 +227,14 @@ def _combine_lanes(b, left, right, c, d):
 if PLAIN:
 
     @compiled
-    def add_scaled(left, i, right, j, n, c, d):
-        """Add c * left to right; return the squared norm of what was added."""
+    def add_listed(records, places, q, values, e, count, shift, sums, j, n):
+        """Add values[e + k] * the vector at places[q + k] + shift to sums, k < count; return their squared norms."""
         total = np.float32(0)
-        for f in range(n):
-            z = left[i + f] * c
-            right[j + f] += z
-            total += z * z
+        for k in range(count):
+            for f in range(n):
+                z = records[places[q + k] + shift + f] * values[e + k]
+                sums[j + f] += z
+                total += z * z
         return total
 
     @compiled
@@ -219,10 +281,9 @@ if PLAIN:
         return n
 
 else:
-    add_scaled = _blockwise(_add_scaled_lanes)
     combined_norm = _blockwise(_norm_lanes)
     combine = _blockwise(_combine_lanes)
-    join, clear = _join, _clear
+    add_listed, join, clear = _add_listed, _join, _clear
 
     @intrinsic
     def trailing_zeros(typingctx, word):

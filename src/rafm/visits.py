@@ -8,6 +8,7 @@ import numpy as np
 
 from .batch import Batch, InMemory, Numbering, Source, check_batch, number_rows
 from .errors import DataValueError
+from .groups import Grouping
 from .kernels import Rows
 
 GROUP = 16  # rows that are visited one after the other in every epoch
@@ -44,7 +45,7 @@ def _check_pairs(batch: Batch, done: int) -> None:
 class Blocks:
     """The rows of a source as kernels want them: numbered, scaled, block by block; kept if the source is in memory.
 
-    With a seed, the rows of each block are shuffled once and for all.
+    With a seed, the rows of each block are shuffled once and for all; with a grouping, they are split for training.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Blocks:
         scales: np.ndarray,
         label_scale: float = 1.0,
         seed: int | None = None,
+        grouping: Grouping | None = None,
     ):
         self.source, self.numbering, self.label_scale, self.seed = source, numbering, np.float32(label_scale), seed
+        self.grouping = grouping
         self.scales = None if (scales == 1).all() else scales
         self.kept: dict[int, Rows] = {}
 
@@ -74,6 +77,8 @@ class Blocks:
         rows = rows._replace(labels=rows.labels / self.label_scale)
         if self.scales is not None:
             rows = rows._replace(values=rows.values / self.scales[rows.indices])
+        if self.grouping is not None:
+            rows = self.grouping.split(rows)
         if self.source.in_memory or self.source.n_blocks == 1:
             self.kept[number] = rows
         return rows

@@ -37,7 +37,7 @@ class Trainee:
         features, shape = plan_features(found, batch.n_features, options), RowShape(found.rows, found.longest)
         plan, counts = features.plan, features.counts
         self.grouping = arrange(plan, counts, shape, options)
-        self.rows = number_rows(batch, features.arranged(self.grouping.order).numbering)
+        self.rows = self.grouping.split(number_rows(batch, features.arranged(self.grouping.order).numbering))
         bias = options.loss.prior(found.label_mean, found.weight)
         self.engine = make_engine(plan, self.grouping, shape, options, bias)
         self.order = visiting_order(batch.n_rows, np.random.default_rng(0))
