@@ -440,8 +440,7 @@ def update_head(o, h, k, rate, tables, records, settings, work):
     for p in range(k):
         place, d = h + tables.offsets[p], work.heads[h + tables.states + p]
         update_vector(records, o, block_of(p, tables), work.heads, place, ONE, d, rate, settings)
-    for f in range(h, h + tables.strides[k]):
-        work.heads[f] = 0
+    clear(work.heads, h, tables.strides[k])
 
 
 @compiled
