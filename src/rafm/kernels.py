@@ -440,7 +440,16 @@ def update_head(o, h, k, rate, tables, records, settings, work):
     for p in range(k):
         place, d = h + tables.offsets[p], work.heads[h + tables.states + p]
         update_vector(records, o, block_of(p, tables), work.heads, place, ONE, d, rate, settings)
-    clear(work.heads, h, tables.strides[k])
+    clear_sums(work.heads, h, tables.strides[k])
+
+
+@compiled
+def clear_sums(heads, h, n):
+    """Set heads[h : h + n] to 0; n is no multiple of 4 where there are no vectors."""
+    rest = n % 4
+    clear(heads, h, n - rest)
+    for f in range(h + n - rest, h + n):
+        heads[f] = ZERO
 
 
 @compiled
