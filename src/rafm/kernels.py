@@ -153,7 +153,7 @@ def link(loss, score):
 def loss_value(loss, score, label):
     """Return the loss of one row: log loss, or half the squared error."""
     if loss == LOGISTIC:
-        return max(score, ZERO) - score * label + np.log1p(np.exp(-abs(score)))
+        return max(score, ZERO) - score * label + np.log(ONE + np.exp(-abs(score)))
     return HALF * (score - label) * (score - label)
 
 
@@ -378,13 +378,18 @@ def rate_of(bias, settings):
 
 
 @compiled
+def add_weight(heads, h, slope, weight):
+    """Add slope and row weight to the sums of a head's linear weight."""
+    heads[h] += slope
+    heads[h + 1] += weight
+
+
+@compiled
 def update_weights(some, t, weight, rate, records, settings, work):
-    """Update the linear weights of a row's tail features of one level; add slope and row weight to its heads' sums."""
-    slope, decay, heads = work.slopes[t, -1], weight * settings.l2_weights, work.heads
+    """Update the linear weights of a row's tail features without vectors; add the row's part to its heads' sums."""
+    slope, decay = work.slopes[t, -1], weight * settings.l2_weights
     for q in range(some.first, some.middle):
-        h = some.places[q] + some.shift
-        heads[h] += slope * some.values[some.start + q]
-        heads[h + 1] += weight
+        add_weight(work.heads, some.places[q] + some.shift, slope * some.values[some.start + q], weight)
     for q in range(some.middle, some.stop):
         update_weight(records, some.places[q], slope * some.values[some.start + q], decay, rate, settings)
 
@@ -393,19 +398,24 @@ def update_weights(some, t, weight, rate, records, settings, work):
 def update_block(some, k, p, t, weight, rate, tables, records, settings, work):
     """Update block p of a row's tail features of level k; add the row's part to the sums of its heads.
 
-    The gradient is x c sums[j:] + (decay - g x^2) v.
+    The gradient is x c sums[j:] + (decay - g x^2) v. Linear weights come along with the first block: leaving a loop of
+    a few turns costs as much as some of its turns.
     """
-    m, decay, g, block = tables.widths.size, weight * settings.l2[p], work.slopes[t, -1], block_of(p, tables)
-    j, c, heads, sums = 2 * t * tables.starts[m] + tables.starts[p], g, work.heads, work.sums
+    m, decay, slope, block = tables.widths.size, weight * settings.l2[p], work.slopes[t, -1], block_of(p, tables)
+    j, c, g, heads, sums = 2 * t * tables.starts[m] + tables.starts[p], slope, slope, work.heads, work.sums
     if tables.nested and p + 1 < k:  # dependent
         j, c, g = j + tables.starts[m], ONE, work.slopes[t, p]
     for q in range(some.first, some.middle):
         h, x = some.places[q] + some.shift, some.values[some.start + q]
+        if p == 0:
+            add_weight(heads, h, slope * x, weight)
         heads[h + block.state] += decay - g * x * x
         combine(heads, h + block.shift, sums, j, block.n, ONE, c * x)
     for q in range(some.middle, some.stop):
-        x = some.values[some.start + q]
-        update_vector(records, some.places[q], block, sums, j, c * x, decay - g * x * x, rate, settings)
+        o, x = some.places[q], some.values[some.start + q]
+        update_vector(records, o, block, sums, j, c * x, decay - g * x * x, rate, settings)
+        if p == 0:
+            update_weight(records, o, slope * x, weight * settings.l2_weights, rate, settings)
 
 
 @compiled
@@ -416,7 +426,8 @@ def update_group(rows, r, group, rate, tables, records, settings, work, t):
         middle, stop, shift = work.head_ends[u, k], work.ends[u, k], tables.head_origins[k] - tables.origins[k]
         if first < stop:
             some = Listed(work.places[u], rows.values, start, first, middle, stop, shift)
-            update_weights(some, t, weight, rate, records, settings, work)
+            if k == 0:
+                update_weights(some, t, weight, rate, records, settings, work)
             for p in range(k):
                 update_block(some, k, p, t, weight, rate, tables, records, settings, work)
         first = stop
