@@ -45,15 +45,15 @@ class Budget:
 FULL = Budget("full")
 QUICK = Budget(
     "quick",
-    shape_rows=(("frappe", 20_000), ("criteo", 6000)),
+    shape_rows=(("frappe", 20_000), ("criteo", 5000)),
     epochs=2,
-    peer_factors=1e7,
+    peer_factors=5e6,
     peer_seconds=5.0,
     slowest=20.0,
     race_rows=60_000,
     race_epochs=8,
     race_settings=1,
-    race_seconds=7.0,
+    race_seconds=5.0,
     parse_megabytes=4.0,
     growth_rows=8000,
     memory_rows=20_000,

@@ -60,7 +60,7 @@ def watch(command: Sequence[object], limit: float, environment: dict[str, str] |
                 _end(process)
         output.seek(0)
         text = output.read().decode(errors="replace")
-    return Ran(seconds, peak / 1000, text, f"stopped after {limit:.0f} s" if late else _failure(process, text))
+    return Ran(seconds, 1024e-6 * peak, text, f"stopped after {limit:.0f} s" if late else _failure(process, text))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -48,6 +48,6 @@ def cpu_seconds(task: Callable[[], object], repeats: int = 1) -> float:
 
 
 def epoch_seconds(train: Callable[[int], object], epochs: int, repeats: int = 1) -> Seconds:
-    """Time an epoch as a difference, so that what happens once does not count."""
+    """Time an epoch as a difference, so that what happens once does not count; noise may make it negative."""
     once = least_seconds(lambda: train(1), repeats)
     return least_seconds(lambda: train(1 + epochs), repeats).less(once) / epochs

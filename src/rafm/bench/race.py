@@ -3,12 +3,14 @@
 A generated click log with a known truth lies as text in every contestant's own format. One run is one process that
 imports its library, reads the text, trains so many epochs and scores the validation rows; the clock runs from the
 import to the probabilities. Numbers of epochs are doubled until the loss rises or the contestant's time is over, for
-each of its settings. The target is the loss that all contestants reach: the best of the weakest. The run with which a
+each of its settings. The target is the loss that all contestants reach: the best of the weakest
+who beats a constant. The run with which a
 contestant reaches it soonest is then repeated, all taking turns, with one thread and with two.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +24,7 @@ from .contestants import CONTESTANTS, SETTINGS, THREADED
 Point = dict[str, Any]  # settings, epochs, loss, elapsed, cpu, peak
 
 
-def write_files(folder: Path, n_rows: int, seed: int = 0) -> dict[str, Any]:
+def write_files(folder: Path, n_rows: int, seed: int = 1) -> dict[str, Any]:
     """Write training and validation rows for all contestants; return what there is to know of them."""
     import numpy as np
 
@@ -45,8 +47,14 @@ def write_files(folder: Path, n_rows: int, seed: int = 0) -> dict[str, Any]:
         "validation_rows": len(valid),
         "features": log.n_features,
         "megabytes": (folder / "train.libsvm").stat().st_size / 1e6,
+        "constant_loss": _entropy(float(valid.labels.mean())),
         "best_possible_loss": valid.bayes_log_loss,
     }
+
+
+def _entropy(rate: float) -> float:
+    """Return the log loss of predicting the rate of clicks for every row."""
+    return -(rate * math.log(rate) + (1 - rate) * math.log(1 - rate))
 
 
 def run_once(contestant: str, folder: str, epochs: int, threads: int, settings: dict[str, Any]) -> dict[str, Any]:
@@ -88,13 +96,15 @@ def search(contestant: str, folder: Path, budget: Budget) -> tuple[list[Point], 
     return points, failure
 
 
-def target_of(runs: dict[str, list[Point]]) -> float:
-    """Return the loss that all reach: the worst of their best.
+def target_of(runs: dict[str, list[Point]], constant: float) -> float:
+    """Return the loss that all reach: the worst of their best, of those who beat the best constant if one does.
 
-    >>> target_of({"a": [{"loss": 0.5}, {"loss": 0.4}], "b": [{"loss": 0.45}], "crashed": []})
+    >>> runs = {"a": [{"loss": 0.5}, {"loss": 0.4}], "b": [{"loss": 0.45}], "crashed": [], "lost": [{"loss": 0.7}]}
+    >>> target_of(runs, constant=0.6)
     0.45
     """
-    return max(min(point["loss"] for point in points) for points in runs.values() if points)
+    best = [min(point["loss"] for point in points) for points in runs.values() if points]
+    return max((loss for loss in best if loss < constant), default=max(best, default=constant))
 
 
 def soonest(points: Sequence[Point], loss: float) -> Point | None:
@@ -111,7 +121,7 @@ def run_race(peers: Sequence[str], budget: Budget, folder: Path, tell: Callable[
     for name in names:
         tell(f"race: {name}")
         runs[name], failures[name] = search(name, folder, budget)
-    target, lines = target_of(runs), []
+    target, lines = target_of(runs, log["constant_loss"]), []
     chosen = {name: soonest(points, target) for name, points in runs.items()}
     for threads in (1, 2):
         for name, point in chosen.items():

@@ -52,8 +52,9 @@ def race_lines(found: dict[str, Any]) -> Lines:
         f"{log['features']:,} features, {log['megabytes']:.1f} MB of text."
     )
     yield (
-        f"Target: validation log loss {found['target']:.5f}, the best of the weakest contestant (best possible: "
-        f"{log['best_possible_loss']:.5f}). One process per run: import, read, train, score."
+        f"Target: validation log loss {found['target']:.5f}, the best of the weakest contestant (a constant: "
+        f"{log['constant_loss']:.5f}, best possible: {log['best_possible_loss']:.5f}). "
+        "One process per run: import, read, train, score."
     )
     header = ["who", "threads", "seconds", "CPU s", "loss", "epochs", "peak MB", "settings"]
     lines = []
@@ -88,7 +89,8 @@ def _ratio(line: dict[str, Any]) -> str:
 
 def speed_lines(found: dict[str, Any]) -> Lines:
     """Tell million factor updates per second, and rows scored."""
-    yield "Training a plain FM: million factor updates (nonzeros x rank) per elapsed second; in brackets rafm's ratio."
+    yield "Training a plain FM: million factor updates (nonzeros x rank) per second, of the CPU on one thread,"
+    yield "elapsed on two; in brackets how many times as fast rafm is."
     yield "Scoring: thousand rows per CPU second, one thread."
     for shape, size in found["shapes"].items():
         own = [line for line in found["lines"] if line["shape"] == shape]
@@ -109,7 +111,7 @@ def _rate(cells: dict[Any, dict[str, Any]], who: str, threads: int, rank: int) -
     line, ours = cells.get((who, threads, rank), {}), cells.get(("rafm", threads, rank), {})
     if "updates_per_second" not in line:
         return "-"
-    ratio = "" if who == "rafm" else f" ({line['elapsed'] / ours['elapsed']:.1f}x)" if "elapsed" in ours else ""
+    ratio = "" if who == "rafm" else f" ({line['seconds'] / ours['seconds']:.1f}x)" if "seconds" in ours else ""
     return number(line["updates_per_second"] / 1e6) + ratio
 
 

@@ -12,13 +12,15 @@ from .peers import PEERS
 from .shapes import SHAPES
 from .trainee import CALM, Scorer, Trainee
 
+TIMED = ("elapsed", "cpu", "seconds", "scored")
+
 
 def time_rafm(shape: str, n_rows: int, rank: int, threads: int) -> dict[str, Any]:
     """Time an epoch of a plain FM, and on one thread scoring and the the share of heads."""
     rows = SHAPES[shape](n_rows)
     trainee = Trainee(rows, "fm", (rank,), threads, CALM)
     trainee.check()
-    trainee.time(5)
+    trainee.time()
     found: dict[str, Any] = trainee.seconds._asdict()
     found |= {"head_share": trainee.head_share, "record_bytes": trainee.record_bytes, "scored": None}
     if threads == 1:
@@ -44,8 +46,7 @@ def run_speed(peers: Sequence[str], budget: Budget, tell: Callable[[str], Any]) 
                 lines += _turns([peer for peer in small if threads == 1 or peer in THREADED], given, threads, budget)
     for line in lines:
         if "failed" not in line:
-            nonzeros = shapes[line["shape"]]["nonzeros"]
-            line["updates_per_second"] = nonzeros * line["rank"] / max(line["elapsed"], 1e-9)
+            line["updates_per_second"] = shapes[line["shape"]]["nonzeros"] * line["rank"] / line["seconds"]
     return {"shapes": shapes, "lines": lines}
 
 
@@ -53,23 +54,28 @@ def _is_hopeless(peer: str, shape: str, lines: Sequence[dict[str, Any]], budget:
     """Tell whether a peer failed on this shape at a smaller rank, or was too many times slower than rafm."""
     own = [line for line in lines if (line["who"], line["shape"], line["threads"]) == (peer, shape, 1)]
     ours = {
-        line["rank"]: line.get("elapsed", 0.0) for line in lines if line["who"] == "rafm" and line["shape"] == shape
+        line["rank"]: line.get("seconds", 0.0) for line in lines if line["who"] == "rafm" and line["shape"] == shape
     }
-    return any("failed" in line or line["elapsed"] > budget.slowest * ours[line["rank"]] for line in own)
+    return any("failed" in line or line["seconds"] > budget.slowest * ours[line["rank"]] for line in own)
 
 
 def _turns(peers: Sequence[str], given: dict[str, Any], threads: int, budget: Budget) -> list[dict[str, Any]]:
-    """Time rafm, every peer and, on one thread, rafm again if there are any; of ours the faster counts."""
+    """Time rafm, every peer and rafm again; ours is the mean of both, as luck is to favour nobody."""
     lines = [_line("rafm", given, threads, call("speed", "time_rafm", 600, threads, **given))]
     for peer in peers:
         found = call("peers", "time_peer", budget.peer_seconds, threads, peer=peer, epochs=budget.epochs, **given)
         lines.append(_line(peer, given, threads, found))
-    if peers and threads == 1:
-        again = call("speed", "time_rafm", 600, threads, **given)
-        if again.get("elapsed", float("inf")) < lines[0].get("elapsed", 0):
-            lines[0] = _line("rafm", given, threads, again)
+    if peers and "failed" not in lines[0]:
+        again = _line("rafm", given, threads, call("speed", "time_rafm", 600, threads, **given))
+        timed = [key for key in TIMED if lines[0].get(key) and again.get(key)]
+        lines[0] |= {key: (lines[0][key] + again[key]) / 2 for key in timed}
     return lines
 
 
 def _line(who: str, given: dict[str, Any], threads: int, found: dict[str, Any]) -> dict[str, Any]:
-    return {"who": who, "shape": given["shape"], "rank": given["rank"], "threads": threads, **found}
+    """Describe a measurement; its `seconds` are those of the CPU on one thread, elapsed ones on more."""
+    known = {"who": who, "shape": given["shape"], "rank": given["rank"], "threads": threads}
+    if "failed" in found:
+        return {**known, **found}
+    seconds = found["cpu"] if threads == 1 else found["elapsed"]
+    return {**known, **found, "seconds": seconds} if seconds > 0 else {**known, "failed": "too noisy to time"}

@@ -33,7 +33,7 @@ class Trainee:
     ):
         batch = rows.batch()
         options = resolve(task="binary", model=family, ranks=ranks, threads=threads, learning_rate=learning_rate)
-        found = survey([batch])
+        options, found = options.for_rows_of(rows.indices.size / batch.n_rows), survey([batch])
         features, shape = plan_features(found, batch.n_features, options), RowShape(found.rows, found.longest)
         plan, counts = features.plan, features.counts
         self.grouping = arrange(plan, counts, shape, options)

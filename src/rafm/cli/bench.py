@@ -15,7 +15,7 @@ def bench(
         list[str] | None,
         typer.Argument(help="race speed roofline parse growth memory; all unless given."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Two minutes instead of fifteen; rougher figures.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes and few settings: minutes, for a look.")] = False,
     peers: Annotated[
         str | None, typer.Option(metavar="NAMES", help="Such as xlearn,vw; all installed unless given, '' for none.")
     ] = None,
