@@ -12,13 +12,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rafm.data.cut import Dialect, row_places
+from rafm.data.cut import Dialect, last_row_end, pair_quotes, row_places
 from rafm.data.delimited import read_delimited
 from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
 
@@ -113,6 +114,21 @@ def test_rows_are_found_where_arrow_finds_them(text, quoting):
     if complete.strip("\r\n"):
         pa.csv.read_csv(pa.BufferReader(complete.encode()), read, options)
     assert len(skipped) == len(rows)  # no row has 99 columns, so Arrow hands each of them to the handler
+
+
+@settings(max_examples=500)
+@given(st.text('a",\n', max_size=30))
+def test_quotes_that_pair_up_tell_the_same_end_as_walking_the_rows(text):
+    data = np.frombuffer(text.encode(), np.uint8)
+    *_, walk = row_places(text.encode(), Dialect(","), text.count("\n") + 1)
+    inside, paired = pair_quotes(data, ord(","))
+    if paired:
+        assert (last_row_end(data, inside), inside) == (walk.end, walk.open_quote >= 0)
+
+
+@pytest.mark.parametrize("text", ['"a"\n', '"a""b","\n"\n', '"","""",a\r\n"b"\n'])
+def test_quotes_as_programs_write_them_pair_up(text):
+    assert pair_quotes(np.frombuffer(text.encode(), np.uint8), ord(",")) == (False, True)
 
 
 ACCEPTED = {

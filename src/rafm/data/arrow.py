@@ -60,7 +60,7 @@ def _metadata(info: dict[str, Any], encoder: TableEncoder | None) -> dict[bytes,
     return {KEY: json.dumps(about, sort_keys=True).encode(), ENCODER_KEY: stored}
 
 
-def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: type) -> Iterator[bytes]:
+def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: type) -> Iterator[memoryview]:
     """Yield the bytes of an Arrow file, a record batch at a time."""
     sink, writer, n_features = _Drain(), None, 0
     for block in cut_blocks(batches):
@@ -85,13 +85,13 @@ class _Drain:
     closed = False
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
+        self.parts: list[memoryview] = []
         self.position = 0
 
     def write(self, data: Any) -> int:
-        self.parts.append(bytes(data))
-        self.position += len(self.parts[-1])
-        return len(self.parts[-1])
+        self.parts.append(memoryview(data))
+        self.position += self.parts[-1].nbytes
+        return self.parts[-1].nbytes
 
     def tell(self) -> int:
         return self.position
@@ -111,7 +111,7 @@ class _Drain:
     def seekable(self) -> bool:
         return False
 
-    def taken(self) -> list[bytes]:
+    def taken(self) -> list[memoryview]:
         parts, self.parts = self.parts, []
         return parts
 

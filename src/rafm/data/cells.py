@@ -41,11 +41,14 @@ def learn_type(cells: pa.Array) -> pa.DataType:
     """
     if len(cells) > FEW and learn_type(cells[:FEW]) == TEXT:
         return TEXT
-    known = _without_words(cells).drop_null()
-    if len(known) == 0:
-        return UNKNOWN
+    known = cells.drop_null()
     for kind in (WHOLE, NUMBER):
         numbers = _cast(known, kind)
+        if numbers is None or not _all_finite(numbers):
+            known = _without_words(known).drop_null()
+            numbers = _cast(known, kind)
+        if len(known) == 0:
+            return UNKNOWN
         if numbers is not None:
             return TEXT if _look_like_labels(known, numbers) else kind
     return TEXT

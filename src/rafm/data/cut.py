@@ -92,6 +92,33 @@ def walk_rows(text, delimiter, quoting, starts, lines):
     return n_rows, begin, open_quote if state == QUOTED else -1, -1
 
 
+@kernel()
+def pair_quotes(text, delimiter):
+    """Return whether a quote is open at the end, and whether quotes pair up.
+
+    They do if every quote behind an even number of them starts a field or follows a quote, with which it is one
+    doubled quote: then a byte stands inside quotes if it is behind an odd number.
+    """
+    inside, paired = False, True
+    for at in range(text.size):
+        if text[at] == QUOTE:
+            if at > 0 and not inside:
+                paired &= text[at - 1] in (delimiter, QUOTE, LF)
+            inside = not inside
+    return inside, paired
+
+
+@kernel()
+def last_row_end(text, inside):
+    """Return where the last complete row of text ends whose quotes pair up; inside: whether one is open at the end."""
+    for at in range(text.size - 1, -1, -1):
+        if text[at] == QUOTE:
+            inside = not inside
+        elif text[at] == LF and not inside:
+            return at + 1
+    return 0
+
+
 def row_places(data: bytes, dialect: Dialect, n_rows: int) -> tuple[np.ndarray, np.ndarray, Walk]:
     """Return where the first rows start, and their lines from 0."""
     starts, lines = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
@@ -141,7 +168,13 @@ def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[int, Failur
     """Return where the last complete row ends, before a byte that text must not contain, if there is one."""
     end, failure = data.rfind(b"\n") + 1, None
     lone_cr = b"\r" in data and data.count(b"\r", 0, end) != data.count(b"\r\n", 0, end)
-    if lone_cr or b"\0" in data or (dialect.quoting and b'"' in data):
+    simple = not lone_cr and b"\0" not in data
+    if simple and dialect.quoting and b'"' in data:
+        text = np.frombuffer(data, np.uint8)
+        inside, paired = pair_quotes(text, ord(dialect.delimiter))
+        simple = paired and not (inside and is_last)
+        end = last_row_end(text, inside)
+    if not simple:
         *_, walk = row_places(data, dialect, data.count(b"\n") + 1)
         end = walk.end
         if walk.bad >= 0:

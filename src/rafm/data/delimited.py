@@ -19,6 +19,7 @@ from pyarrow import csv
 
 from ..errors import ConfigError, DataFormatError, DataValueError, RafmError
 from ..files import PathLike
+from .ahead import THREADS
 from .cells import (
     READ_AS,
     TEXT,
@@ -36,7 +37,6 @@ from .cells import (
 from .cut import Block, Dialect, cut_blocks, row_places, utf8_rows
 from .faults import quote
 from .source import open_bytes
-from .textrows import THREADS
 
 BATCH_BYTES = 8 * 2**20
 SAMPLE_BYTES = 16 * 2**20
@@ -325,12 +325,18 @@ def _sample(parts: Iterator[Parsed]) -> Iterator[Parsed]:
 
 def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
     """Return the layout with all types; a column without values is text."""
-    types = dict(layout.types)
-    for column in [column for column, kind in types.items() if kind == UNKNOWN]:
+
+    def learned(column: str) -> pa.DataType:
+        kind = layout.types[column]
+        if kind != UNKNOWN:
+            return kind
         for part in sample:
-            if types[column] != TEXT:
-                types[column] = wider_type(types[column], learn_type(part.cells[column]))
-    return layout._replace(types={column: TEXT if kind == UNKNOWN else kind for column, kind in types.items()})
+            if kind != TEXT:
+                kind = wider_type(kind, learn_type(part.cells[column]))
+        return TEXT if kind == UNKNOWN else kind
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return layout._replace(types=dict(zip(layout.types, pool.map(learned, layout.types))))
 
 
 def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | None]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from ..batch import Batch, join_rows
 from ..errors import DataValueError
+from .ahead import THREADS, map_ahead
 from .assemble import Slot, assemble, resolve
 from .casts import family
 from .choose import choose_kinds, describe_choices
@@ -261,14 +263,17 @@ class TableEncoder:
 
     def _recalled(self, learning: list[_Learning], kept: Shelf, targets: bool) -> Iterator[Batch]:
         """Yield the rows that were learnt from."""
-        names, row, coverage = self.spec.targets(), 0, Coverage()
-        for block in kept.taken():
+        names = self.spec.targets()
+
+        def rows_of(placed: tuple[int, pa.RecordBatch]) -> Batch:
+            row, block = placed
             pairs = zip(self.columns, learning, block.columns[len(names) :])
             slots = [one.recall(column, own, row) for column, one, own in pairs]
-            rows = Batch(*self._assemble(slots, block.num_rows, coverage), self.n_features)
+            rows = Batch(*self._assemble(slots, block.num_rows, Coverage()), self.n_features)
             named = pa.RecordBatch.from_arrays(block.columns[: len(names)], names)
-            yield with_targets(rows, named, self.spec, row) if targets else rows
-            row += block.num_rows
+            return with_targets(rows, named, self.spec, row) if targets else rows
+
+        return map_ahead(rows_of, _with_first_rows(kept.taken()))
 
     @classmethod
     def _learn(
@@ -281,14 +286,13 @@ class TableEncoder:
             raise DataValueError("there are no rows to learn the columns from")
         spec = _complete(spec or TableSpec(), first, report)
         learning = [_Learning(column, spec) for column in spec.columns if column.kind != "ignore"]
-        row = 0
-        for block in chain([first], blocks):
-            cells = [one.update(block, row) for one in learning]
-            if kept is not None:
-                columns = [*block.select(spec.targets()).columns, *cells]
-                kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
-            row += block.num_rows
-        return cls(spec, tuple(one.finish() for one in learning)), learning
+        with ThreadPoolExecutor(THREADS) as pool:
+            for row, block in _with_first_rows(chain([first], blocks)):
+                cells = list(pool.map(_Learning.update, learning, repeat(block), repeat(row)))
+                if kept is not None:
+                    columns = [*block.select(spec.targets()).columns, *cells]
+                    kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
+            return cls(spec, tuple(pool.map(_Learning.finish, learning))), learning
 
     @cached_property
     def first_ids(self) -> list[int]:
@@ -392,6 +396,14 @@ def _blocks(batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> It
     for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
         for at in range(0, batch.num_rows, BLOCK_ROWS):
             yield batch.slice(at, BLOCK_ROWS)
+
+
+def _with_first_rows(blocks: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield every block with the number of its first row."""
+    row = 0
+    for block in blocks:
+        yield row, block
+        row += block.num_rows
 
 
 def _joined(table: pa.Table) -> Iterator[pa.RecordBatch]:

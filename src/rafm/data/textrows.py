@@ -6,11 +6,9 @@ neither rows nor errors depend on the number of threads or on the size of the pa
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +16,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError, DataFormatError, DataValueError, RafmError
 from ..files import PathLike
+from .ahead import THREADS, map_ahead
 from .faults import Options, explain
 from .scan import WORD_BYTES, Rules, Scan, count_lines_and_colons, scan_lines, sort_rows, sum_duplicates
 from .source import ByteSource, open_bytes, source_name
@@ -25,7 +24,6 @@ from .source import ByteSource, open_bytes, source_name
 WORD = re.compile(rb"[^ \t\r\n]+")
 CHUNK_BYTES = 4 * 2**20
 SHORT_BYTES = 1 << 12  # what is parsed at once behind a bad line, for another may follow
-THREADS = min(2, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -206,32 +204,15 @@ def _line_start(data: bytearray, at: int, n_lines: int) -> int:
 def _outcomes(
     source: ByteSource, options: Options, chunk_bytes: int, threads: int, parse: Callable[[Page], Any]
 ) -> Iterator[Any]:
-    """Yield what parsing makes of every page in order, while later pages are read and parsed.
-
-    A failure of the source is raised after the outcomes of all pages before it.
-    """
+    """Yield what parsing makes of every page in order, while later pages are read and parsed."""
     free: deque[bytearray] = deque()
-    pending: deque[tuple[Page, Future[Any]]] = deque()
 
-    def next_outcome() -> Any:
-        page, future = pending.popleft()
-        outcome = future.result()
+    def parse_and_free(page: Page) -> Any:
+        outcome = parse(page)
         free.append(page.data)
         return outcome
 
-    with ThreadPoolExecutor(threads) as pool:
-        failure = None
-        try:
-            for page in _pages(source, options, chunk_bytes, free):
-                pending.append((page, pool.submit(parse, page)))
-                if len(pending) > threads:
-                    yield next_outcome()
-        except (DataFormatError, OSError) as error:
-            failure = error
-        while pending:
-            yield next_outcome()
-        if failure:
-            raise failure
+    return map_ahead(parse_and_free, _pages(source, options, chunk_bytes, free), threads)
 
 
 def _pages(source: ByteSource, options: Options, chunk_bytes: int, free: deque[bytearray]) -> Iterator[Page]:

@@ -1,0 +1,42 @@
+"""Working ahead must not change what comes, nor its order."""
+
+import threading
+
+import pytest
+
+from rafm.data.ahead import map_ahead
+from rafm.errors import DataFormatError
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_items(threads):
+    first_waits = threading.Event()
+
+    def work(item):
+        if item == 1:
+            first_waits.set()
+        if item == 0 and threads > 1:
+            assert first_waits.wait(10)  # the second is done before the first
+        return item * item
+
+    assert list(map_ahead(work, range(20), threads)) == [item * item for item in range(20)]
+
+
+@pytest.mark.parametrize("failure", [DataFormatError("cut off"), OSError("unplugged")], ids=str)
+def test_a_failure_of_the_items_comes_after_the_results_before_it(failure):
+    def items():
+        yield from "abc"
+        raise failure
+
+    results = map_ahead(str.upper, items(), 2)
+    assert [next(results) for _ in range(3)] == ["A", "B", "C"]
+    with pytest.raises(type(failure), match=str(failure)):
+        next(results)
+
+
+def test_no_more_items_are_taken_than_threads_can_work_on():
+    taken = []
+    results = map_ahead(str, (taken.append(item) or item for item in range(100)), 2)
+    assert next(results) == "0"
+    assert len(taken) == 3
+    results.close()
