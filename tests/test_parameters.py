@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import FAMILIES, make_world, pack_rows, random_rows, split_levels, worlds
 
-from rafm.parameters import LINE, Parameters, RecordLayout, aligned_zeros, initial_factors, make_scratch, make_work
+from rafm.pages import GIVES_BACK
+from rafm.parameters import LINE, Parameters, RecordLayout, aligned_zeros, make_scratch, make_work
 from rafm.ranks import RankPlan
 from rafm.scoring import score
 
@@ -102,9 +103,15 @@ def test_heads_have_their_own_places_one_per_head():
 # ---- Fresh numbers
 
 
+def fresh_numbers(plan, seed):
+    layout = RecordLayout(plan, with_states=True)
+    return layout.unpack(layout.fresh(seed))
+
+
 def test_fresh_vectors_have_the_shapes_of_the_plan_and_a_spread_of_a_hundredth():
     plan = RankPlan("difacto", (10, 40), (2000, 2000, 500, 0))
-    low, high = initial_factors(plan, seed=1)
+    weights, (low, high) = fresh_numbers(plan, seed=1)
+    assert not weights.any()
     assert (low.shape, high.shape) == ((2000, 10), (500, 30))
     assert low.dtype == high.dtype == np.float32
     assert low.std() == pytest.approx(0.01, rel=0.03)
@@ -113,9 +120,45 @@ def test_fresh_vectors_have_the_shapes_of_the_plan_and_a_spread_of_a_hundredth()
 
 def test_the_seed_decides_fresh_vectors():
     plan = RankPlan("fm", (5,), (9, 9, 0))
-    first, again, other = (initial_factors(plan, seed)[0] for seed in (1, 1, 2))
+    first, again, other = (fresh_numbers(plan, seed)[1][0] for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).all()
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_vectors_are_drawn_block_after_block_however_many_at_a_time(chunk, monkeypatch):
+    monkeypatch.setattr("rafm.parameters.CHUNK", chunk)
+    plan = RankPlan("rafm", (3, 5), (9, 8, 4, 0))
+    draw = np.random.default_rng(7)
+    _, factors = fresh_numbers(plan, seed=7)
+    for block, shape in zip(factors, [(8, 3), (4, 5)], strict=True):
+        np.testing.assert_array_equal(block, draw.standard_normal(shape, np.float32) * np.float32(0.01))
+
+
+# ---- Taking numbers out
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_numbers_come_out_in_any_order(last, monkeypatch):
+    monkeypatch.setattr("rafm.parameters.CHUNK", 1000)
+    plan = RankPlan("rafm", (4, 16), (20_000, 20_000, 5_000, 0))
+    layout, draw = RecordLayout(plan, with_states=True), np.random.default_rng(0)
+    weights, factors = np.arange(20_000, dtype=np.float32), layout.unpack(layout.fresh(0))[1]
+    records = layout.pack(weights, factors)
+    places = np.concatenate([draw.permutation(5_000), 5_000 + draw.permutation(15_000)])
+    found, (low, high) = layout.unpack(records, places, last)
+    np.testing.assert_array_equal(found, weights[places])
+    np.testing.assert_array_equal(low, factors[0][places])
+    np.testing.assert_array_equal(high, factors[1][places[:5_000]])
+
+
+def test_groups_of_features_are_given_back_but_for_a_few_pages():
+    plan = RankPlan("fm", (32,), (50_000, 50_000, 0))
+    layout = RecordLayout(plan, with_states=True)
+    records = layout.fresh(0)
+    places = np.concatenate([np.arange(0, 50_000, 2), np.arange(1, 50_000, 2)]).argsort()
+    layout.unpack(records, places, last=True)
+    assert not GIVES_BACK or np.count_nonzero(records) < records.size / 10
 
 
 # ---- Scaling

@@ -19,7 +19,7 @@ from . import kernels, mixture
 from .barrier import LINE
 from .groups import Grouping, deal
 from .options import TrainingOptions
-from .parameters import Parameters, RecordLayout, States, aligned_zeros, initial_parameters, make_work, work_beside
+from .parameters import Parameters, RecordLayout, Shadow, States, aligned_zeros, make_work, work_beside
 from .ranks import RankPlan
 from .scoring import score, score_mixture
 from .vectors import PLAIN
@@ -60,11 +60,11 @@ class Engine(Protocol):
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         """Return the score of every row."""
 
-    def parameters(self) -> Parameters:
-        """Return a copy of the trained numbers."""
+    def parameters(self, last: bool = False) -> Parameters:
+        """Return a copy of the trained numbers, in the order before the grouping; the last use of them ends them."""
 
     def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
-        """Return a copy of the optimiser's states, with the scales of labels and values that belong to them."""
+        """Return a copy of the optimiser's states in that order, with the scales of labels and values of theirs."""
 
 
 def settings_of(options: TrainingOptions, dtype: type = np.float32) -> kernels.Settings:
@@ -180,9 +180,8 @@ class RecordEngine:
         self.layout = RecordLayout(plan, True, optimizer.shadows)
         self.tables = self.layout.tables(grouping.bounds)
         shadow = partial(optimizer.first_shadow, rate=options.learning_rate, l1=options.l1)
-        begin = start or initial_parameters(plan, options.seed)
         first = (optimizer.first_state, shadow if optimizer.shadows else None)
-        self.records = self.layout.pack(begin.weights, begin.factors, *first)
+        self.records, self.grouping = first_records(self.layout, options.seed, start, *first), grouping
         self.bias = first_bias(bias, options)
         if start is not None:
             put_states(start, self.layout, self.records, self.bias)
@@ -214,22 +213,29 @@ class RecordEngine:
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score(rows, self.tables, self.records, self.bias[0])
 
-    def parameters(self) -> Parameters:
-        weights, factors = self.layout.unpack(self.records)
+    def parameters(self, last: bool = False) -> Parameters:
+        weights, factors = self.layout.unpack(self.records, self.grouping.places, last)
         return Parameters(self.bias[:1].copy(), weights, factors)
 
     def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
-        return States(self.bias.copy(), *self.layout.states(self.records), label_scale, value_scales)
+        found = States(self.bias.copy(), *self.layout.states(self.records), label_scale, value_scales)
+        return found.each(self.grouping.undo)
 
 
 class MixtureEngine:
     """Trains MRMA row by row: each pass over the data first steps the factors, then the mixture weights."""
 
-    def __init__(self, plan: RankPlan, options: TrainingOptions, bias: float, start: Parameters | None = None):
+    def __init__(
+        self,
+        plan: RankPlan,
+        grouping: Grouping,
+        options: TrainingOptions,
+        bias: float,
+        start: Parameters | None = None,
+    ):
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables()
-        begin = start or initial_parameters(plan, options.seed)
-        self.records = self.layout.pack(begin.weights, begin.factors)
+        self.records, self.grouping = first_records(self.layout, options.seed, start), grouping
         self.bias = first_bias(bias, options)
         self.mixture = np.ones((plan.n_features, plan.n_levels), np.float32)
         self.mixture_states = np.ones_like(self.mixture)
@@ -266,18 +272,28 @@ class MixtureEngine:
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score_mixture(rows, self.tables, self.records, self.bias[0], self.mixture)
 
-    def parameters(self) -> Parameters:
-        weights, factors = self.layout.unpack(self.records)
-        return Parameters(self.bias[:1].copy(), weights, factors, self.mixture.copy())
+    def parameters(self, last: bool = False) -> Parameters:
+        weights, factors = self.layout.unpack(self.records, self.grouping.places, last)
+        return Parameters(self.bias[:1].copy(), weights, factors, self.grouping.undo(self.mixture))
 
     def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
         weights, factors = self.layout.states(self.records)
-        return States(self.bias.copy(), weights, factors, label_scale, value_scales, self.mixture_states.copy())
+        found = States(self.bias.copy(), weights, factors, label_scale, value_scales, self.mixture_states)
+        return found.each(self.grouping.undo)
 
 
 def first_bias(bias: float, options: TrainingOptions) -> np.ndarray:
     """Return a bias followed by its states, as engines keep it."""
     return np.array([bias, *options.optimizer.states_of(bias, options.learning_rate), 0], np.float32)
+
+
+def first_records(
+    layout: RecordLayout, seed: int, start: Parameters | None, state: float = 1.0, shadow: Shadow | None = None
+) -> np.ndarray:
+    """Return the records of parameters to go on from, or fresh ones."""
+    if start is None:
+        return layout.fresh(seed, state, shadow)
+    return layout.pack(start.weights, start.factors, state, shadow)
 
 
 def put_states(start: Parameters, layout: RecordLayout, records: np.ndarray, bias: np.ndarray) -> States:
@@ -301,5 +317,5 @@ def make_engine(
     Its parameters are fresh, or those of start, which must have states.
     """
     if plan.family == "mrma":
-        return MixtureEngine(plan, options, bias, start)
+        return MixtureEngine(plan, grouping, options, bias, start)
     return RecordEngine(plan, grouping, shape, options, bias, start)

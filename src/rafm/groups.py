@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -34,6 +35,11 @@ class Grouping:
         found = np.empty_like(values)
         found[self.order[: len(values)]] = values
         return found
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Where each feature of the order that it was made from is in this order."""
+        return self.undo(np.arange(self.order.size))
 
     def group_of(self) -> np.ndarray:
         """Return the group of each feature, in this order."""

@@ -17,9 +17,11 @@ import numpy as np
 
 from .groups import Grouping, one_group
 from .kernels import GROUPS, Scratch, Tables, Work
+from .pages import give_back, zeroed_pages
 from .ranks import RankPlan
 
 LINE = 16  # float32 numbers in a cache line
+CHUNK = 1 << 12  # features whose vectors are drawn or copied at a time
 Shadow = Callable[[np.ndarray], np.ndarray]
 SHARED = ("parts", "heads")  # the scratch that threads share
 INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
@@ -150,16 +152,43 @@ class RecordLayout:
 
         shadow: what the first shadow of a vector starts as.
         """
-        records = aligned_zeros(self.place(self.members)[1], weights.dtype)
-        for level, ids, view in self.views(records):
+        records = self._empty(state, weights.dtype)
+        for _, ids, view in self.views(records):
             view[:, 0] = weights[ids]
+        for number, block in enumerate(factors):
+            self._put_vectors(records, number, 0, block, shadow)
+        return records
+
+    def fresh(self, seed: int, state: float = INITIAL_STATE, shadow: Shadow | None = None) -> np.ndarray:
+        """Return records that training starts from: weights of 0, vectors of a normal distribution of spread 0.01."""
+        records, draw = self._empty(state, np.float32), np.random.default_rng(seed)
+        for number, (size, rank) in enumerate(zip(self.plan.sizes[1:], self.plan.block_ranks)):
+            for first in range(0, size, CHUNK):
+                vectors = draw.standard_normal((min(CHUNK, size - first), rank), dtype=np.float32)
+                vectors *= np.float32(INITIAL_SPREAD)
+                self._put_vectors(records, number, first, vectors, shadow)
+        return records
+
+    def _empty(self, state: float, dtype: Any) -> np.ndarray:
+        """Return records of zeros but for their states."""
+        records = zeroed_pages(self.place(self.members)[1], dtype)
+        for level, _, view in self.views(records):
             if self.with_states:
                 view[:, 1] = view[:, self.first_state : self.first_state + level] = state
-            for offset, width, block in zip(self.offsets, self.widths, factors[:level]):
-                view[:, offset : offset + block.shape[1]] = block[ids]
-                if shadow is not None:
-                    view[:, offset + width : offset + width + block.shape[1]] = shadow(block[ids])
         return records
+
+    def _put_vectors(
+        self, records: np.ndarray, number: int, first: int, vectors: np.ndarray, shadow: Shadow | None
+    ) -> None:
+        """Write vectors of a block, of the features from the first on."""
+        offset, width, rank = self.offsets[number], self.widths[number], self.plan.block_ranks[number]
+        for level, ids, view in self.views(records):
+            start, stop = max(first, ids.start), min(first + len(vectors), ids.stop)
+            if level > number and start < stop:
+                own, part = view[start - ids.start : stop - ids.start], vectors[start - first : stop - first]
+                own[:, offset : offset + rank] = part
+                if shadow is not None:
+                    own[:, offset + width : offset + width + rank] = shadow(part)
 
     def state_places(self, level: int) -> np.ndarray:
         """Return where a block's state and shadows lie within a record, without padding."""
@@ -185,26 +214,41 @@ class RecordLayout:
                 block[ids] = view[:, self.state_places(number)]
         return weights, factors
 
-    def unpack(self, records: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the weights of all features and, per block, the vectors of the features that have it."""
+    def unpack(
+        self, records: np.ndarray, places: np.ndarray | None = None, last: bool = False
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the weights of all features and, per block, the vectors of the features that have it.
+
+        Feature i is record number places[i] of its level and all above it. If this is the last use of the records,
+        their memory is given back meanwhile.
+        """
         plan = self.plan
+        places = np.arange(plan.n_features) if places is None else places
         weights = np.empty(plan.n_features, records.dtype)
         sizes = zip(plan.sizes[1:], plan.block_ranks)
         factors = [np.empty((size, rank), records.dtype) for size, rank in sizes]
         for level, ids, view in self.views(records):
-            weights[ids] = view[:, 0]
-            for offset, block in zip(self.offsets, factors[:level]):
-                block[ids] = view[:, offset : offset + block.shape[1]]
+            start = self.place(self.members)[0][level]
+            for first in range(ids.start, ids.stop, CHUNK):
+                some = slice(first, min(first + CHUNK, ids.stop))
+                own = view[places[some] - ids.start]
+                weights[some] = own[:, 0]
+                for offset, block in zip(self.offsets, factors[:level]):
+                    block[some] = own[:, offset : offset + block.shape[1]]
+                for run in runs(places[some]) if last else ():
+                    give_back(records, start + run.start * self.strides[level], start + run.stop * self.strides[level])
         return weights, factors
 
 
-def initial_factors(plan: RankPlan, seed: int, dtype: Any = np.float32) -> list[np.ndarray]:
-    """Draw fresh vectors, block by block, from a normal distribution of spread 0.01."""
-    draw = np.random.default_rng(seed)
-    blocks = []
-    for size, rank in zip(plan.sizes[1:], plan.block_ranks):
-        blocks.append(draw.standard_normal((size, rank), dtype=np.float32) * np.float32(INITIAL_SPREAD))
-    return [block.astype(dtype, copy=False) for block in blocks]
+def runs(numbers: np.ndarray) -> list[slice]:
+    """Return what ranges some different numbers make up.
+
+    >>> runs(np.array([7, 2, 3, 8]))
+    [slice(2, 4, None), slice(7, 9, None)]
+    """
+    numbers = np.sort(numbers)
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1) if numbers.size else []
+    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 
 @dataclass(frozen=True)
@@ -253,14 +297,11 @@ class Parameters:
 
         Exact if label_scale is a power of 4 and value_scales are powers of 2.
         """
-        grow, root = np.float32(label_scale), np.float32(np.sqrt(label_scale))
-        factors = [block * root / value_scales[: len(block), None] for block in self.factors]
+        if label_scale == 1 and (value_scales == 1).all():
+            return self
+        grow, roots = np.float32(label_scale), np.float32(np.sqrt(label_scale)) / value_scales
+        factors = [block * roots[: len(block), None] for block in self.factors]
         return replace(self, bias=self.bias * grow, weights=self.weights * grow / value_scales, factors=factors)
-
-
-def initial_parameters(plan: RankPlan, seed: int) -> Parameters:
-    """Return what training starts from: weights of 0 and fresh vectors."""
-    return Parameters(np.zeros(1, np.float32), np.zeros(plan.n_features, np.float32), initial_factors(plan, seed))
 
 
 @dataclass(frozen=True)

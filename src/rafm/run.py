@@ -83,7 +83,7 @@ class Run:
         bias, self.grouping = options.loss.prior(mean, found.weight), grouping
         self.engine: Engine = make_engine(features.plan, grouping, shape_of(found), options, bias, start)
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
-        self.begun, self.epoch_begun = time.perf_counter(), 0.0
+        self.begun, self.epoch_begun, self.is_given_away = time.perf_counter(), 0.0, False
 
     # Going on
 
@@ -164,14 +164,15 @@ class Run:
             history=[*self.at.history, last.entry()],
         )
         if last.best:
+            self.kept = None  # two copies would be one too many
             self.kept = self._parameters()
         self.at, self.epoch_begun = at, self.seconds()
 
     # Saving and restoring
 
     def state(self) -> State | None:
-        """Return all that is needed to go on from here; None once the loss is not finite."""
-        if not self.is_finite:
+        """Return all that is needed to go on from here; None once the loss is not finite or the numbers are gone."""
+        if not self.is_finite or self.is_given_away:
             return None
         values = {"position": asdict(self.at), "seconds": self.seconds(), "epoch_begun": self.epoch_begun}
         best = {} if self.kept is None else self.kept.arrays()
@@ -207,19 +208,19 @@ class Run:
         """Return the score of every row, for labels as they came."""
         return self.engine.scores(rows) * np.float32(self.label_scale) + np.float32(self.options.score_shift)
 
-    def _parameters(self) -> Parameters:
+    def _parameters(self, last: bool = False) -> Parameters:
         """Return a copy of the numbers in training, with their states if they are to be kept."""
-        found = self.engine.parameters()
-        if not self.options.keep_state:
-            return found
-        scale = np.array([self.label_scale], np.float32)
-        return replace(found, states=self.engine.states(scale, self.features.value_scales))
+        states = None
+        if self.options.keep_state:
+            states = self.engine.states(np.array([self.label_scale], np.float32), self.features.value_scales)
+        return replace(self.engine.parameters(last), states=states)
 
     def best_parameters(self) -> Parameters:
-        """Return the parameters to keep, for labels and values as they came; they must be finite."""
-        found = self.kept or self._parameters()
+        """Return the parameters to keep, for labels and values as they came; they must be finite. This ends the run."""
+        self.is_given_away = True
+        found, self.kept = self.kept or self._parameters(last=True), None
         with np.errstate(over="ignore", invalid="ignore"):
-            found = found.undo_scaling(self.label_scale, self.features.value_scales).rearranged(self.grouping)
+            found = found.undo_scaling(self.label_scale, self.grouping.undo(self.features.value_scales))
         found = replace(found, bias=found.bias + np.float32(self.options.score_shift))
         if not all(np.isfinite(array).all() for array in found.arrays().values()):
             raise self._divergence("some parameters are not finite", self.at.best_epoch, None)

@@ -2,8 +2,9 @@
 
 By design: 4 bytes per parameter, 4 per accumulator of AdaGrad (one for each weight and each vector), scratch of a
 mini-batch, and a constant for the interpreter, the libraries and compiled code. Records are padded to whole cache
-lines. At the end the trained numbers are copied out of the records, and at the start fresh vectors are copied in, so
-for a moment there are parameters twice. Nothing grows with the rows if they come from a mapped Arrow file.
+lines. Fresh vectors are drawn into the records a few thousand at a time; when trained numbers are copied out of them at
+the end, Linux gets the records' pages back meanwhile. With validation rows, the best epoch so far is kept as a second
+copy of the parameters. Rows come from a mapped Arrow file, of which one block of up to 8 M entries is in memory.
 """
 
 from __future__ import annotations
