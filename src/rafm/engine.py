@@ -27,7 +27,8 @@ from .vectors import PLAIN
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
 PIECE = 1 << 16  # about how many rows are trained between two looks at the clock and for Ctrl-C
 RELEASED = 1 << 62  # arrivals that let every thread pass
-LONGEST_SPAN = 256  # pieces until a crew looks again whether one thread alone or all are faster
+LOOK = 1 << 13  # about how many rows are trained to find out whether one thread alone or all are faster
+LONGEST_SPAN = 256  # pieces until a crew looks again
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
 
@@ -113,6 +114,12 @@ class Crew:
         for done in waiting:
             done.result()
 
+    def share(self, rows: int, batch_size: int) -> int:
+        """Return how many rows to train by the next call: few if it is to find out which way is faster."""
+        if len(self.teams) == 1 or not self.pace.looking:
+            return rows
+        return max(LOOK // batch_size, 1) * batch_size
+
     def run(self, rows: int, call: Callable[[kernels.Team], tuple[float, int]]) -> tuple[float, int]:
         """Call once per thread, for so many rows; return what all of them return."""
         if len(self.teams) == 1:
@@ -141,27 +148,28 @@ class Crew:
 class Pace:
     """Decides from the time that rows took whether the next ones are trained by one thread or by all.
 
+    It looks at the other way for a few rows at first, and then ever more seldom.
+
     >>> pace = Pace()
-    >>> [pace.note(2.0 if pace.alone else 1.0) or pace.alone for _ in range(8)]
-    [True, False, False, False, False, True, False, False]
+    >>> [pace.note(2.0 if pace.alone else 1.0) or (pace.alone, pace.looking) for _ in range(5)]
+    [(True, True), (False, False), (True, True), (False, False), (False, False)]
     """
 
     def __init__(self) -> None:
-        self.alone = False
+        self.alone, self.looking = False, True
         self.seconds = [np.inf, np.inf]  # of a row, when it was last seen: together, alone
-        self.span, self.left = 2, 0  # pieces between two looks at the slower way, more and more of them
+        self.span, self.left = 1, 2  # calls between two looks at the slower way, more and more of them
 
     def note(self, seconds: float) -> None:
         """Take in how long a row took just now."""
         self.seconds[self.alone] = seconds
         faster_alone = self.seconds[True] < self.seconds[False]
         self.left -= 1
+        self.looking = self.left < 0 or np.inf in self.seconds
+        self.alone = faster_alone != self.looking
         if self.left < 0:
             self.span = min(2 * self.span, LONGEST_SPAN)
             self.left = self.span
-            self.alone = not self.alone
-        else:
-            self.alone = faster_alone
 
 
 class RecordEngine:
@@ -203,12 +211,20 @@ class RecordEngine:
         return {"records": self.records, "bias": self.bias}
 
     def train(self, rows: kernels.Rows, order: np.ndarray) -> tuple[float, int]:
-        """Train on the rows in the given order; return the summed loss, and where it stopped being finite or -1."""
-        return self.crew.run(order.size, lambda team: self._step(rows, order, team))
+        """Train on the rows in the given order; return the summed loss, and where it stopped being finite or -1.
 
-    def _step(self, rows: kernels.Rows, order: np.ndarray, team: kernels.Team) -> tuple[float, int]:
-        known = (self.tables, self.records, self.bias, self.settings, team, self.works[team.thread])
-        return kernels.train_rows(rows, order, *known)
+        The loss is summed on from share to share, so that shares do not show in it.
+        """
+        total, done, stopped = 0.0, 0, -1
+        while done < order.size and stopped < 0:
+            share = order[done : done + self.crew.share(order.size, self.works[0].losses.size)]
+            total, stopped = self.crew.run(share.size, partial(self._step, rows, share, total))
+            stopped, done = (done + stopped if stopped >= 0 else -1), done + share.size
+        return total, stopped
+
+    def _step(self, rows: kernels.Rows, order: np.ndarray, total: float, team: kernels.Team) -> tuple[float, int]:
+        known = (self.tables, self.records, self.bias, self.settings)
+        return kernels.train_rows(rows, order, *known, total, team, self.works[team.thread])
 
     def scores(self, rows: kernels.Rows) -> np.ndarray:
         return score(rows, self.tables, self.records, self.bias[0])

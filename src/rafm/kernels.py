@@ -522,13 +522,13 @@ def forward_rows(rows, batch, slot, tables, records, settings, team, work, arriv
 
 
 @entry
-def train_rows(rows, order, tables, records, bias, settings, team, work):
-    """Train on rows in the given order; return the summed loss and where it stopped being finite (or -1).
+def train_rows(rows, order, tables, records, bias, settings, total, team, work):
+    """Train on rows in the given order; return the total with their loss, and where it stopped being finite (or -1).
 
     bias is [bias, its state, its second state, mini-batches so far]. One mini-batch after the other: all rows forward,
     then all updates. Every thread of a team calls this at the same time; all return the same, and the first sets bias.
     """
-    total, size, arrivals, slot, stopped = 0.0, work.losses.size, 0, 0, -1
+    size, arrivals, slot, stopped = work.losses.size, 0, 0, -1
     work.bias[:] = bias
     for first in range(0, order.size, size):
         batch = order[first : first + size]
