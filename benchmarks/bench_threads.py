@@ -2,9 +2,9 @@
 
     python benchmarks/bench_threads.py [--shapes frappe,criteo] [--ranks 8,32,128,512]
 
-Mean seconds by the clock of an epoch of a plain FM, one and two threads taking turns: first on their own, then beside a
-process that keeps one core busy. Of two cores, three that want to run leave two threads 4/3 of a core and one
-thread 2/3 to 1; so a slowdown of 1.5 is the lost share, and threads that spun for one another would show far more.
+Seconds by the clock of epochs of a plain FM, one and two threads taking turns: first on their own (the best of each,
+and the means), then beside a process that keeps one core busy (means). Of two cores, three that want to run leave two
+threads 4/3 and one thread 2/3 to 1; so a slowdown of 1.5 is the lost share; threads that wait badly show far more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rafm.bench.shapes import SHAPES
+import numpy as np
+
+from rafm.bench.shapes import SHAPES, Rows
 from rafm.bench.trainee import Trainee
 
 WARM, TURNS = 4, 12  # the first turns of a crew are trials of both ways
@@ -34,15 +36,28 @@ def neighbour() -> Iterator[None]:
         process.wait()
 
 
-def take_turns(crews: list[Trainee]) -> list[float]:
-    """Return the mean seconds by the clock that each took for an epoch."""
-    spent = [0.0] * len(crews)
+def take_turns(crews: list[Trainee]) -> np.ndarray:
+    """Return the seconds by the clock of each crew's epochs."""
+    spent = np.empty((len(crews), WARM + TURNS))
     for turn in range(WARM + TURNS):
         for number, crew in enumerate(crews):
             begin = time.perf_counter()
             crew.epoch()
-            spent[number] += (time.perf_counter() - begin) * (turn >= WARM)
-    return [seconds / TURNS for seconds in spent]
+            spent[number, turn] = time.perf_counter() - begin
+    return spent[:, WARM:]
+
+
+def compare(rows: Rows, rank: int) -> str:
+    """Return the five ratios."""
+    crews = [Trainee(rows, "fm", (rank,), threads) for threads in (1, 2)]
+    for crew in crews:
+        crew.check()
+    calm = take_turns(crews)
+    with neighbour():
+        busy = take_turns(crews).mean(axis=1)
+    best, mean = calm.min(axis=1), calm.mean(axis=1)
+    ratios = (best[0] / best[1], mean[0] / mean[1], busy[0] / busy[1], *(busy / mean))
+    return " ".join(f"{ratio:6.2f}" for ratio in ratios)
 
 
 def main() -> None:
@@ -51,18 +66,11 @@ def main() -> None:
     parser.add_argument("--shapes", default="frappe,criteo")
     parser.add_argument("--ranks", default="8,32,128,512")
     chosen = parser.parse_args()
-    print(f"{'shape':>8} {'rank':>5} {'two threads':>12} {'beside a busy process':>22} {'slowdown of one, two':>21}")
+    print("one / two threads: best, mean, beside a busy process; slowdown beside it: of one, of two")
     for shape in chosen.shapes.split(","):
         rows = SHAPES[shape]()
         for rank in map(int, chosen.ranks.split(",")):
-            crews = [Trainee(rows, "fm", (rank,), threads) for threads in (1, 2)]
-            for crew in crews:
-                crew.check()
-            one, two = take_turns(crews)
-            with neighbour():
-                slow_one, slow_two = take_turns(crews)
-            line = f"{shape:>8} {rank:5} {one / two:12.2f} {slow_one / slow_two:22.2f}"
-            print(f"{line} {slow_one / one:15.2f} {slow_two / two:5.2f}", flush=True)
+            print(f"{shape:>8} {rank:5} " + compare(rows, rank), flush=True)
 
 
 if __name__ == "__main__":
