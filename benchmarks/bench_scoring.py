@@ -12,12 +12,11 @@ skipped, so scoring may cost less than the active factors.
 
 from __future__ import annotations
 
-import argparse
-
+from arguments import asked_for
 from bench_training import PEER_FACTORS, RANK_SETS
 
-from rafm.bench.peers import installed, measure
-from rafm.bench.shapes import SHAPES, Rows
+from rafm.bench.peers import measure
+from rafm.bench.shapes import Rows
 from rafm.bench.trainee import REPEATS, Scorer
 from rafm.ranks import describe_plan
 
@@ -70,15 +69,8 @@ def show_top(rows: Rows) -> None:
 
 def main() -> None:
     """Print both tables for each shape."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", default=",".join(SHAPES))
-    parser.add_argument("--peers", default=",".join(installed()))
-    parser.add_argument("--ranks", default="8,32,128,512")
-    options = parser.parse_args()
-    for shape in options.shapes.split(","):
-        rows = SHAPES[shape]()
-        print(f"\n{rows}")
-        show_peers(rows, [peer for peer in options.peers.split(",") if peer], [*map(int, options.ranks.split(","))])
+    for rows, peers, ranks in asked_for(__doc__):
+        show_peers(rows, peers, ranks)
         show_top(rows)
 
 

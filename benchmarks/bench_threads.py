@@ -9,7 +9,6 @@ threads 4/3 and one thread 2/3 to 1; so a slowdown of 1.5 is the lost share; thr
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
@@ -17,8 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from arguments import asked_for
 
-from rafm.bench.shapes import SHAPES, Rows
+from rafm.bench.shapes import Rows
 from rafm.bench.trainee import Trainee
 
 WARM, TURNS = 4, 12  # the first turns of a crew are trials of both ways
@@ -62,15 +62,10 @@ def compare(rows: Rows, rank: int) -> str:
 
 def main() -> None:
     """Print one line per shape and rank."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", default="frappe,criteo")
-    parser.add_argument("--ranks", default="8,32,128,512")
-    chosen = parser.parse_args()
     print("one / two threads: best, mean, beside a busy process; slowdown beside it: of one, of two")
-    for shape in chosen.shapes.split(","):
-        rows = SHAPES[shape]()
-        for rank in map(int, chosen.ranks.split(",")):
-            print(f"{shape:>8} {rank:5} " + compare(rows, rank), flush=True)
+    for rows, _, ranks in asked_for(__doc__):
+        for rank in ranks:
+            print(f"{rank:5} " + compare(rows, rank), flush=True)
 
 
 if __name__ == "__main__":

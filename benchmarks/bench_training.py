@@ -15,12 +15,11 @@ On criteo-shaped rows peers stop at rank 128: with a state per factor their tabl
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
+from arguments import asked_for
 
-from rafm.bench.peers import installed, measure
-from rafm.bench.shapes import SHAPES, Rows
+from rafm.bench.peers import measure
+from rafm.bench.shapes import Rows
 from rafm.bench.trainee import REPEATS, Trainee
 
 RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))
@@ -103,15 +102,8 @@ def show_theory(rows: Rows) -> None:
 
 def main() -> None:
     """Print both tables for each shape."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", default=",".join(SHAPES))
-    parser.add_argument("--peers", default=",".join(installed()))
-    parser.add_argument("--ranks", default="8,32,128,512")
-    options = parser.parse_args()
-    for shape in options.shapes.split(","):
-        rows = SHAPES[shape]()
-        print(f"\n{rows}")
-        show_peers(rows, [peer for peer in options.peers.split(",") if peer], [*map(int, options.ranks.split(","))])
+    for rows, peers, ranks in asked_for(__doc__):
+        show_peers(rows, peers, ranks)
         show_theory(rows)
 
 
