@@ -7,7 +7,7 @@ import naive
 import numpy as np
 import pytest
 from commands import run
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import planted, rows_of, seeds
 
@@ -88,6 +88,16 @@ def rises_with_rows(draw, family):
     return rise, rows, weights
 
 
+def full_house(seed=0):
+    """Return more members than coordinates, so that not all can be kept, and rows in which all kinds meet."""
+    draw = np.random.default_rng(seed)
+    after = np.sort(draw.integers(0, 4, 40))[::-1]
+    rise = Rise("rafm", (2, 3, 5), draw.integers(0, after + 1), after, seed)
+    rows = [(np.sort(draw.choice(40, 12, replace=False)), draw.normal(size=12)) for _ in range(30)]
+    return rise, rows, draw.random(30)
+
+
+@example(full_house())
 @given(rises_with_rows("rafm"))
 def test_new_vectors_solve_the_equations_of_the_definition(drawn):
     rise, rows, weights = drawn
