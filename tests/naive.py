@@ -85,6 +85,70 @@ def difacto_score(model, row):
     return total
 
 
+def pair_product(model, i, j):
+    """Return what a pair adds to the score of a row in which both values are 1."""
+    without = {**model, "bias": 0.0, "w": np.zeros(len(model["levels"]))}
+    return score(without, ([i, j], [1.0, 1.0]))
+
+
+def meetings(rows, weights, n_features):
+    """Return how often each pair meets in rows, by weights and squared values."""
+    met = np.zeros((n_features, n_features))
+    for row, weight in zip(rows, weights):
+        for i, j, xx in pairs(row):
+            met[i, j] += weight * xx**2
+            met[j, i] += weight * xx**2
+    return met
+
+
+def promote(model, levels, fresh, counts, met, rule):
+    """Return a RaFM whose features have risen to levels: each new vector solves its equations, one row per member.
+
+    fresh[p][i]: vectors to start from. rule: others, ridge and least, as in the docstring of rafm.promotion.
+    """
+    old, n = model["levels"], len(levels)
+    after = {**model, "levels": list(levels), "v": [list(block) for block in model["v"]]}
+    for p, block in enumerate(after["v"]):
+        known = [j for j in range(n) if old[j] > p]
+        for i in (i for i in range(n) if old[i] <= p < levels[i]):
+            block[i] = np.array(fresh[p][i])
+            if old[i]:
+                shares = {j: rule["others"] * counts[j] / sum(counts[k] for k in known) for j in known}
+                for j in [*known, *(j for j in range(i) if old[j] <= p < levels[j])]:
+                    shares[j] = shares.get(j, 0) + met[i, j]
+                vectors = np.array([block[j] for j in shares]).reshape(-1, block[i].size)
+                wanted = np.array([pair_product(model, i, j) for j in shares])
+                own, weights = model["v"][old[i] - 1][i], np.array(list(shares.values()))
+                middle = np.concatenate([own, block[i][own.size :]])
+                size = max((weights @ vectors**2).mean(), weights @ wanted**2 / (own @ own), 1e-30)
+                block[i] = _kept(vectors, wanted, weights, middle, size, rule)
+    return after
+
+
+def _kept(vectors, wanted, weights, middle, size, rule):
+    """Solve for the vector twice: nearly freely, then drawn to the middle by the share that this leaves unexplained."""
+    root = np.sqrt(weights)
+
+    def solve(ridge):
+        pull = np.sqrt(ridge * size) * np.eye(middle.size)
+        equations = np.concatenate([root[:, None] * vectors, pull])
+        return np.linalg.lstsq(equations, np.concatenate([root * wanted, pull @ middle]), rcond=None)[0]
+
+    missed = weights @ (vectors @ solve(rule["least"]) - wanted) ** 2 / max(weights @ wanted**2, 1e-30)
+    return solve(rule["least"] + rule["ridge"] * min(missed, 1.0))
+
+
+def pair_error(before, after, met):
+    """Return sqrt(sum w (now - then)^2 / sum w then^2) over pairs whose common level is higher now; None if 0 / 0."""
+    missed = total = 0.0
+    for i in range(len(met)):
+        for j in range(i):
+            if min(after["levels"][i], after["levels"][j]) > min(before["levels"][i], before["levels"][j]):
+                then, now = pair_product(before, i, j), pair_product(after, i, j)
+                missed, total = missed + met[i, j] * (now - then) ** 2, total + met[i, j] * then**2
+    return np.sqrt(missed / total) if total else None
+
+
 def mrma_score(model, row):
     """Return bias, weights and the mixture over ranks of u.v, weighted by a_i^k b_j^k."""
     (i, j), (x, z) = row

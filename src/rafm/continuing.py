@@ -14,6 +14,7 @@ from .features import Features, rule_of, value_scales
 from .model import Model
 from .options import TrainingOptions
 from .parameters import INITIAL_SPREAD, Parameters, States
+from .promotion import count_meetings, pair_error, promote, promoted_features
 from .ranks import assign_levels, plan_ranks
 from .survey import Survey
 
@@ -25,6 +26,8 @@ class Start(NamedTuple):
     parameters: Parameters
     places: np.ndarray
     label_scale: float
+    promoted: int = 0
+    pair_error: float | None = None
 
 
 def check_start(model: Model, options: TrainingOptions) -> None:
@@ -55,15 +58,31 @@ def go_on(model: Model, found: Survey, source: Source, label_scale: float, optio
     old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
     shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
     begin = _placed(replace(old, bias=shifted), places, features, [options.seed, model.n_rows])
+    before = features.plan.levels()
+    before[places] = model.plan.levels()
+    begin, promoted, error = _promoted(begin, before, features, source)
     fresh = _fresh_states(begin, options, scale, features.value_scales)
     kept = fresh if states is None else _with_old_states(fresh, states, places)
-    return Start(features, replace(begin, states=kept), places, scale)
+    return Start(features, replace(begin, states=kept), places, scale, promoted, error)
+
+
+def _promoted(
+    begin: Parameters, before: np.ndarray, features: Features, source: Source
+) -> tuple[Parameters, int, float | None]:
+    """Return the numbers with new vectors for features that rise, how many do, and how far their pairs change."""
+    plan, rising = features.plan, promoted_features(features.plan, before)
+    if not rising.size:
+        return begin, 0, None
+    meetings = count_meetings(source.block(0), features, rising)
+    factors = promote(plan, before, features.counts, begin.factors, meetings)
+    error = pair_error(plan, before, begin.factors, factors, meetings)
+    return replace(begin, factors=factors), rising.size, error
 
 
 def _continued_features(
     model: Model, found: Survey, n_features: int, options: TrainingOptions
 ) -> tuple[Features, np.ndarray]:
-    """Number the features of model and rows; old ones keep their level."""
+    """Number the features of model and rows; old ones keep their level, or rise if ranks are planned again."""
     n_inputs, known = max(n_features, model.numbering.n_inputs), model.numbering.ids
     ids = np.union1d(known, found.ids)
     old, new = np.searchsorted(ids, known), np.searchsorted(ids, found.ids)
@@ -76,7 +95,8 @@ def _continued_features(
     levels = np.full(ids.size, len(options.ranks))
     if options.family in ("rafm", "difacto"):
         levels = assign_levels(counts, options.ranks, rule_of(ids, n_inputs, options)).copy()
-        levels[old] = model.plan.levels()
+        least = model.plan.levels()
+        levels[old] = np.maximum(levels[old], least) if options.replan else least
     plan, order = plan_ranks(options.family, options.ranks, counts, levels)
     numbers = np.empty(ids.size, np.int64)
     numbers[order] = np.arange(ids.size)

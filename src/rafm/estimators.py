@@ -104,9 +104,9 @@ class _FactorizationMachine(BaseEstimator):
                     self._keep(event.model)
         return self
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, replan: bool, classes: Any = None) -> Self:
         """Train on rows once, in their order, going on from the model if there is one."""
-        options = replace(self._options(), n_epochs=1, shuffle=False, keep_state=True)
+        options = replace(self._options(), n_epochs=1, shuffle=False, keep_state=True, replan=replan)
         start, encoder = None, None
         if not hasattr(self, "model_"):
             data = self._rows(X, y, sample_weight, fitting=True, classes=classes)
@@ -277,18 +277,18 @@ class RaFMClassifier(ClassifierMixin, _FactorizationMachine):
             raise ValueError(f"label {y[unknown].tolist()[0]!r} is not one of the classes {self.classes_.tolist()}")
         return (np.asarray(y) == self.classes_[-1]).astype(np.float32)
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None, replan: bool = False) -> Self:
         """Train on rows once, in their order, going on from the model if there is one.
 
         The training loss is progressive: that of each row before it was used. classes: both of them, needed only if the
-        first rows have but one.
+        first rows have but one. replan: let features of the model rise to the levels that all their counts admit.
         """
         is_first, named = not hasattr(self, "model_"), None if classes is None else np.unique(classes)
         if named is not None and not is_first and not np.array_equal(named, self.classes_):
             raise ValueError(f"classes are {self.classes_.tolist()} since the first call, now {named.tolist()}")
         if is_first and named is None and np.unique(y).size == 1:
             raise ValueError(f"the first labels are all {np.unique(y).tolist()[0]!r}; name both: classes=[..., ...]")
-        return self._partial_fit(X, y, sample_weight, named)
+        return self._partial_fit(X, y, sample_weight, replan, named)
 
     def decision_function(self, X: Any, level: int | None = None) -> np.ndarray:
         """Return the scores before the link; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""
@@ -328,12 +328,13 @@ class RaFMRegressor(RegressorMixin, _FactorizationMachine):
 
     _task = "regression"
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, replan: bool = False) -> Self:
         """Train on rows once, in their order, going on from the model if there is one.
 
-        The training loss is progressive: that of each row before it was used.
+        The training loss is progressive: that of each row before it was used. replan: let features of the model rise to
+        the levels that all their counts admit.
         """
-        return self._partial_fit(X, y, sample_weight)
+        return self._partial_fit(X, y, sample_weight, replan)
 
     def predict(self, X: Any, level: int | None = None) -> np.ndarray:
         """Return the prediction of every row; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""

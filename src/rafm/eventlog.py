@@ -1,7 +1,7 @@
 """Events as lines of JSON, one object each, for scripts that watch training.
 
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
-    {"event": "continued", "features": ..., "new": ..., "with_states": ...}
+    {"event": "continued", "features": ..., "new": ..., "with_states": ..., "promoted": ..., "pair_error": ...}
     {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}

@@ -35,12 +35,15 @@ class Resumed:
 class Continued:
     """Training goes on from a model of so many features, with so many new ones.
 
-    with_states: whether the model kept the optimiser's states; otherwise they start anew.
+    with_states: whether the model kept the optimiser's states; otherwise they start anew. promoted: how many got a
+    higher level, None if ranks were not planned again. pair_error: how far products of their pairs changed by that.
     """
 
     features: int
     new: int
     with_states: bool
+    promoted: int | None = None
+    pair_error: float | None = None
 
 
 @dataclass(frozen=True)

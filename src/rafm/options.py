@@ -44,6 +44,7 @@ class TrainingOptions:
     threads: int
     shuffle: bool = True  # else rows are visited as they come
     keep_state: bool = False  # of the optimiser, in the model
+    replan: bool = False  # ranks of the features of a model that training goes on from
 
     # These do not change what a run computes, at most how far it gets.
     WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ("max_seconds", "threads", "rate_is_given")

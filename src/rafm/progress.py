@@ -170,8 +170,13 @@ def continued_lines(event: Continued) -> list[str]:
     going on from a model of 900 features; 20 are new
     the train loss of the first epoch is progressive: each row's before it is used
     it has no states of the optimiser: they start anew, and with them the steps are as large as at first
+    >>> continued_lines(Continued(900, 20, True, promoted=12, pair_error=0.31))[1]
+    'promoted to a higher rank: 12; the products of their pairs that rise are kept up to an error of 31%'
     """
     lines = [f"going on from a model of {event.features} features; {event.new} are new"]
+    if event.promoted is not None:
+        kept = f"; the products of their pairs that rise are kept up to an error of {event.pair_error:.0%}"
+        lines.append(f"promoted to a higher rank: {event.promoted}{'' if event.pair_error is None else kept}")
     lines.append("the train loss of the first epoch is progressive: each row's before it is used")
     if not event.with_states:
         lines.append(

@@ -45,7 +45,8 @@ def train(
     without a better one. After max_seconds it ends with the best epoch so far, or with what was last trained if none
     is judged. Rows may be a source of many blocks, larger than memory: blocks are visited in random order,
     and the rows of each in random order. With a checkpoint, which must be open, training goes on where it stopped.
-    With a model to start from, training goes on from its parameters and, if it has them, its states.
+    With a model to start from, training goes on from its parameters and, if it has them, its states; its features rise
+    to the levels that all their counts admit if the options say so.
     """
     if start is not None:
         check_start(start, options)
@@ -71,9 +72,10 @@ def train(
     held_out = None if valid is None else Blocks(as_source(valid), arranged.numbering, arranged.value_scales)
     first = None if begun is None else begun.parameters.arranged(grouping)
     run = Run(rows, found, arranged, grouping, options, held_out, checkpoint.whole, first)
-    if start is not None:
-        new = features.plan.n_features - start.plan.n_features
-        yield Continued(start.plan.n_features, new, start.parameters.states is not None)
+    if start is not None and begun is not None:
+        new, with_states = features.plan.n_features - start.plan.n_features, start.parameters.states is not None
+        told = (begun.promoted, begun.pair_error) if options.replan else ()
+        yield Continued(start.plan.n_features, new, with_states, *told)
     if state is not None:
         run.restore(state)
         yield Resumed(checkpoint.name, run.at.epoch, run.at.rows, run.is_over())

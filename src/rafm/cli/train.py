@@ -93,6 +93,9 @@ def train(
         str | None,
         typer.Option(metavar="MODEL", help="Go on from this model, by one pass unless --epochs says more."),
     ] = None,
+    replan: Annotated[
+        bool, typer.Option(help="Let its features rise to the ranks that all their counts admit.")
+    ] = False,
     keep_state: Annotated[bool, typer.Option(help="Keep the optimiser's states in MODEL, to go on from it.")] = False,
     events: Annotated[
         str | None, typer.Option(metavar="FILE", help='Append one line of JSON per event; "-" is the standard output.')
@@ -102,6 +105,7 @@ def train(
     """Train a model and save it. Shows the plan of ranks first, then one line per epoch."""
     from dataclasses import replace
 
+    from ..errors import ConfigError
     from ..options import resolve
     from ..ranks import Thresholds
 
@@ -128,10 +132,12 @@ def train(
         "seed": seed,
         "threads": threads,
     }
+    if replan and resume_from is None:
+        raise ConfigError("--replan is for the features of a model: give --resume-from MODEL too", key="replan")
     start = None if resume_from is None else _read_start(context, resume_from, index_base)
     options = resolve(**(chosen if start is None else _choices_to_go_on(context, start.model, chosen)))
     had_states = start is not None and start.model.parameters.states is not None
-    options = replace(options, shuffle=start is None, keep_state=keep_state or had_states)
+    options = replace(options, shuffle=start is None, keep_state=keep_state or had_states, replan=replan)
     check_output(out, data, valid)
     spec = table_spec(columns, column, label, weight, min_count)
     base = index_base if start is None else start.index_base
@@ -236,7 +242,7 @@ def _run(
     from ..eventlog import log_events
     from ..progress import show_events
     from ..storage import Saved, save
-    from ..trainer import Finished
+    from ..trainer import Continued, Finished
     from ..trainer import train as train_events
 
     begun = time.perf_counter()
@@ -244,8 +250,11 @@ def _run(
     before = _renumbered(start, encoder)
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_events(rows, options, held_out, states, before), log)
+    promotion = {}
     for event in show_events(events, options, stream=stream):
         last = event
+        if isinstance(event, Continued) and options.replan:
+            promotion = {"promoted": event.promoted, "pair_error": event.pair_error}
         _warn_of_one_class(event, data)
     assert isinstance(last, Finished)
     fitted = last.model
@@ -263,6 +272,7 @@ def _run(
         "stopped_by": last.reason,
         "history": fitted.history,
         **progressive,
+        **promotion,
         "seconds": round(time.perf_counter() - begun, 3),
     }
 
