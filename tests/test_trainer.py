@@ -145,6 +145,19 @@ def test_the_kept_model_has_the_validation_loss_of_the_history(ratings):
     assert found == pytest.approx(model.history[model.best_epoch - 1]["valid_rmse"], rel=1e-6)
 
 
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_validation_rows_of_many_blocks_are_judged_like_those_of_one(task, clicks, ratings, tmp_path, monkeypatch):
+    monkeypatch.setattr("rafm.batch.BLOCK_ROWS", 70)
+    data, valid = clicks if task == "binary" else ratings
+    chosen = options(task=task, metric="normalized_entropy" if task == "binary" else "mae", n_epochs=3)
+    write_arrow(tmp_path / "valid.arrow", [valid])
+    source = ArrowRows(tmp_path / "valid.arrow")
+    assert source.n_blocks > 1
+    one, many = (train_model(data, chosen, held_out).history for held_out in (valid, source))
+    for first, second in zip(one, many, strict=True):
+        assert second == pytest.approx(first, rel=1e-9)
+
+
 def test_without_validation_rows_there_is_no_early_stop(clicks):
     for valid in (None, check_batch(Batch(np.array([0]), np.array([], int), np.array([]), 5, np.array([])))):
         model = train_model(clicks[0], options(patience=1), valid)

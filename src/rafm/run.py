@@ -20,7 +20,7 @@ from .features import Features
 from .groups import Grouping
 from .kernels import LOGISTIC, Rows
 from .losses import Loss
-from .metrics import evaluate, is_better
+from .metrics import METRICS, SHOWN, Tally, evaluate, is_better
 from .options import TrainingOptions
 from .parameters import Parameters
 from .survey import Survey
@@ -195,14 +195,19 @@ class Run:
     # Judging
 
     def _judge(self, held_out: Blocks) -> dict[str, float | None]:
-        """Return the metrics of the validation rows; none if there are no rows."""
-        parts = [(rows.labels, self.scores(rows), rows.weights) for rows in held_out]
-        labels, scores, weights = (np.concatenate(part) for part in zip(*parts)) if parts else [np.zeros(0)] * 3
-        if not labels.size:
+        """Return the metrics of the validation rows, in bounded memory; none if there are no rows."""
+        loss, metric, tally = self.options.loss, self.options.metric, Tally(self.options.loss)
+        for rows in held_out:
+            judged = (rows.labels, self.scores(rows), rows.weights)
+            if held_out.source.n_blocks == 1 and rows.weights.any():
+                return evaluate(loss, *judged, metric)  # the same, in less time
+            tally.add(*judged)
+        if not tally.rows:
             return {}
-        if not weights.any():
+        found = tally.report()
+        if metric not in found:
             raise DataValueError("the validation rows have no weight; at least one must be above 0")
-        return evaluate(self.options.loss, labels, scores, weights, self.options.metric)
+        return {name: found[name] for name in dict.fromkeys([*METRICS[loss.task][:SHOWN], metric])}
 
     def scores(self, rows: Rows) -> np.ndarray:
         """Return the score of every row, for labels as they came."""
