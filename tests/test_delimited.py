@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rafm.data.cells import READ_AS, convert
 from rafm.data.cut import Dialect, last_row_end, pair_quotes, row_places
 from rafm.data.delimited import read_delimited
 from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
@@ -250,6 +251,18 @@ def test_a_column_that_turns_out_to_be_text_is_text_in_all_batches():
 def test_types_do_not_depend_on_the_size_of_batches(cells):
     text = "a,b\n" + "".join(f"{cell},x\n" for cell in cells)
     assert columns_of(text.encode(), batch_bytes=1) == columns_of(text.encode())
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+@pytest.mark.parametrize(
+    "cell", ["0x1F", "-0X1f", " 7", "7\t", "\v7", "NA", "nan", "inf", "1e400", "+5", "007", "1_0", "9" * 20]
+)
+def test_numbers_that_arrow_parses_are_those_of_the_rules_for_cells(cell, kind):
+    text, expected = f"a,b\n1,x\n{cell},x\n".encode(), convert(pa.array(["1", cell]), READ_AS[kind])
+    if expected is None:
+        assert refusal(text, V, columns={"a": kind, "b": "text"}).startswith("train.csv:3: column 'a' must be")
+    else:
+        assert columns_of(text, columns={"a": kind, "b": "text"})["a"] == expected.to_pylist()
 
 
 def test_a_column_that_changes_behind_the_sample_is_refused_with_the_way_out(monkeypatch):  # case 46

@@ -44,7 +44,7 @@ def learn_type(cells: pa.Array) -> pa.DataType:
     known = cells.drop_null()
     for kind in (WHOLE, NUMBER):
         numbers = _cast(known, kind)
-        if numbers is None or not _all_finite(numbers):
+        if numbers is None or not all_finite(numbers):
             known = _without_words(known).drop_null()
             numbers = _cast(known, kind)
         if len(known) == 0:
@@ -61,13 +61,16 @@ def wider_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def convert(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Return text as the given type, or None if some value does not have it or is not finite."""
-    if kind == TEXT:
+    """Return text as the given type, or None if some value does not have it or is not finite.
+
+    Cells that have the type are taken as they are.
+    """
+    if cells.type == kind:
         return cells
     numbers = _cast(cells, kind)
-    if numbers is None or not _all_finite(numbers):
+    if numbers is None or not all_finite(numbers):
         numbers = _cast(_without_words(pc.ascii_trim_whitespace(cells)), kind)
-    return numbers if numbers is not None and _all_finite(numbers) else None
+    return numbers if numbers is not None and all_finite(numbers) else None
 
 
 def first_misfit(cells: pa.Array, kind: pa.DataType) -> int:
@@ -132,8 +135,14 @@ def _look_like_labels(cells: pa.Array, numbers: pa.Array) -> bool:
     return pc.any(pc.match_substring_regex(cells.filter(suspects), LABEL_LIKE), min_count=0).as_py() is True
 
 
-def _all_finite(numbers: pa.Array) -> bool:
-    return numbers.type == WHOLE or pc.all(pc.is_finite(numbers), min_count=0).as_py()
+def all_finite(cells: pa.Array) -> bool:
+    """Tell whether none of the cells is an infinite number or NaN."""
+    return cells.type != NUMBER or pc.all(pc.is_finite(cells), min_count=0).as_py()
+
+
+def has_hexadecimal(data: bytes) -> bool:
+    """Tell whether there may be whole numbers like 0x1F, which Arrow takes for one and we do not."""
+    return any(x in data and b"0" + x in data for x in (b"x", b"X"))  # one byte is found many times faster than two
 
 
 def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:

@@ -1,7 +1,8 @@
 """Read CSV, TSV and the like into record batches: streaming, with the line in every error.
 
-Every block of rows is parsed by Arrow as text; then the columns that hold numbers are converted (see cells.py).
-Which do is learned from the first SAMPLE_BYTES of text, which are kept in memory so long, not read twice.
+Which columns hold numbers is learned from the first SAMPLE_BYTES, which Arrow parses as text and which are kept in
+memory so long, not read twice. Later blocks have their types at once; one that Arrow refuses so is parsed as text too,
+and converted by the rules of cells.py, which know more ways to write a number and tell what is wrong.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from .cells import (
     TYPE_NAMES,
     UNKNOWN,
     WHOLE,
+    all_finite,
     convert,
     first_misfit,
+    has_hexadecimal,
     is_infinite,
     is_number,
     learn_type,
@@ -61,7 +64,7 @@ class Layout(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """A block, its columns as text, and what went wrong behind them.
+    """A block, its columns as text or as their types want them, and what went wrong behind them.
 
     lines: where each row starts, counted from the first line of the block; None if the block tells.
     """
@@ -172,13 +175,14 @@ def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
         given = _given_types(names, reading, source.name)
         kept = {column: given.get(column, UNKNOWN) for column in names if given.get(column, UNKNOWN) is not None}
         layout = Layout(source.name, dialect, names, kept, given, reading.on_bad)
-        yield from _typed(_parsed(chain([first] if first.data else [], blocks), layout), layout)
+        yield from _typed(chain([first] if first.data else [], blocks), layout)
 
 
-def _typed(parts: Iterator[Parsed], layout: Layout) -> Iterator[pa.RecordBatch]:
+def _typed(blocks: Iterator[Block], layout: Layout) -> Iterator[pa.RecordBatch]:
     """Learn the types that are unknown, then yield the batches and raise what went wrong."""
-    sample = deque(_sample(parts) if UNKNOWN in layout.types.values() else [])
+    sample = deque(_sample(_parsed(blocks, layout)) if UNKNOWN in layout.types.values() else [])
     layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
+    parts = _parsed(blocks, layout)
     while part := sample.popleft() if sample else next(parts, None):
         n_parts += 1
         batch, failure = (
@@ -253,7 +257,7 @@ def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.
 
 
 def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
-    """Yield each block as columns of text; the last part holds the failure, if there is one."""
+    """Yield each block as columns; the last part holds the failure, if there is one."""
     try:
         for block in blocks:
             part = _parse_around(block, layout, layout.on_bad) if layout.on_bad else _parse_good_rows(block, layout)
@@ -393,9 +397,11 @@ def _parse_options(
 def _parse(
     block: Block, layout: Layout, on_ragged: Callable[[csv.InvalidRow], str] | None = None
 ) -> dict[str, pa.Array]:
-    """Return the columns of a block that are kept, as text; an empty field is null."""
+    """Return the columns of a block that are kept, of their types if Arrow can, else text; an empty field is null."""
     if not _has_rows(block):
         return _no_cells(layout)
+    if (cells := _parse_typed(block, layout)) is not None:
+        return cells
     try:
         table = _arrow_parse(block, layout, in_pieces=True)
     except pa.ArrowInvalid:  # again in one piece, which knows the row, or had only been cut too small
@@ -406,12 +412,29 @@ def _parse(
     return {column: table[column].combine_chunks() for column in layout.types}
 
 
+def _parse_typed(block: Block, layout: Layout) -> dict[str, pa.Array] | None:
+    """Return the columns with their types; None if those are unknown, all text, or not what cells.py would find."""
+    kinds = set(layout.types.values())
+    if UNKNOWN in kinds or kinds == {TEXT} or (WHOLE in kinds and has_hexadecimal(block.data)):
+        return None
+    try:
+        table = _arrow_parse(block, layout, in_pieces=True, types=layout.types)
+    except pa.ArrowInvalid:
+        return None
+    cells = {column: table[column].combine_chunks() for column in layout.types}
+    return cells if all(map(all_finite, cells.values())) else None
+
+
 def _no_cells(layout: Layout) -> dict[str, pa.Array]:
     return {column: pa.array([], TEXT) for column in layout.types}
 
 
 def _arrow_parse(
-    block: Block, layout: Layout, in_pieces: bool, on_ragged: Callable[[csv.InvalidRow], str] | None = None
+    block: Block,
+    layout: Layout,
+    in_pieces: bool,
+    on_ragged: Callable[[csv.InvalidRow], str] | None = None,
+    types: Mapping[str, pa.DataType] | None = None,
 ) -> pa.Table:
     piece = PARSE_BYTES if in_pieces else len(block.data) + 1
     has_quotes = layout.dialect.quoting and b'"' in block.data
@@ -420,7 +443,7 @@ def _arrow_parse(
         csv.ReadOptions(use_threads=in_pieces, block_size=piece, column_names=layout.names),
         _parse_options(layout.dialect, has_quotes, on_ragged),
         csv.ConvertOptions(
-            column_types=dict.fromkeys(layout.names, TEXT),
+            column_types=types or dict.fromkeys(layout.names, TEXT),
             include_columns=list(layout.types),
             null_values=[""],
             strings_can_be_null=True,

@@ -287,8 +287,12 @@ class TableEncoder:
         spec = _complete(spec or TableSpec(), first, report)
         learning = [_Learning(column, spec) for column in spec.columns if column.kind != "ignore"]
         with ThreadPoolExecutor(THREADS) as pool:
-            for row, block in _with_first_rows(chain([first], blocks)):
-                cells = list(pool.map(_Learning.update, learning, repeat(block), repeat(row)))
+
+            def learn(placed: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.Array]]:
+                row, block = placed
+                return block, list(pool.map(_Learning.update, learning, repeat(block), repeat(row)))
+
+            for block, cells in map_ahead(learn, _with_first_rows(chain([first], blocks)), threads=1):  # in order
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
