@@ -28,7 +28,7 @@ from .coders import Coder, Lists, Number, Words
 from .columns import ColumnSpec, TableSpec, check_known
 from .coverage import Coverage
 from .interning import NULL
-from .learners import WordLearner, learner_of
+from .learners import CodeLearner, learner_of
 from .shelf import Room, Shelf, array_of, numbers_of
 from .targets import with_targets
 
@@ -145,7 +145,7 @@ class _Learning:
             self.has_missing = True
             if self.table.missing == "error":
                 _refuse_missing(self.spec.name, row + int(np.argmax(missing)))
-        return array_of(self.learner.codes, np.int32) if isinstance(self.learner, WordLearner) else cells
+        return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else cells
 
     def finish(self) -> Column:
         """Return the column."""
@@ -156,15 +156,20 @@ class _Learning:
     def grow(self, old: Column) -> Column:
         """Return an old column with what is new here, and recall cells by its codes."""
         column = old.grown(self.finish())
-        if isinstance(self.learner, WordLearner) and isinstance(column.coder, Words):
+        if isinstance(self.learner, CodeLearner):
             self.learner.recode(column.coder)
         return column
 
     def recall(self, column: Column, kept: pa.Array, row: int) -> list[Slot]:
         """Return the slots of cells that were learnt from."""
-        if isinstance(self.learner, WordLearner):
+        if isinstance(self.learner, CodeLearner):
             return [Slot(self.learner.final_codes[numbers_of(kept)])]
         return column.slots(kept, row)
+
+
+def _kept_codes(codes: np.ndarray) -> pa.Array:
+    """Return codes as an array of 2 bytes each, where they fit."""
+    return array_of(codes, np.int16 if codes.max(initial=0) < 2**15 else np.int32)
 
 
 @dataclass(frozen=True)
