@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -122,14 +123,15 @@ def test_rows_are_found_where_arrow_finds_them(text, quoting):
 def test_quotes_that_pair_up_tell_the_same_end_as_walking_the_rows(text):
     data = np.frombuffer(text.encode(), np.uint8)
     *_, walk = row_places(text.encode(), Dialect(","), text.count("\n") + 1)
-    inside, paired = pair_quotes(data, ord(","))
+    inside, paired, spans = pair_quotes(data, ord(","))
     if paired:
+        assert spans == any(part.count('"') % 2 for part in accumulate(text.split("\n")[:-1]))
         assert (last_row_end(data, inside), inside) == (walk.end, walk.open_quote >= 0)
 
 
 @pytest.mark.parametrize("text", ['"a"\n', '"a""b","\n"\n', '"","""",a\r\n"b"\n'])
 def test_quotes_as_programs_write_them_pair_up(text):
-    assert pair_quotes(np.frombuffer(text.encode(), np.uint8), ord(",")) == (False, True)
+    assert pair_quotes(np.frombuffer(text.encode(), np.uint8), ord(",")) == (False, True, '"\n"' in text)
 
 
 ACCEPTED = {
@@ -233,6 +235,12 @@ def test_a_long_row_is_refused_and_an_open_quote_suspected():  # case 35, in sma
     message = refusal(text, R, max_row_bytes=50, batch_bytes=10)
     assert message == "train.csv:2: row longer than max_row_bytes = 50; is the quote in line 2 never closed?"
     assert "check the line ends" in refusal(b"a,b\n" + b"x" * 100, R, max_row_bytes=50, batch_bytes=10)
+
+
+def test_line_feeds_in_quotes_are_text_where_arrow_parses_in_pieces(monkeypatch):
+    monkeypatch.setattr("rafm.data.delimited.PARSE_BYTES", 30)
+    rows = "".join(f'"{k}\n,\n",{k}\n' for k in range(100))
+    assert columns_of(b"a,b\n" + rows.encode()) == {"a": [f"{k}\n,\n" for k in range(100)], "b": [*range(100)]}
 
 
 def test_rows_longer_than_the_pieces_of_arrow_are_read(monkeypatch):

@@ -215,7 +215,7 @@ def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> 
     has_names, names = _names(cells, reading.header, reading.label, name, line)
     if has_names:
         first_line = first.first_line + first.data.count(b"\n", 0, end)
-        first = Block(first.data[end:], first_line, first.is_last)
+        first = first._replace(data=first.data[end:], first_line=first_line)
     return first, names
 
 
@@ -328,15 +328,20 @@ def _sample(parts: Iterator[Parsed]) -> Iterator[Parsed]:
 
 
 def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
-    """Return the layout with all types; a column without values is text."""
+    """Return the layout with all types, and put numbers into the sample; a column without values is text."""
 
     def learned(column: str) -> pa.DataType:
-        kind = layout.types[column]
+        kind, converted = layout.types[column], []
         if kind != UNKNOWN:
             return kind
         for part in sample:
             if kind != TEXT:
-                kind = wider_type(kind, learn_type(part.cells[column]))
+                found, cells = learn_type(part.cells[column])
+                kind = wider_type(kind, found)
+                converted.append(cells)
+        for part, cells in zip(sample, converted):
+            if cells.type == kind:
+                part.cells[column] = cells
         return TEXT if kind == UNKNOWN else kind
 
     with ThreadPoolExecutor(THREADS) as pool:
@@ -437,11 +442,10 @@ def _arrow_parse(
     types: Mapping[str, pa.DataType] | None = None,
 ) -> pa.Table:
     piece = PARSE_BYTES if in_pieces else len(block.data) + 1
-    has_quotes = layout.dialect.quoting and b'"' in block.data
     return csv.read_csv(
         pa.BufferReader(block.data),
         csv.ReadOptions(use_threads=in_pieces, block_size=piece, column_names=layout.names),
-        _parse_options(layout.dialect, has_quotes, on_ragged),
+        _parse_options(layout.dialect, not block.one_line, on_ragged),
         csv.ConvertOptions(
             column_types=types or dict.fromkeys(layout.names, TEXT),
             include_columns=list(layout.types),
