@@ -21,8 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rafm.data.cells import READ_AS, convert
-from rafm.data.cut import Dialect, last_row_end, pair_quotes, row_places
+from rafm.data.cut import Dialect, cut_blocks, last_row_end, pair_quotes, row_places
 from rafm.data.delimited import read_delimited
+from rafm.data.source import open_bytes
 from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
 
 F, V, R = DataFormatError, DataValueError, ResourceLimitError
@@ -237,10 +238,13 @@ def test_a_long_row_is_refused_and_an_open_quote_suspected():  # case 35, in sma
     assert "check the line ends" in refusal(b"a,b\n" + b"x" * 100, R, max_row_bytes=50, batch_bytes=10)
 
 
-def test_line_feeds_in_quotes_are_text_where_arrow_parses_in_pieces(monkeypatch):
-    monkeypatch.setattr("rafm.data.delimited.PARSE_BYTES", 30)
-    rows = "".join(f'"{k}\n,\n",{k}\n' for k in range(100))
-    assert columns_of(b"a,b\n" + rows.encode()) == {"a": [f"{k}\n,\n" for k in range(100)], "b": [*range(100)]}
+@pytest.mark.parametrize(
+    ("text", "expected"), [("a,b\n", True), ('a,"b"\n', True), ('a,"b\n"\n', False), ('a,b"\n', False)]
+)
+def test_blocks_know_whether_rows_are_lines(tmp_path, text, expected):
+    (tmp_path / "rows.csv").write_text(text)
+    with open_bytes(tmp_path / "rows.csv") as source:
+        assert [block.one_line for block in cut_blocks(source, Dialect(","), 100, 100)] == [expected]
 
 
 def test_rows_longer_than_the_pieces_of_arrow_are_read(monkeypatch):
