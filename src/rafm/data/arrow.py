@@ -67,11 +67,11 @@ def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: typ
         n_features = max(n_features, *(int(part.indices.max(initial=-1)) + 1 for part in parts))
         _check_width(n_features, id_type)
         block = join_rows([_typed(part, id_type) for part in parts], sink.stand_in)
-        found = record_batch_of(block, id_type, info)
-        writer = writer or pa.ipc.new_file(sink, found.schema)
+        found = record_batch_of(block, id_type)
+        writer = writer or pa.ipc.new_file(sink, found.schema.with_metadata(info))
         writer.write_batch(found, custom_metadata={"n_features": str(n_features)})
         yield from sink.taken()
-    (writer or pa.ipc.new_file(sink, record_batch_of(NO_ROWS, id_type, info).schema)).close()
+    (writer or pa.ipc.new_file(sink, record_batch_of(NO_ROWS, id_type).schema.with_metadata(info))).close()
     yield from sink.taken()
 
 
@@ -138,7 +138,7 @@ class _Drain:
         return parts
 
 
-def record_batch_of(block: Batch, id_type: type, info: dict[bytes, bytes] | None = None) -> pa.RecordBatch:
+def record_batch_of(block: Batch, id_type: type) -> pa.RecordBatch:
     """Return rows as a record batch, without copies if their types are right."""
     offsets = array_of(block.indptr, np.int32)
     columns = {
@@ -147,8 +147,7 @@ def record_batch_of(block: Batch, id_type: type, info: dict[bytes, bytes] | None
         "ids": pa.ListArray.from_arrays(offsets, array_of(block.indices, id_type)),
         "values": pa.ListArray.from_arrays(offsets, array_of(block.values)),
     }
-    kept = {name: column for name, column in columns.items() if column is not None}
-    return pa.record_batch(kept, metadata=info)
+    return pa.record_batch({name: column for name, column in columns.items() if column is not None})
 
 
 def batch_of(found: pa.RecordBatch, n_features: int) -> Batch:
