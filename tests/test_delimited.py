@@ -248,7 +248,7 @@ def test_blocks_know_whether_rows_are_lines(tmp_path, text, expected):
 
 
 def test_rows_longer_than_the_pieces_of_arrow_are_read(monkeypatch):
-    monkeypatch.setattr("rafm.data.delimited.PARSE_BYTES", 10)
+    monkeypatch.setattr("rafm.data.parsing.PARSE_BYTES", 10)
     assert columns_of(b"a,b\n" + b"x" * 100 + b",1\n") == {"a": ["x" * 100], "b": [1]}
 
 
