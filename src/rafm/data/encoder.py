@@ -211,7 +211,8 @@ class TableEncoder:
     ) -> tuple[TableEncoder, Batch]:
         """Return the encoder and the encoded rows, reading them only once."""
         encoder, rows = cls.learn_then_encode(batches, spec, report, targets)
-        return encoder, join_rows(list(rows))
+        batch = join_rows(list(rows))
+        return encoder, replace(batch, values=np.require(batch.values, requirements="W"))
 
     @classmethod
     def learn_then_encode(
@@ -356,7 +357,8 @@ class TableEncoder:
                 self._check_missing(slots, row)
             parts.append(self._assemble(slots, block.num_rows, coverage))
             row += block.num_rows
-        rows = Batch(*_join(parts), self.n_features)
+        indptr, indices, values = _join(parts)
+        rows = Batch(indptr, indices, np.require(values, requirements="W"), self.n_features)
         return with_targets(rows, table, self.spec, first_row) if targets else rows
 
     def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> _Rows:
