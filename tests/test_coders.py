@@ -155,6 +155,21 @@ def test_logarithmic_bins_never_seen_are_left_out(low):
     assert rare.feature_names() == ["x=0", "x=<rare>"]
 
 
+@pytest.mark.parametrize("low", [-5, -(10**9)])
+def test_logarithmic_bins_stay_as_they_are_when_an_encoder_grows(low):
+    encoder = TableEncoder.learn(pa.table({"x": [low, 0, 1, 1000]}), spec_of(x="log_bins"))
+    more = pa.table({"x": [10**9, 1000, low, low - 1, 0]})
+    grown, rows = encoder.grow_then_encode(more)
+    assert grown == encoder
+    assert_same_rows(encoder.encode(more), next(rows))
+
+
+def test_codes_of_more_values_than_two_bytes_hold_are_kept():
+    table = pa.table({"x": np.arange(40_000)})
+    encoder, rows = TableEncoder.learn_encode(table, spec_of(x="category"))
+    assert_same_rows(encoder.encode(table), rows)
+
+
 @pytest.mark.parametrize("kind", ["number", "bins", "log_bins"])
 def test_an_infinite_number_is_refused_with_column_and_row(kind):
     spec = spec_of(x=kind)

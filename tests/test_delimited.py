@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rafm.data.cut import Dialect, last_row_end, pair_quotes, row_places
+from rafm.data.cells import READ_AS, convert
+from rafm.data.cut import Dialect, cut_blocks, last_row_end, pair_quotes, row_places
 from rafm.data.delimited import read_delimited
+from rafm.data.source import open_bytes
 from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
 
 F, V, R = DataFormatError, DataValueError, ResourceLimitError
@@ -121,14 +124,15 @@ def test_rows_are_found_where_arrow_finds_them(text, quoting):
 def test_quotes_that_pair_up_tell_the_same_end_as_walking_the_rows(text):
     data = np.frombuffer(text.encode(), np.uint8)
     *_, walk = row_places(text.encode(), Dialect(","), text.count("\n") + 1)
-    inside, paired = pair_quotes(data, ord(","))
+    inside, paired, spans = pair_quotes(data, ord(","))
     if paired:
+        assert spans == any(part.count('"') % 2 for part in accumulate(text.split("\n")[:-1]))
         assert (last_row_end(data, inside), inside) == (walk.end, walk.open_quote >= 0)
 
 
 @pytest.mark.parametrize("text", ['"a"\n', '"a""b","\n"\n', '"","""",a\r\n"b"\n'])
 def test_quotes_as_programs_write_them_pair_up(text):
-    assert pair_quotes(np.frombuffer(text.encode(), np.uint8), ord(",")) == (False, True)
+    assert pair_quotes(np.frombuffer(text.encode(), np.uint8), ord(",")) == (False, True, '"\n"' in text)
 
 
 ACCEPTED = {
@@ -234,8 +238,17 @@ def test_a_long_row_is_refused_and_an_open_quote_suspected():  # case 35, in sma
     assert "check the line ends" in refusal(b"a,b\n" + b"x" * 100, R, max_row_bytes=50, batch_bytes=10)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [("a,b\n", True), ('a,"b"\n', True), ('a,"b\n"\n', False), ('a,b"\n', False)]
+)
+def test_blocks_know_whether_rows_are_lines(tmp_path, text, expected):
+    (tmp_path / "rows.csv").write_text(text)
+    with open_bytes(tmp_path / "rows.csv") as source:
+        assert [block.one_line for block in cut_blocks(source, Dialect(","), 100, 100)] == [expected]
+
+
 def test_rows_longer_than_the_pieces_of_arrow_are_read(monkeypatch):
-    monkeypatch.setattr("rafm.data.delimited.PARSE_BYTES", 10)
+    monkeypatch.setattr("rafm.data.parsing.PARSE_BYTES", 10)
     assert columns_of(b"a,b\n" + b"x" * 100 + b",1\n") == {"a": ["x" * 100], "b": [1]}
 
 
@@ -250,6 +263,18 @@ def test_a_column_that_turns_out_to_be_text_is_text_in_all_batches():
 def test_types_do_not_depend_on_the_size_of_batches(cells):
     text = "a,b\n" + "".join(f"{cell},x\n" for cell in cells)
     assert columns_of(text.encode(), batch_bytes=1) == columns_of(text.encode())
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+@pytest.mark.parametrize(
+    "cell", ["0x1F", "-0X1f", " 7", "7\t", "\v7", "NA", "nan", "inf", "1e400", "+5", "007", "1_0", "9" * 20]
+)
+def test_numbers_that_arrow_parses_are_those_of_the_rules_for_cells(cell, kind):
+    text, expected = f"a,b\n1,x\n{cell},x\n".encode(), convert(pa.array(["1", cell]), READ_AS[kind])
+    if expected is None:
+        assert refusal(text, V, columns={"a": kind, "b": "text"}).startswith("train.csv:3: column 'a' must be")
+    else:
+        assert columns_of(text, columns={"a": kind, "b": "text"})["a"] == expected.to_pylist()
 
 
 def test_a_column_that_changes_behind_the_sample_is_refused_with_the_way_out(monkeypatch):  # case 46

@@ -479,3 +479,11 @@ def test_tables_and_labels_of_other_lengths_are_refused(short):  # case 53
 def test_a_table_of_no_rows_is_refused_in_fit():  # case 8
     with pytest.raises(DataValueError, match="no rows"):
         make().fit(mixed_table()[:0], [])
+
+
+def test_values_of_encoded_rows_can_be_written_without_changing_other_rows():
+    table = pa.table({"city": ["Rome", "Oslo"]})
+    encoder, learnt = TableEncoder.learn_encode(table)
+    for rows in (learnt, encoder.encode(table)):
+        rows.values[:] = 7
+    assert encoder.encode(table).values.tolist() == [1, 1]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import rafm.batch
 from rafm.batch import Batch, cut_blocks, join_rows, take_rows
+from rafm.data.arrow import ArrowRows, write_arrow
 from rafm.data.shelf import Room, Shelf
 from rafm.errors import ConfigError
 
@@ -75,6 +76,18 @@ def test_blocks_depend_on_the_rows_alone(lengths, cuts):
             assert block.n_rows == 7 or block.indices.size + first > 8
     if lengths:
         assert join_rows(whole).indptr.tolist() == rows.indptr.tolist()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_converted_rows_are_the_same_bytes_in_one_piece_or_many(tmp_path, monkeypatch, wide):
+    monkeypatch.setattr(rafm.batch, "BLOCK_ENTRIES", 20)
+    rows = rows_of([3, 0, 9, 4, 5, 1, 1, 30, 0])
+    pieces = [take_rows(rows, row, row + 1) for row in range(rows.n_rows)]
+    whole, cut = tmp_path / "whole.arrow", tmp_path / "cut.arrow"
+    assert write_arrow(whole, [rows], wide_ids=wide) == write_arrow(cut, pieces, wide_ids=wide)
+    assert whole.read_bytes() == cut.read_bytes()
+    found = join_rows([ArrowRows(cut).block(number) for number in range(ArrowRows(cut).n_blocks)])
+    assert found.indices.tolist() == rows.indices.tolist()
 
 
 # ---- Training from the command line

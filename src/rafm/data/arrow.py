@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch, cut_blocks
+from ..batch import Batch, cut_parts, join_rows
 from ..errors import DataFormatError, FeatureRangeError
 from ..files import PathLike, write_atomically
 from .shelf import array_of, numbers_of
@@ -63,15 +63,22 @@ def _metadata(info: dict[str, Any], encoder: TableEncoder | None) -> dict[bytes,
 def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: type) -> Iterator[memoryview]:
     """Yield the bytes of an Arrow file, a record batch at a time."""
     sink, writer, n_features = _Drain(), None, 0
-    for block in cut_blocks(batches):
-        n_features = max(n_features, int(block.indices.max(initial=-1)) + 1)
+    for parts in cut_parts(batches):
+        n_features = max(n_features, *(int(part.indices.max(initial=-1)) + 1 for part in parts))
         _check_width(n_features, id_type)
-        found = record_batch_of(block, id_type, info)
-        writer = writer or pa.ipc.new_file(sink, found.schema)
+        block = join_rows([_typed(part, id_type) for part in parts], sink.stand_in)
+        found = record_batch_of(block, id_type)
+        writer = writer or pa.ipc.new_file(sink, found.schema.with_metadata(info))
         writer.write_batch(found, custom_metadata={"n_features": str(n_features)})
         yield from sink.taken()
-    (writer or pa.ipc.new_file(sink, record_batch_of(NO_ROWS, id_type, info).schema)).close()
+    (writer or pa.ipc.new_file(sink, record_batch_of(NO_ROWS, id_type).schema.with_metadata(info))).close()
     yield from sink.taken()
+
+
+def _typed(part: Batch, id_type: type) -> Batch:
+    """Return rows whose ids and values are as they are written."""
+    indices: np.ndarray = np.ascontiguousarray(part.indices, id_type)
+    return replace(part, indices=indices, values=np.ascontiguousarray(part.values, np.float32))
 
 
 def _check_width(n_features: int, id_type: type) -> None:
@@ -80,18 +87,31 @@ def _check_width(n_features: int, id_type: type) -> None:
 
 
 class _Drain:
-    """A file to write to whose content can be taken away."""
+    """A file to write to whose content can be taken away.
+
+    Arrays that are only to be written need not be joined: another can stand in for them, which costs no memory.
+    """
 
     closed = False
 
     def __init__(self) -> None:
         self.parts: list[memoryview] = []
         self.position = 0
+        self._absent: dict[int, list[np.ndarray]] = {}
+
+    def stand_in(self, arrays: list[np.ndarray]) -> np.ndarray:
+        """Return an array of the size of these; when it is written, they are in its place."""
+        array = np.empty(sum(part.size for part in arrays), arrays[0].dtype)  # never touched
+        if array.size:
+            self._absent[array.ctypes.data] = arrays
+        return array
 
     def write(self, data: Any) -> int:
-        self.parts.append(memoryview(data))
-        self.position += self.parts[-1].nbytes
-        return self.parts[-1].nbytes
+        parts = self._absent.pop(getattr(data, "address", -1), [data])
+        self.parts += map(memoryview, parts)
+        size = memoryview(data).nbytes
+        self.position += size
+        return size
 
     def tell(self) -> int:
         return self.position
@@ -112,11 +132,13 @@ class _Drain:
         return False
 
     def taken(self) -> list[memoryview]:
+        if self._absent:
+            raise RuntimeError("Arrow copied what it was to write; please report its version")
         parts, self.parts = self.parts, []
         return parts
 
 
-def record_batch_of(block: Batch, id_type: type, info: dict[bytes, bytes] | None = None) -> pa.RecordBatch:
+def record_batch_of(block: Batch, id_type: type) -> pa.RecordBatch:
     """Return rows as a record batch, without copies if their types are right."""
     offsets = array_of(block.indptr, np.int32)
     columns = {
@@ -125,8 +147,7 @@ def record_batch_of(block: Batch, id_type: type, info: dict[bytes, bytes] | None
         "ids": pa.ListArray.from_arrays(offsets, array_of(block.indices, id_type)),
         "values": pa.ListArray.from_arrays(offsets, array_of(block.values)),
     }
-    kept = {name: column for name, column in columns.items() if column is not None}
-    return pa.record_batch(kept, metadata=info)
+    return pa.record_batch({name: column for name, column in columns.items() if column is not None})
 
 
 def batch_of(found: pa.RecordBatch, n_features: int) -> Batch:

@@ -23,6 +23,24 @@ ONES = np.zeros(0, np.float32)
 ONE_EACH = np.zeros(0, np.int64)
 
 
+class _Ones:
+    """Ones that all rows can share: an array that cannot be written, and that has grown to the longest asked for."""
+
+    def __init__(self) -> None:
+        self._array = np.ones(0, np.float32)
+
+    def __call__(self, size: int) -> np.ndarray:
+        array = self._array
+        if array.size < size:
+            array = np.ones(size, np.float32)
+            array.flags.writeable = False
+            self._array = array
+        return array[:size]
+
+
+shared_ones = _Ones()
+
+
 class Slot(NamedTuple):
     """At most one feature per row, or a list of them; see the top of this file."""
 
@@ -64,9 +82,8 @@ def count_entries(codes, offsets, sizes):
 
 
 @kernel()
-def place_ones(codes, first, at, rows):
+def place_ones(codes, first, at, indices):
     """Append one entry to every row with a feature; its value is 1 already."""
-    indices = rows[1]
     for row in range(codes.size):
         if codes[row] >= 0:
             indices[at[row]] = first + codes[row]
@@ -102,19 +119,23 @@ def resolve(slot: Slot, rare: int, null: int, tally: np.ndarray) -> Slot:
 
 
 def assemble(slots: list[tuple[int, Slot]], n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return indptr, indices and values of rows that hold the slots in this order, each with its first feature id."""
+    """Return indptr, indices and values of rows that hold the slots in this order, each with its first feature id.
+
+    Values that are all 1 are shared, and cannot be written.
+    """
     indptr = np.zeros(n_rows + 1, np.int64)
     for _, slot in slots:
         count_entries(slot.codes, slot.offsets, indptr)
     np.cumsum(indptr, out=indptr)
     indices = np.empty(indptr[-1], np.int32 if n_features < 2**31 else np.int64)
-    rows = (indptr, indices, np.ones(indptr[-1], np.float32))
+    all_ones = not any(slot.values.size or slot.offsets.size for _, slot in slots)
+    rows = (indptr, indices, shared_ones(indptr[-1]) if all_ones else np.ones(indptr[-1], np.float32))
     at = indptr[:-1].copy()
     for first, slot in slots:
         if slot.values.size or slot.offsets.size:
             place_entries(slot, first, at, rows)
         else:
-            place_ones(slot.codes, first, at, rows)
+            place_ones(slot.codes, first, at, indices)
     return rows
 
 

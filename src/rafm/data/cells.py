@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .strings import as_strings
+
 MISSING = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")
 FEW = 100
 LABEL_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"
@@ -32,26 +34,30 @@ READ_AS = {
 }
 
 
-def learn_type(cells: pa.Array) -> pa.DataType:
-    """Return the narrowest type for all values: UNKNOWN if there is none, WHOLE, NUMBER or TEXT.
+def learn_type(cells: pa.Array) -> tuple[pa.DataType, pa.Array]:
+    """Return the narrowest type for all values: UNKNOWN if there is none, WHOLE, NUMBER or TEXT; and the cells so.
+
+    They stay text where `convert` has something to say.
 
     >>> columns = (["1", "NA"], ["1.5", "2"], ["007"], ["1", "x"], [None])
-    >>> [str(learn_type(pa.array(cells, TEXT))) for cells in columns]
+    >>> [str(learn_type(pa.array(cells, TEXT))[0]) for cells in columns]
     ['int64', 'double', 'string', 'string', 'null']
     """
-    if len(cells) > FEW and learn_type(cells[:FEW]) == TEXT:
-        return TEXT
-    known = cells.drop_null()
+    if len(cells) > FEW and learn_type(cells[:FEW])[0] == TEXT:
+        return TEXT, cells
+    known = cells
     for kind in (WHOLE, NUMBER):
         numbers = _cast(known, kind)
-        if numbers is None or not _all_finite(numbers):
-            known = _without_words(known).drop_null()
+        if numbers is None or not all_finite(numbers):
+            known = _without_words(known)
             numbers = _cast(known, kind)
-        if len(known) == 0:
-            return UNKNOWN
+        if known.null_count == len(known):
+            return UNKNOWN, cells
+        if numbers is not None and _look_like_labels(known, numbers):
+            return TEXT, cells
         if numbers is not None:
-            return TEXT if _look_like_labels(known, numbers) else kind
-    return TEXT
+            return kind, numbers if all_finite(numbers) else cells
+    return TEXT, cells
 
 
 def wider_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -61,13 +67,16 @@ def wider_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def convert(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Return text as the given type, or None if some value does not have it or is not finite."""
-    if kind == TEXT:
+    """Return text as the given type, or None if some value does not have it or is not finite.
+
+    Cells that have the type are taken as they are.
+    """
+    if cells.type == kind:
         return cells
     numbers = _cast(cells, kind)
-    if numbers is None or not _all_finite(numbers):
+    if numbers is None or not all_finite(numbers):
         numbers = _cast(_without_words(pc.ascii_trim_whitespace(cells)), kind)
-    return numbers if numbers is not None and _all_finite(numbers) else None
+    return numbers if numbers is not None and all_finite(numbers) else None
 
 
 def first_misfit(cells: pa.Array, kind: pa.DataType) -> int:
@@ -132,8 +141,14 @@ def _look_like_labels(cells: pa.Array, numbers: pa.Array) -> bool:
     return pc.any(pc.match_substring_regex(cells.filter(suspects), LABEL_LIKE), min_count=0).as_py() is True
 
 
-def _all_finite(numbers: pa.Array) -> bool:
-    return numbers.type == WHOLE or pc.all(pc.is_finite(numbers), min_count=0).as_py()
+def all_finite(cells: pa.Array) -> bool:
+    """Tell whether none of the cells is an infinite number or NaN."""
+    return cells.type != NUMBER or pc.all(pc.is_finite(cells), min_count=0).as_py()
+
+
+def has_hexadecimal(data: bytes) -> bool:
+    """Tell whether there may be whole numbers like 0x1F, which Arrow takes for one and we do not."""
+    return any(x in data and b"0" + x in data for x in (b"x", b"X"))  # one byte is found many times faster than two
 
 
 def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
@@ -146,5 +161,10 @@ def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
         numbers = cells.cast(kind)
     except pa.ArrowInvalid:
         return None
-    hexadecimal = kind == WHOLE and any(pc.any(pc.match_substring(cells, x), min_count=0).as_py() for x in "xX")
-    return None if hexadecimal else numbers
+    return None if kind == WHOLE and _has_an_x(cells) else numbers
+
+
+def _has_an_x(cells: pa.Array) -> bool:
+    strings = as_strings(cells)
+    text = strings.data[strings.offsets[0] : strings.offsets[-1]]
+    return bool(((text | 32) == ord("x")).any())  # 32 is what tells x from X

@@ -198,21 +198,23 @@ class LogBins:
         return len(self.bins)
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
-        """Return one code per cell; unless bins are far apart, by a table that has UNKNOWN at both ends."""
+        """Return one code per cell."""
         found = log_bin(as_finite(cells, self.name, row))
         missing = np.isnan(found)
+        codes = self.code_bins(np.where(missing, 0, found))
+        codes[missing] = NULL
+        return [Slot(codes)]
+
+    def code_bins(self, found: np.ndarray) -> np.ndarray:
+        """Return the code of every bin; unless those known are far apart, by a table that has UNKNOWN at both ends."""
         low, span = (self.bins[0], self.bins[-1] - self.bins[0]) if self.bins else (0.0, 0.0)
         if span < MAX_SPAN:
             table = np.full(int(span) + 3, UNKNOWN, np.int32)
             table[(np.array(self.bins) - low).astype(int) + 1] = np.arange(self.n_values)
-            places = np.where(missing, 0, np.clip(found - (low - 1), 0, span + 2))
-            codes = table[places.astype(np.int64)]
-        else:
-            padded = np.array([*self.bins, np.nan])  # equal to nothing
-            codes = np.searchsorted(padded[:-1], found).clip(0, self.n_values)
-            codes = np.where(padded[codes] == found, codes, UNKNOWN).astype(np.int32)
-        codes[missing] = NULL
-        return [Slot(codes)]
+            return table[np.clip(found - (low - 1), 0, span + 2).astype(np.int64)]
+        padded = np.array([*self.bins, np.nan])  # equal to nothing
+        codes = np.searchsorted(padded[:-1], found).clip(0, self.n_values)
+        return np.where(padded[codes] == found, codes, UNKNOWN).astype(np.int32)
 
     def value_name(self, code: int) -> str:
         """Return the bin's number."""

@@ -35,11 +35,19 @@ class Dialect(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Whole rows, the line of the first, and whether the text ends with them."""
+    """Whole rows, the line of the first, whether the text ends with them, and whether each is known to be one line."""
 
     data: bytes
     first_line: int
     is_last: bool
+    one_line: bool = False
+
+
+class End(NamedTuple):
+    """Where the last complete row ends, and whether all rows are known to be one line each."""
+
+    at: int
+    one_line: bool
 
 
 class Failure(NamedTuple):
@@ -94,18 +102,20 @@ def walk_rows(text, delimiter, quoting, starts, lines):
 
 @kernel()
 def pair_quotes(text, delimiter):
-    """Return whether a quote is open at the end, and whether quotes pair up.
+    """Return whether a quote is open at the end, whether quotes pair up, and whether a line feed is inside them.
 
     They do if every quote behind an even number of them starts a field or follows a quote, with which it is one
     doubled quote: then a byte stands inside quotes if it is behind an odd number.
     """
-    inside, paired = False, True
+    inside, paired, spans = False, True, False
     for at in range(text.size):
         if text[at] == QUOTE:
             if at > 0 and not inside:
                 paired &= text[at - 1] in (delimiter, QUOTE, LF)
             inside = not inside
-    return inside, paired
+        elif text[at] == LF:
+            spans |= inside
+    return inside, paired, spans
 
 
 @kernel()
@@ -147,13 +157,13 @@ def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_b
     """
     rest, line, is_last = b"", 1, False
     while not is_last:
-        data = rest + source.read(max(block_bytes, len(rest)))
+        data = source.read(max(block_bytes, len(rest)), behind=rest)
         is_last = source.has_ended()
         if is_last and data and not data.endswith(b"\n"):
             data += b"\n"
-        end, failure = _last_end(data, dialect, is_last)
+        (end, one_line), failure = _last_end(data, dialect, is_last)
         if end:
-            yield Block(data[:end], line, is_last)
+            yield Block(data[:end], line, is_last, one_line)
         line += data.count(b"\n", 0, end)
         rest = data[end:]
         if failure:
@@ -164,14 +174,15 @@ def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_b
             _refuse_long_row(rest, dialect, source.name, line, max_row_bytes)
 
 
-def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[int, Failure | None]:
+def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[End, Failure | None]:
     """Return where the last complete row ends, before a byte that text must not contain, if there is one."""
     end, failure = data.rfind(b"\n") + 1, None
     lone_cr = b"\r" in data and data.count(b"\r", 0, end) != data.count(b"\r\n", 0, end)
     simple = not lone_cr and b"\0" not in data
+    spans = False
     if simple and dialect.quoting and b'"' in data:
         text = np.frombuffer(data, np.uint8)
-        inside, paired = pair_quotes(text, ord(dialect.delimiter))
+        inside, paired, spans = pair_quotes(text, ord(dialect.delimiter))
         simple = paired and not (inside and is_last)
         end = last_row_end(text, inside)
     if not simple:
@@ -185,8 +196,8 @@ def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[int, Failur
         starts, _, _ = row_places(data[:end], dialect, data.count(b"\n", 0, end))
         for start in [*starts.tolist(), end]:
             if data.startswith(UTF8_BOM, start):
-                return start, Failure(INNER_MARK, start)
-    return end, failure
+                return End(start, False), Failure(INNER_MARK, start)
+    return End(end, simple and not spans), failure
 
 
 def _refuse_long_row(row: bytes, dialect: Dialect, name: str, line: int, max_row_bytes: int) -> None:

@@ -1,14 +1,13 @@
 """Read CSV, TSV and the like into record batches: streaming, with the line in every error.
 
-Every block of rows is parsed by Arrow as text; then the columns that hold numbers are converted (see cells.py).
-Which do is learned from the first SAMPLE_BYTES of text, which are kept in memory so long, not read twice.
+Which columns hold numbers is learned from the first SAMPLE_BYTES, which are parsed as text and kept in memory so long,
+not read twice. Later blocks have their types at once, where that is possible (see parsing.py).
 """
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import NamedTuple
@@ -36,32 +35,19 @@ from .cells import (
 )
 from .cut import Block, Dialect, cut_blocks, row_places, utf8_rows
 from .faults import quote
+from .parsing import BadRow, Layout, OnBad, has_rows, in_one_line, line_of, no_cells, parse_block, split_row
 from .source import open_bytes
 
 BATCH_BYTES = 8 * 2**20
 SAMPLE_BYTES = 16 * 2**20
 MAX_ROW_BYTES = 16 * 2**20
-PARSE_BYTES = 2**20  # what one thread of Arrow takes at a time
-BLANK_LINES = re.compile(rb"[\r\n]*")
 DELIMITERS = ",\t;|"
 
 Header = bool | Sequence[str]
-OnBad = Callable[[RafmError], object]
-
-
-class Layout(NamedTuple):
-    """How one file is read; `name` is what messages call it."""
-
-    name: str
-    dialect: Dialect
-    names: list[str]
-    types: dict[str, pa.DataType]  # of the columns that are kept; UNKNOWN until they are learned
-    given: dict[str, pa.DataType | None]  # types that the caller chose; None for columns to leave out
-    on_bad: OnBad | None = None
 
 
 class Parsed(NamedTuple):
-    """A block, its columns as text, and what went wrong behind them.
+    """A block, its columns as text or as their types want them, and what went wrong behind them.
 
     lines: where each row starts, counted from the first line of the block; None if the block tells.
     """
@@ -73,14 +59,6 @@ class Parsed(NamedTuple):
 
 
 NO_BLOCK = Block(b"", 1, False)
-
-
-class BadRow(Exception):
-    """The number of a row in its block, and the error about it."""
-
-    def __init__(self, row: int, error: RafmError):
-        super().__init__(row, error)
-        self.row, self.error = row, error
 
 
 class Reading(NamedTuple):
@@ -147,24 +125,11 @@ def find_delimiter(text: bytes) -> str:
     return max(DELIMITERS, key=lambda delimiter: line.count(delimiter.encode()))
 
 
-def split_row(row: bytes, dialect: Dialect) -> list[str]:
-    """Return the cells of one row; may raise ArrowInvalid.
-
-    >>> split_row(b'a,"b;c",\\n', Dialect(","))
-    ['a', 'b;c', '']
-    """
-    n_cells = row.count(dialect.delimiter.encode()) + 1
-    types = {f"f{k}": TEXT for k in range(n_cells)}
-    options = csv.ReadOptions(use_threads=False, autogenerate_column_names=True, block_size=len(row) + 1)
-    cells = csv.read_csv(pa.BufferReader(row), options, _parse_options(dialect), csv.ConvertOptions(column_types=types))
-    return [column[0].as_py() for column in cells.columns]
-
-
 def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Open the file, learn its columns, then convert block by block."""
     with open_bytes(path) as source:
         dialect = Dialect(reading.delimiter or find_delimiter(source.peek(2**16)), reading.quoting)
-        blocks = (block for block in cut_blocks(source, dialect, *reading[-2:]) if _has_rows(block))
+        blocks = (block for block in cut_blocks(source, dialect, *reading[-2:]) if has_rows(block))
         first = next(blocks, None)
         if first is None:
             return
@@ -172,13 +137,14 @@ def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
         given = _given_types(names, reading, source.name)
         kept = {column: given.get(column, UNKNOWN) for column in names if given.get(column, UNKNOWN) is not None}
         layout = Layout(source.name, dialect, names, kept, given, reading.on_bad)
-        yield from _typed(_parsed(chain([first] if first.data else [], blocks), layout), layout)
+        yield from _typed(chain([first] if first.data else [], blocks), layout)
 
 
-def _typed(parts: Iterator[Parsed], layout: Layout) -> Iterator[pa.RecordBatch]:
+def _typed(blocks: Iterator[Block], layout: Layout) -> Iterator[pa.RecordBatch]:
     """Learn the types that are unknown, then yield the batches and raise what went wrong."""
-    sample = deque(_sample(parts) if UNKNOWN in layout.types.values() else [])
+    sample = deque(_sample(_parsed(blocks, layout)) if UNKNOWN in layout.types.values() else [])
     layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
+    parts = _parsed(blocks, layout)
     while part := sample.popleft() if sample else next(parts, None):
         n_parts += 1
         batch, failure = (
@@ -191,12 +157,7 @@ def _typed(parts: Iterator[Parsed], layout: Layout) -> Iterator[pa.RecordBatch]:
         elif failure:
             raise failure
     if not n_parts:
-        yield _convert(Parsed(NO_BLOCK, _no_cells(layout), None), layout)[0]
-
-
-def _has_rows(block: Block) -> bool:
-    """Tell whether there is anything but blank lines."""
-    return BLANK_LINES.fullmatch(block.data) is None
+        yield _convert(Parsed(NO_BLOCK, no_cells(layout), None), layout)[0]
 
 
 def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> tuple[Block, list[str]]:
@@ -207,11 +168,11 @@ def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> 
     try:
         cells = split_row(first.data[starts[0] : end], dialect)
     except pa.ArrowInvalid as error:
-        raise DataFormatError(f"the first row cannot be read: {_one_line(error)}", name, line) from None
+        raise DataFormatError(f"the first row cannot be read: {in_one_line(error)}", name, line) from None
     has_names, names = _names(cells, reading.header, reading.label, name, line)
     if has_names:
         first_line = first.first_line + first.data.count(b"\n", 0, end)
-        first = Block(first.data[end:], first_line, first.is_last)
+        first = first._replace(data=first.data[end:], first_line=first_line)
     return first, names
 
 
@@ -253,7 +214,7 @@ def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.
 
 
 def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
-    """Yield each block as columns of text; the last part holds the failure, if there is one."""
+    """Yield each block as columns; the last part holds the failure, if there is one."""
     try:
         for block in blocks:
             part = _parse_around(block, layout, layout.on_bad) if layout.on_bad else _parse_good_rows(block, layout)
@@ -261,7 +222,7 @@ def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
             if part.failure:
                 return
     except (RafmError, OSError) as failure:
-        yield Parsed(NO_BLOCK, _no_cells(layout), failure)
+        yield Parsed(NO_BLOCK, no_cells(layout), failure)
 
 
 def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
@@ -269,7 +230,7 @@ def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
     failure, head = None, block
     while True:
         try:
-            return Parsed(head, _parse(head, layout), failure)
+            return Parsed(head, parse_block(head, layout), failure)
         except BadRow as bad:
             starts, _, _ = row_places(head.data, layout.dialect, bad.row + 1)
             failure, head = bad.error, head._replace(data=head.data[: starts[bad.row]])
@@ -292,7 +253,7 @@ def _parse_around(block: Block, layout: Layout, on_bad: OnBad) -> Parsed:
         return "skip"
 
     try:
-        cells = _parse(block, layout, skip)
+        cells = parse_block(block, layout, skip)
     except BadRow as bad:
         raise bad.error from None
     for row, message in ragged.items():
@@ -324,15 +285,20 @@ def _sample(parts: Iterator[Parsed]) -> Iterator[Parsed]:
 
 
 def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
-    """Return the layout with all types; a column without values is text."""
+    """Return the layout with all types, and put numbers into the sample; a column without values is text."""
 
     def learned(column: str) -> pa.DataType:
-        kind = layout.types[column]
+        kind, converted = layout.types[column], []
         if kind != UNKNOWN:
             return kind
         for part in sample:
             if kind != TEXT:
-                kind = wider_type(kind, learn_type(part.cells[column]))
+                found, cells = learn_type(part.cells[column])
+                kind = wider_type(kind, found)
+                converted.append(cells)
+        for part, cells in zip(sample, converted):
+            if cells.type == kind:
+                part.cells[column] = cells
         return TEXT if kind == UNKNOWN else kind
 
     with ThreadPoolExecutor(THREADS) as pool:
@@ -359,7 +325,7 @@ def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | 
 def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> RafmError:
     """Return the error about a cell."""
     kind, block = layout.types[column], part.block
-    line = _line(block, layout, row) if part.lines is None else block.first_line + int(part.lines[row])
+    line = line_of(block, layout, row) if part.lines is None else block.first_line + int(part.lines[row])
     found = f"found {quote(value.encode())}"
     if is_infinite(value):
         return DataValueError(f"column {column!r} must be finite, {found}", layout.name, line)
@@ -370,78 +336,6 @@ def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> 
     return DataValueError(
         f"column {column!r} had only {TYPE_NAMES[kind]} where it was sampled, {found}; {way_out}", layout.name, line
     )
-
-
-def _line(block: Block, layout: Layout, row: int) -> int:
-    """Return the line where a row of the block starts."""
-    _, lines, _ = row_places(block.data, layout.dialect, row + 1)
-    return block.first_line + int(lines[row])
-
-
-def _parse_options(
-    dialect: Dialect, newlines: bool = True, on_ragged: Callable[[csv.InvalidRow], str] | None = None
-) -> csv.ParseOptions:
-    quote_char = '"' if dialect.quoting else False
-    return csv.ParseOptions(
-        delimiter=dialect.delimiter,
-        quote_char=quote_char,
-        newlines_in_values=newlines,
-        invalid_row_handler=on_ragged,
-    )
-
-
-def _parse(
-    block: Block, layout: Layout, on_ragged: Callable[[csv.InvalidRow], str] | None = None
-) -> dict[str, pa.Array]:
-    """Return the columns of a block that are kept, as text; an empty field is null."""
-    if not _has_rows(block):
-        return _no_cells(layout)
-    try:
-        table = _arrow_parse(block, layout, in_pieces=True)
-    except pa.ArrowInvalid:  # again in one piece, which knows the row, or had only been cut too small
-        try:
-            table = _arrow_parse(block, layout, in_pieces=False, on_ragged=on_ragged)
-        except pa.ArrowInvalid as error:
-            raise _bad_row(block, layout, error) from None
-    return {column: table[column].combine_chunks() for column in layout.types}
-
-
-def _no_cells(layout: Layout) -> dict[str, pa.Array]:
-    return {column: pa.array([], TEXT) for column in layout.types}
-
-
-def _arrow_parse(
-    block: Block, layout: Layout, in_pieces: bool, on_ragged: Callable[[csv.InvalidRow], str] | None = None
-) -> pa.Table:
-    piece = PARSE_BYTES if in_pieces else len(block.data) + 1
-    has_quotes = layout.dialect.quoting and b'"' in block.data
-    return csv.read_csv(
-        pa.BufferReader(block.data),
-        csv.ReadOptions(use_threads=in_pieces, block_size=piece, column_names=layout.names),
-        _parse_options(layout.dialect, has_quotes, on_ragged),
-        csv.ConvertOptions(
-            column_types=dict.fromkeys(layout.names, TEXT),
-            include_columns=list(layout.types),
-            null_values=[""],
-            strings_can_be_null=True,
-        ),
-    )
-
-
-def _bad_row(block: Block, layout: Layout, error: pa.ArrowInvalid) -> BadRow:
-    """Return Arrow's error with the line instead of its number of the row."""
-    message = _one_line(error)
-    number = re.search(r"Row #(\d+): ", message)
-    row = int(number[1]) - 1 if number else 0
-    if ragged := re.search(r"Expected (\d+) columns, got (\d+)", message):
-        message = f"expected {ragged[1]} columns, found {ragged[2]}"
-    elif encoding := re.search(r"column #(\d+): .*invalid UTF8", message):
-        message = f"column {layout.names[int(encoding[1])]!r} is not UTF-8; convert the file to UTF-8"
-    return BadRow(row, DataFormatError(message, layout.name, _line(block, layout, row)))
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _listed(names: Sequence[str]) -> str:

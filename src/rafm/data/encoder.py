@@ -28,7 +28,7 @@ from .coders import Coder, Lists, Number, Words
 from .columns import ColumnSpec, TableSpec, check_known
 from .coverage import Coverage
 from .interning import NULL
-from .learners import WordLearner, learner_of
+from .learners import CodeLearner, learner_of
 from .shelf import Room, Shelf, array_of, numbers_of
 from .targets import with_targets
 
@@ -145,7 +145,7 @@ class _Learning:
             self.has_missing = True
             if self.table.missing == "error":
                 _refuse_missing(self.spec.name, row + int(np.argmax(missing)))
-        return array_of(self.learner.codes, np.int32) if isinstance(self.learner, WordLearner) else cells
+        return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else cells
 
     def finish(self) -> Column:
         """Return the column."""
@@ -156,15 +156,20 @@ class _Learning:
     def grow(self, old: Column) -> Column:
         """Return an old column with what is new here, and recall cells by its codes."""
         column = old.grown(self.finish())
-        if isinstance(self.learner, WordLearner) and isinstance(column.coder, Words):
+        if isinstance(self.learner, CodeLearner):
             self.learner.recode(column.coder)
         return column
 
     def recall(self, column: Column, kept: pa.Array, row: int) -> list[Slot]:
         """Return the slots of cells that were learnt from."""
-        if isinstance(self.learner, WordLearner):
+        if isinstance(self.learner, CodeLearner):
             return [Slot(self.learner.final_codes[numbers_of(kept)])]
         return column.slots(kept, row)
+
+
+def _kept_codes(codes: np.ndarray) -> pa.Array:
+    """Return codes as an array of 2 bytes each, where they fit."""
+    return array_of(codes, np.int16 if codes.max(initial=0) < 2**15 else np.int32)
 
 
 @dataclass(frozen=True)
@@ -206,7 +211,8 @@ class TableEncoder:
     ) -> tuple[TableEncoder, Batch]:
         """Return the encoder and the encoded rows, reading them only once."""
         encoder, rows = cls.learn_then_encode(batches, spec, report, targets)
-        return encoder, join_rows(list(rows))
+        batch = join_rows(list(rows))
+        return encoder, replace(batch, values=np.require(batch.values, requirements="W"))
 
     @classmethod
     def learn_then_encode(
@@ -287,8 +293,12 @@ class TableEncoder:
         spec = _complete(spec or TableSpec(), first, report)
         learning = [_Learning(column, spec) for column in spec.columns if column.kind != "ignore"]
         with ThreadPoolExecutor(THREADS) as pool:
-            for row, block in _with_first_rows(chain([first], blocks)):
-                cells = list(pool.map(_Learning.update, learning, repeat(block), repeat(row)))
+
+            def learn(placed: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.Array]]:
+                row, block = placed
+                return block, list(pool.map(_Learning.update, learning, repeat(block), repeat(row)))
+
+            for block, cells in map_ahead(learn, _with_first_rows(chain([first], blocks)), threads=1):  # in order
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
@@ -347,7 +357,8 @@ class TableEncoder:
                 self._check_missing(slots, row)
             parts.append(self._assemble(slots, block.num_rows, coverage))
             row += block.num_rows
-        rows = Batch(*_join(parts), self.n_features)
+        indptr, indices, values = _join(parts)
+        rows = Batch(indptr, indices, np.require(values, requirements="W"), self.n_features)
         return with_targets(rows, table, self.spec, first_row) if targets else rows
 
     def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> _Rows:

@@ -6,8 +6,7 @@ What a learner finds does not depend on the order of the rows.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -48,17 +47,26 @@ class Learner(Protocol):
         """Return the coder, and whether it left out values as rare."""
 
 
-class WordLearner:
-    """Counts texts; those seen often enough get codes in the order of their bytes.
+class CodeLearner:
+    """Numbers the values of a column by first appearance, so that cells can be encoded without being looked at again.
 
-    codes: of the latest cells, by first appearance. final_codes: what they became, UNKNOWN if rare, and NULL at -2.
+    codes: of the latest cells. final_codes: what they became, UNKNOWN if rare, and NULL at -2.
     """
+
+    codes = final_codes = np.zeros(0, np.int32)
+
+    def recode(self, coder: Any) -> None:
+        """Let final_codes be those of another coder of the same kind."""
+        raise NotImplementedError
+
+
+class WordLearner(CodeLearner):
+    """Counts texts; those seen often enough get codes in the order of their bytes."""
 
     def __init__(self, min_count: int):
         self.min_count = min_count
         self._table, self._counts = StringTable(), np.zeros(0, np.int64)
         self._code_cells = CellCodes(self._table.intern)
-        self.codes = self.final_codes = np.zeros(0, np.int32)
 
     def update(self, cells: pa.Array, row: int) -> np.ndarray:
         """Count the cells."""
@@ -81,7 +89,7 @@ class WordLearner:
         words = StringTable.of_distinct(words.take(pa.array(order)))
         return Words(words), bool(((counts > 0) & (counts < self.min_count)).any())
 
-    def recode(self, words: Words) -> None:
+    def recode(self, words: Any) -> None:
         """Let final_codes be those of other words."""
         self.final_codes[:NULL] = words.code_texts(self._table.as_array())
 
@@ -170,35 +178,53 @@ class BinsLearner:
         return Bins(self._spec.name, tuple(bin_edges(self._counts, self._spec.n_bins).tolist())), False
 
 
-class LogBinsLearner:
+class LogBinsLearner(CodeLearner):
     """Counts the logarithmic bins."""
 
     def __init__(self, name: str, min_count: int):
         self._name, self._min_count = name, min_count
-        self._counts: Counter[float] = Counter()
+        self._numbers: dict[float, int] = {}
+        self._counts: list[int] = []
 
     def update(self, cells: pa.Array, row: int) -> np.ndarray:
         """Count the bins of the cells."""
         bins = log_bin(as_finite(cells, self._name, row))
         missing = np.isnan(bins)
-        found, counts = _count(bins[~missing] if missing.any() else bins)
-        self._counts.update(dict(zip(found.tolist(), counts.tolist())))
+        found, places, counts = _count(bins[~missing] if missing.any() else bins)
+        numbers = [self._numbers.setdefault(bin, len(self._numbers)) for bin in found.tolist()]
+        self._counts += [0] * (len(self._numbers) - len(self._counts))
+        for number, count in zip(numbers, counts.tolist()):
+            self._counts[number] += count
+        self.codes = np.full(bins.size, NULL, np.int32)
+        self.codes[~missing] = np.array(numbers, np.int32)[places]
         return missing
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the bins that are not rare."""
-        kept = sorted(bin for bin, count in self._counts.items() if count >= self._min_count)
-        return LogBins(self._name, tuple(kept)), len(kept) < len(self._counts)
+        kept = sorted(bin for bin, number in self._numbers.items() if self._counts[number] >= self._min_count)
+        coder = LogBins(self._name, tuple(kept))
+        self.recode(coder)
+        return coder, len(kept) < len(self._counts)
+
+    def recode(self, coder: Any) -> None:
+        """Let final_codes be those of these bins."""
+        self.final_codes = np.append(
+            coder.code_bins(np.array(list(self._numbers))), np.array([NULL, UNKNOWN], np.int32)
+        )
 
 
-def _count(bins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct whole numbers and how often each occurs; np.unique sorts, which is slow in a small range."""
+def _count(bins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return as np.unique does distinct whole numbers, where each bin is among them, and how often they occur.
+
+    It sorts, which is slow in a small range.
+    """
     low, high = bins.min(initial=0), bins.max(initial=0)
     if high - low > MAX_SPAN:
-        return np.unique(bins, return_counts=True)
-    counts = np.bincount((bins - low).astype(np.int64))
+        return np.unique(bins, return_inverse=True, return_counts=True)
+    steps = (bins - low).astype(np.int64)
+    counts = np.bincount(steps)
     found = np.flatnonzero(counts)
-    return found + low, counts[found]
+    return found + low, (np.cumsum(counts > 0) - 1)[steps], counts[found]
 
 
 class ClockLearner:

@@ -93,12 +93,12 @@ class ByteSource:
         self._held = b""
         self._failure: Exception | None = None
 
-    def read(self, n_bytes: int) -> bytes:
-        """Return the next n_bytes bytes: fewer where the stream ends or fails, then none."""
+    def read(self, n_bytes: int, behind: bytes = b"") -> bytes:
+        """Return the next n_bytes bytes, behind those given: fewer where the stream ends or fails, then none."""
         parts = list(self._take(n_bytes))
         if not parts and self._failure:
             raise self._failure
-        return b"".join(parts)
+        return b"".join([behind, *parts])
 
     def readinto(self, view: memoryview) -> int:
         """Fill the view with the next bytes; return how many: fewer where the stream ends or fails, then 0."""
