@@ -6,7 +6,7 @@ counts as absent: it is no occurrence of its feature and never reaches a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -83,11 +83,6 @@ def take_rows(batch: Batch, first: int, stop: int) -> Batch:
 
 def cut_blocks(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yield the rows in blocks, each as many rows as fit, at least one: the same blocks however the rows come."""
-    return map(join_rows, cut_parts(batches))
-
-
-def cut_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Yield the parts of each block."""
     waiting: list[Batch] = []
     n_rows = n_entries = 0
     for batch in batches:
@@ -100,20 +95,20 @@ def cut_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
                 waiting.append(take_rows(batch, first, stop))
                 n_rows, n_entries = n_rows + stop - first, n_entries + waiting[-1].indices.size
             if stop < batch.n_rows:
-                yield waiting
+                yield join_rows(waiting)
                 waiting, n_rows, n_entries = [], 0, 0
             first = stop
     if waiting:
-        yield waiting
+        yield join_rows(waiting)
 
 
-def join_rows(parts: Sequence[Batch], join: Callable[[list[np.ndarray]], np.ndarray] = np.concatenate) -> Batch:
-    """Return the rows of all parts, of which there is at least one, as one batch. join: what makes its long arrays."""
+def join_rows(parts: Sequence[Batch]) -> Batch:
+    """Return the rows of all parts, of which there is at least one, as one batch."""
     if len(parts) == 1:
         return parts[0]
     offsets = np.cumsum([0, *(part.indices.size for part in parts)])
     indptr = np.concatenate([[0], *(part.indptr[1:] + offset for part, offset in zip(parts, offsets))])
-    indices, values = (join([getattr(part, name) for part in parts]) for name in ("indices", "values"))
+    indices, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values"))
     labels, weights = (
         None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
         for name in ("labels", "weights")

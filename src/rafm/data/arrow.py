@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch, cut_parts, join_rows
+from ..batch import Batch, cut_blocks
 from ..errors import DataFormatError, FeatureRangeError
 from ..files import PathLike, write_atomically
 from .shelf import array_of, numbers_of
@@ -63,10 +63,9 @@ def _metadata(info: dict[str, Any], encoder: TableEncoder | None) -> dict[bytes,
 def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: type) -> Iterator[memoryview]:
     """Yield the bytes of an Arrow file, a record batch at a time."""
     sink, writer, n_features = _Drain(), None, 0
-    for parts in cut_parts(batches):
-        n_features = max(n_features, *(int(part.indices.max(initial=-1)) + 1 for part in parts))
+    for block in cut_blocks(batches):
+        n_features = max(n_features, int(block.indices.max(initial=-1)) + 1)
         _check_width(n_features, id_type)
-        block = join_rows([_typed(part, id_type) for part in parts], sink.stand_in)
         found = record_batch_of(block, id_type)
         writer = writer or pa.ipc.new_file(sink, found.schema.with_metadata(info))
         writer.write_batch(found, custom_metadata={"n_features": str(n_features)})
@@ -75,43 +74,24 @@ def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: typ
     yield from sink.taken()
 
 
-def _typed(part: Batch, id_type: type) -> Batch:
-    """Return rows whose ids and values are as they are written."""
-    indices: np.ndarray = np.ascontiguousarray(part.indices, id_type)
-    return replace(part, indices=indices, values=np.ascontiguousarray(part.values, np.float32))
-
-
 def _check_width(n_features: int, id_type: type) -> None:
     if n_features - 1 > np.iinfo(id_type).max:
         raise FeatureRangeError(f"feature id {n_features - 1} does not fit in 4 bytes. Convert with wide ids.")
 
 
 class _Drain:
-    """A file to write to whose content can be taken away.
-
-    Arrays that are only to be written need not be joined: another can stand in for them, which costs no memory.
-    """
+    """A file to write to whose content can be taken away."""
 
     closed = False
 
     def __init__(self) -> None:
         self.parts: list[memoryview] = []
         self.position = 0
-        self._absent: dict[int, list[np.ndarray]] = {}
-
-    def stand_in(self, arrays: list[np.ndarray]) -> np.ndarray:
-        """Return an array of the size of these; when it is written, they are in its place."""
-        array = np.empty(sum(part.size for part in arrays), arrays[0].dtype)  # never touched
-        if array.size:
-            self._absent[array.ctypes.data] = arrays
-        return array
 
     def write(self, data: Any) -> int:
-        parts = self._absent.pop(getattr(data, "address", -1), [data])
-        self.parts += map(memoryview, parts)
-        size = memoryview(data).nbytes
-        self.position += size
-        return size
+        self.parts.append(memoryview(data))
+        self.position += self.parts[-1].nbytes
+        return self.parts[-1].nbytes
 
     def tell(self) -> int:
         return self.position
@@ -132,8 +112,6 @@ class _Drain:
         return False
 
     def taken(self) -> list[memoryview]:
-        if self._absent:
-            raise RuntimeError("Arrow copied what it was to write; please report its version")
         parts, self.parts = self.parts, []
         return parts
 
