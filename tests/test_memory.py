@@ -10,7 +10,7 @@ import worlds
 BENCH = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "bench_memory.py"))
 N_ROWS, SIZES = 60_000, [2000] * 26
 CONSTANT = 700  # MB: twice what was measured, of which 130 are the interpreter and the libraries
-GROWN = 380  # MB: copies of a block, which few rows do not fill; less than what ten times the rows take in memory
+GROWN = 250  # MB: half of what ten times the rows take in memory
 
 pytestmark = [
     pytest.mark.slow,

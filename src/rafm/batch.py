@@ -95,11 +95,18 @@ def cut_blocks(batches: Iterable[Batch]) -> Iterator[Batch]:
                 waiting.append(take_rows(batch, first, stop))
                 n_rows, n_entries = n_rows + stop - first, n_entries + waiting[-1].indices.size
             if stop < batch.n_rows:
-                yield join_rows(waiting)
-                waiting, n_rows, n_entries = [], 0, 0
+                yield _take_joined(waiting)
+                n_rows = n_entries = 0
             first = stop
     if waiting:
-        yield join_rows(waiting)
+        yield _take_joined(waiting)
+
+
+def _take_joined(parts: list[Batch]) -> Batch:
+    """Return the rows of all parts, and keep none of these, so that rows are not in memory twice."""
+    rows = join_rows(parts)
+    parts.clear()
+    return rows
 
 
 def join_rows(parts: Sequence[Batch]) -> Batch:

@@ -271,10 +271,6 @@ class Parameters:
         states = None if self.states is None else self.states.each(change)
         return Parameters(self.bias, change(self.weights), [*map(change, self.factors)], mixture, states)
 
-    def rearranged(self, grouping: Grouping) -> Parameters:
-        """Return these parameters in the order that the grouping was made from."""
-        return self.each(grouping.undo)
-
     def arranged(self, grouping: Grouping) -> Parameters:
         """Return these parameters in the order of the grouping."""
         return self.each(lambda values: values[grouping.order[: len(values)]])

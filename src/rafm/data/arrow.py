@@ -69,6 +69,7 @@ def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: typ
         found = record_batch_of(block, id_type)
         writer = writer or pa.ipc.new_file(sink, found.schema.with_metadata(info))
         writer.write_batch(found, custom_metadata={"n_features": str(n_features)})
+        del block, found  # before the next one is made
         yield from sink.taken()
     (writer or pa.ipc.new_file(sink, record_batch_of(NO_ROWS, id_type).schema.with_metadata(info))).close()
     yield from sink.taken()

@@ -26,6 +26,7 @@ class KeptRows:
             self.n_rows += block.n_rows
             if n_features is None:
                 self.n_features = max(self.n_features, largest + 1)
+            del block  # before the next one is made
 
     @property
     def in_memory(self) -> bool:
