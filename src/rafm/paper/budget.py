@@ -77,7 +77,7 @@ class Budget:
         ranked: dict[str, dict[str, Any]] = {"DiFacto": {"model": "difacto"}, "RaFM": {"model": "rafm"}}
         ranked["RaFM (Algorithm 1)"] = {"model": "rafm", "update": "algorithm1"}
         for family, more in ranked.items():
-            sets = [(ranks, size) for size in self.sizes for ranks in rank_sets(size)]
+            sets = [(ranks, size) for size in self.sizes for ranks in rank_sets(size, ratings)]
             scales = [scale_within(more["model"], ranks, counts, size) for ranks, size in sets]
             found[family] = [Run(ranks=r, rank_scale=c, **more, **shared) for (r, _), c in zip(sets, scales)]
         if study.mrma:
@@ -85,13 +85,13 @@ class Budget:
         return found
 
 
-def rank_sets(size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two sets of ranks for a model of about the size of an FM of this rank.
+def rank_sets(size: int, ratings: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return two sets of ranks for a model of about the size of an FM of this rank; ratings gain nothing from high ones.
 
-    >>> rank_sets(16), rank_sets(256)
-    (((4, 16, 64), (8, 32)), ((64, 256), (128, 512)))
+    >>> rank_sets(16), rank_sets(256), rank_sets(16, ratings=True)
+    (((4, 16, 64), (8, 32)), ((64, 256), (128, 512)), ((4, 16), (8, 32)))
     """
-    sets = ((size // 4, size, 4 * size), (size // 2, 2 * size))
+    sets = ((size // 4, size) if ratings else (size // 4, size, 4 * size), (size // 2, 2 * size))
     first, second = (tuple(rank for rank in own if 1 <= rank <= TOP) for own in sets)
     return first, second
 
