@@ -10,7 +10,7 @@ from pathlib import Path
 
 from numba import njit
 
-INLINED = ("vectors.py", "barrier.py")  # files whose functions become part of others'
+INLINED = ("vectors.py", "barrier.py", "data/digits.py")  # files whose functions become part of others'
 _PROCESS = uuid.uuid4().hex[:8]
 
 
@@ -39,7 +39,7 @@ def kernel(**options):
 
 def _stamps() -> list[tuple[float, int]]:
     """Return time and size of the inlined files."""
-    found = (os.stat(Path(__file__).with_name(name)) for name in INLINED)
+    found = (os.stat(Path(__file__).parent / name) for name in INLINED)
     return [(stat.st_mtime, stat.st_size) for stat in found]
 
 

@@ -280,6 +280,23 @@ if PLAIN:
             n += np.uint64(1)
         return n
 
+    @compiled
+    def count_ones(word):
+        """Return how many bits are 1."""
+        n = np.uint64(0)
+        while word:
+            word &= word - np.uint64(1)
+            n += np.uint64(1)
+        return n
+
+    @compiled
+    def match_bytes(text, position, byte):
+        """Return one bit for each of 64 bytes of text, the first one lowest: whether it is the given byte."""
+        bits = np.uint64(0)
+        for place in range(64):
+            bits |= np.uint64(text[position + place] == byte) << np.uint64(place)
+        return bits
+
 else:
     combined_norm = _blockwise(_norm_lanes)
     combine = _blockwise(_combine_lanes)
@@ -293,6 +310,28 @@ else:
             return builder.cttz(args[0], ir.IntType(1)(0))
 
         return types.uint64(types.uint64), codegen
+
+    @intrinsic
+    def count_ones(typingctx, word):
+        """Return how many bits are 1."""
+
+        def codegen(context, builder, signature, args):
+            return builder.ctpop(args[0])
+
+        return types.uint64(types.uint64), codegen
+
+    @intrinsic
+    def match_bytes(typingctx, text, position, byte):
+        """Return one bit for each of 64 bytes of text, the first one lowest: whether it is the given byte."""
+
+        def codegen(context, builder, signature, args):
+            kind = ir.VectorType(ir.IntType(8), 64)
+            start = builder.gep(_elements(context, builder, signature, args, 0), [args[1]])
+            found = builder.load(builder.bitcast(start, kind.as_pointer()), align=1)
+            equal = builder.icmp_unsigned("==", found, _lanes(builder, args[2], 64))
+            return builder.bitcast(equal, ir.IntType(64))
+
+        return types.uint64(text, types.intp, types.uint8), codegen
 
     def _prefetcher(write):
         """Make a compiled function (array, position) that asks for a cache line, to write to it or only to read it."""

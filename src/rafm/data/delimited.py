@@ -18,7 +18,7 @@ from pyarrow import csv
 
 from ..errors import ConfigError, DataFormatError, DataValueError, RafmError
 from ..files import PathLike
-from .ahead import THREADS
+from .ahead import THREADS, map_ahead
 from .cells import (
     READ_AS,
     TEXT,
@@ -36,6 +36,7 @@ from .cells import (
 from .cut import Block, Dialect, cut_blocks, row_places, utf8_rows
 from .faults import quote
 from .parsing import BadRow, Layout, OnBad, has_rows, in_one_line, line_of, no_cells, parse_block, split_row
+from .plain import split_block
 from .source import open_bytes
 
 BATCH_BYTES = 8 * 2**20
@@ -142,7 +143,7 @@ def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
 
 def _typed(blocks: Iterator[Block], layout: Layout) -> Iterator[pa.RecordBatch]:
     """Learn the types that are unknown, then yield the batches and raise what went wrong."""
-    sample = deque(_sample(_parsed(blocks, layout)) if UNKNOWN in layout.types.values() else [])
+    sample = deque(_parsed(_sample(blocks), layout) if UNKNOWN in layout.types.values() else [])
     layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
     parts = _parsed(blocks, layout)
     while part := sample.popleft() if sample else next(parts, None):
@@ -216,13 +217,21 @@ def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.
 def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
     """Yield each block as columns; the last part holds the failure, if there is one."""
     try:
-        for block in blocks:
-            part = _parse_around(block, layout, layout.on_bad) if layout.on_bad else _parse_good_rows(block, layout)
+        for part in _parse_each_around(blocks, layout, layout.on_bad) if layout.on_bad else _parse_each(blocks, layout):
             yield part
             if part.failure:
                 return
     except (RafmError, OSError) as failure:
         yield Parsed(NO_BLOCK, no_cells(layout), failure)
+
+
+def _parse_each(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
+    """Yield each block up to its first bad row; threads split the next ones meanwhile.
+
+    Arrow is called by this thread alone: its parser is known to hang if called by threads that are not its own.
+    """
+    for block, cells in map_ahead(lambda block: (block, split_block(block, layout)), blocks):
+        yield _parse_good_rows(block, layout) if cells is None else Parsed(block, cells, None)
 
 
 def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
@@ -234,6 +243,12 @@ def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
         except BadRow as bad:
             starts, _, _ = row_places(head.data, layout.dialect, bad.row + 1)
             failure, head = bad.error, head._replace(data=head.data[: starts[bad.row]])
+
+
+def _parse_each_around(blocks: Iterable[Block], layout: Layout, on_bad: OnBad) -> Iterator[Parsed]:
+    """Yield each block without its bad rows."""
+    for block in blocks:
+        yield _parse_around(block, layout, on_bad)
 
 
 def _parse_around(block: Block, layout: Layout, on_bad: OnBad) -> Parsed:
@@ -253,7 +268,7 @@ def _parse_around(block: Block, layout: Layout, on_bad: OnBad) -> Parsed:
         return "skip"
 
     try:
-        cells = parse_block(block, layout, skip)
+        cells = split_block(block, layout) or parse_block(block, layout, skip)
     except BadRow as bad:
         raise bad.error from None
     for row, message in ragged.items():
@@ -274,12 +289,12 @@ def _convert_around(part: Parsed, layout: Layout, on_bad: OnBad) -> pa.RecordBat
     return _convert(part._replace(cells={column: own.filter(good) for column, own in cells.items()}), layout)[0]
 
 
-def _sample(parts: Iterator[Parsed]) -> Iterator[Parsed]:
-    """Yield parts until they are SAMPLE_BYTES or more."""
+def _sample(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield blocks until they are SAMPLE_BYTES or more."""
     size = 0
-    for part in parts:
-        yield part
-        size += len(part.block.data)
+    for block in blocks:
+        yield block
+        size += len(block.data)
         if size >= SAMPLE_BYTES:
             return
 
@@ -299,10 +314,19 @@ def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
         for part, cells in zip(sample, converted):
             if cells.type == kind:
                 part.cells[column] = cells
+        if kind == TEXT:
+            _put_text_back(sample, column, layout)
         return TEXT if kind == UNKNOWN else kind
 
     with ThreadPoolExecutor(THREADS) as pool:
         return layout._replace(types=dict(zip(layout.types, pool.map(learned, layout.types))))
+
+
+def _put_text_back(sample: Iterable[Parsed], column: str, layout: Layout) -> None:
+    """Take a column from its blocks again where it was read as numbers, since it turned out to be text elsewhere."""
+    for part in sample:
+        if part.cells[column].type != TEXT:
+            part.cells.update(split_block(part.block, layout._replace(types={column: TEXT})) or {})
 
 
 def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | None]:

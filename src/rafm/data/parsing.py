@@ -1,20 +1,16 @@
-"""Blocks of delimited text -> columns, by Arrow's parser; what it refuses is named by line.
-
-Columns of numbers have their type at once if it is known and Arrow reads them as cells.py would; else all columns are
-text, to be converted there.
-"""
+"""Blocks of delimited text -> columns of text, by Arrow's parser; what it refuses is named by line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyarrow import csv
 
 from ..errors import DataFormatError, RafmError
-from .cells import TEXT, UNKNOWN, WHOLE, all_finite, has_hexadecimal
+from .cells import TEXT
 from .cut import Block, Dialect, row_places
 
 PARSE_BYTES = 2**20  # what one thread of Arrow takes at a time
@@ -62,11 +58,9 @@ def has_rows(block: Block) -> bool:
 
 
 def parse_block(block: Block, layout: Layout, on_ragged: OnRagged | None = None) -> dict[str, pa.Array]:
-    """Return the columns of a block that are kept, of their types if Arrow can, else text; an empty field is null."""
+    """Return the columns of a block that are kept, as text; an empty field is null."""
     if not has_rows(block):
         return no_cells(layout)
-    if (cells := _parse_typed(block, layout)) is not None:
-        return cells
     try:
         table = _arrow_parse(block, layout, in_pieces=True)
     except pa.ArrowInvalid:  # again in one piece, which knows the row, or had only been cut too small
@@ -75,19 +69,6 @@ def parse_block(block: Block, layout: Layout, on_ragged: OnRagged | None = None)
         except pa.ArrowInvalid as error:
             raise _bad_row(block, layout, error) from None
     return {column: table[column].combine_chunks() for column in layout.types}
-
-
-def _parse_typed(block: Block, layout: Layout) -> dict[str, pa.Array] | None:
-    """Return the columns with their types; None if those are unknown, all text, or not what cells.py would find."""
-    kinds = set(layout.types.values())
-    if UNKNOWN in kinds or kinds == {TEXT} or (WHOLE in kinds and has_hexadecimal(block.data)):
-        return None
-    try:
-        table = _arrow_parse(block, layout, in_pieces=True, types=layout.types)
-    except pa.ArrowInvalid:
-        return None
-    cells = {column: table[column].combine_chunks() for column in layout.types}
-    return cells if all(map(all_finite, cells.values())) else None
 
 
 def no_cells(layout: Layout) -> dict[str, pa.Array]:
@@ -100,7 +81,6 @@ def _arrow_parse(
     layout: Layout,
     in_pieces: bool,
     on_ragged: OnRagged | None = None,
-    types: Mapping[str, pa.DataType] | None = None,
 ) -> pa.Table:
     piece = PARSE_BYTES if in_pieces else len(block.data) + 1
     return csv.read_csv(
@@ -108,7 +88,7 @@ def _arrow_parse(
         csv.ReadOptions(use_threads=in_pieces, block_size=piece, column_names=layout.names),
         _parse_options(layout.dialect, not block.one_line, on_ragged),
         csv.ConvertOptions(
-            column_types=types or dict.fromkeys(layout.names, TEXT),
+            column_types=dict.fromkeys(layout.names, TEXT),
             include_columns=list(layout.types),
             null_values=[""],
             strings_can_be_null=True,

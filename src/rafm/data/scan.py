@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..compiling import kernel
-from ..vectors import trailing_zeros
+from .digits import TENS, WORD_BYTES, called, inlined, peek, take_word
 
 TAB, LF, CR, BLANK, HASH, PLUS, MINUS, DOT, COLON = b"\t\n\r #+-.:"
 ZERO, NINE, UPPER_E, LOWER_E = b"09Ee"
@@ -27,16 +27,8 @@ END_FIELD = 2**31
 EXACT_MANTISSA, EXACT_POWER = 2**53, 22  # one float64 operation on these rounds once, hence correctly
 LOWEST_POWER, HIGHEST_POWER = -70, 38  # beyond: below the smallest, above the largest float32
 BELOW, ABOVE = 1 - 2.0**-50, 1 + 2.0**-50  # wider than the error of float64(mantissa) * float64(power)
-WORD_BYTES = 8
 ROOM_FOR_WORD = 9 * 10**9  # a number below this can take eight digits more
-TENS = np.array([10**k for k in range(WORD_BYTES + 1)])
-ZEROS, SEVENS, TOPS = (np.uint64(byte * (2**64 // 255)) for byte in (0x30, 0x76, 0x80))
-PAIRS, FOURS, EIGHT = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
 POWERS = np.array([float(f"1e{k}") for k in range(-LOWEST_POWER + 1)])
-
-
-# Inner functions do not count references, which would cost more than the parsing.
-inlined, called = kernel(forceinline=True, _nrt=False), kernel(_nrt=False)
 
 
 class Rules(NamedTuple):
@@ -59,12 +51,6 @@ class Scan(NamedTuple):
     lines: np.ndarray  # per row: its line, counted from 0 in this text
     starts: np.ndarray  # per row: where its line starts in this text
     unsorted: np.ndarray  # one flag: some row's ids do not increase
-
-
-@inlined
-def peek(text, at):
-    """Return the byte at a position; an unsigned index spares the check for one from the end."""
-    return text[np.uint64(at)]
 
 
 @kernel()
@@ -101,51 +87,6 @@ def skip_blanks(text, at):
     while peek(text, at) == BLANK or peek(text, at) == TAB:
         at += 1
     return at
-
-
-@inlined
-def peek4(text, at):
-    """Return four bytes as one number, the first one lowest."""
-    a, b = np.uint64(peek(text, at)), np.uint64(peek(text, at + 1))
-    c, d = np.uint64(peek(text, at + 2)), np.uint64(peek(text, at + 3))
-    return a | b << np.uint64(8) | c << np.uint64(16) | d << np.uint64(24)
-
-
-@inlined
-def load_word(text, at):
-    """Return eight bytes as one number, the first one lowest; the compiler makes one load of it."""
-    low = peek4(text, at)
-    return low | peek4(text, at + 4) << np.uint64(32)
-
-
-@inlined
-def count_digits(word):
-    """Return how many bytes of a word that was xored with ZEROS come before the first that is no digit.
-
-    A byte below ten, plus 0x76, stays below 0x80 and carries nothing; what others carry comes behind the first of them.
-    """
-    return trailing_zeros(((word + SEVENS) | word) & TOPS) >> np.uint64(3)
-
-
-@inlined
-def join_digits(word, n_digits):
-    """Return the number that the first digits of a word make, at most eight, at least one.
-
-    They are pushed to the top, and neighbours are joined to numbers of two, four and eight digits.
-    """
-    word <<= np.uint64(64) - np.uint64(8) * n_digits
-    word = (word * np.uint64(10) + (word >> np.uint64(8))) & PAIRS
-    word = (word * np.uint64(100) + (word >> np.uint64(16))) & FOURS
-    word = (word * np.uint64(10000) + (word >> np.uint64(32))) & EIGHT
-    return np.int64(word)
-
-
-@inlined
-def take_word(text, at):
-    """Return how many of the next eight bytes are digits before the first that is none, and their number."""
-    word = load_word(text, at) ^ ZEROS
-    n_digits = count_digits(word)
-    return np.int64(n_digits), join_digits(word, n_digits) if n_digits > 0 else 0
 
 
 @called

@@ -86,7 +86,7 @@ class Budget:
 
 
 def rank_sets(size: int, ratings: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two sets of ranks for a model of about the size of an FM of this rank; ratings gain nothing from high ones.
+    """Return two sets of ranks for a model of about the size of an FM of this rank; those for ratings are lower.
 
     >>> rank_sets(16), rank_sets(256), rank_sets(16, ratings=True)
     (((4, 16, 64), (8, 32)), ((64, 256), (128, 512)), ((4, 16), (8, 32)))
