@@ -62,7 +62,8 @@ def reproduce(
         for name, make in wanted.items():
             tell(f"{name}")
             found.append(make(lab, budget))
-            write_artefact(folder, found[-1], command)
+            own = command if name in OPTIONAL else command.replace(" --authors-protocol", "")
+            write_artefact(folder, found[-1], own)
         told = claims(competitions(lab, budget)) if "tables34" in wanted or "frontier" in wanted else []
     write_page(page, folder, found, told, budget, command)
     return found
