@@ -521,6 +521,22 @@ def forward_rows(rows, batch, slot, tables, records, settings, team, work, arriv
         forward(rows, batch[t], tables, work.bias[0], settings, work, t, slot + t)
 
 
+@compiled
+def total_of(numbers, n):
+    """Return the sum of the first n numbers."""
+    total = ZERO
+    for k in range(n):
+        total += numbers[k]
+    return total
+
+
+@compiled
+def copy(numbers, copies):
+    """Set copies to numbers."""
+    for k in range(numbers.size):
+        copies[k] = numbers[k]
+
+
 @entry
 def train_rows(rows, order, tables, records, bias, settings, total, team, work):
     """Train on rows in the given order; return the total with their loss, and where it stopped being finite (or -1).
@@ -529,7 +545,7 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
     then all updates. Every thread of a team calls this at the same time; all return the same, and the first sets bias.
     """
     size, arrivals, slot, stopped = work.losses.size, 0, 0, -1
-    work.bias[:] = bias
+    copy(bias, work.bias)
     for first in range(0, order.size, size):
         batch = order[first : first + size]
         rate = rate_of(work.bias, settings)
@@ -537,7 +553,7 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
         arrivals += team.threads
         forward_rows(rows, batch, slot, tables, records, settings, team, work, arrivals)
         slot = size - slot if team.threads > 1 else 0  # others may still be reading those of this batch
-        loss, slope = work.losses[: batch.size].sum(), work.slopes[: batch.size, -1].sum()
+        loss, slope = total_of(work.losses, batch.size), total_of(work.slopes[:, -1], batch.size)
         if not np.isfinite(loss):
             stopped = first
             break
@@ -549,7 +565,7 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
         update_number(work.bias, 0, slope, ZERO, rate, settings)
         work.bias[3] += ONE
     if team.thread == 0:
-        bias[:] = work.bias
+        copy(work.bias, bias)
     return total, stopped
 
 
