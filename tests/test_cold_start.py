@@ -58,7 +58,7 @@ def within(folder, arguments):
 def test_commands_import_only_what_they_need(folder, arguments):
     imported = imported_by(*within(folder, arguments))
     assert "numba" in imported
-    assert imported.isdisjoint(("sklearn", "scipy.sparse", "pandas", "polars", "matplotlib"))
+    assert imported.isdisjoint(("sklearn", "scipy.sparse", "pandas", "polars", "matplotlib", "pyarrow", "rich"))
 
 
 @pytest.mark.skipif(numba.version_info.short > TRIED, reason="see rafm.compiling.TRIED: this Numba has not been tried")
@@ -66,6 +66,18 @@ def test_commands_import_only_what_they_need(folder, arguments):
 def test_commands_that_compile_nothing_do_not_import_what_compiling_needs(folder, arguments):
     imported = imported_by(*within(folder, arguments))
     assert imported.isdisjoint(("scipy.linalg", "numba.np.arraymath", "numba.np.arrayobj", "numba.typed.typeddict"))
+
+
+def test_rows_that_wait_in_a_file_import_arrow(folder):
+    assert "pyarrow" in imported_by(*within(folder, TRAIN), "--memory", "0")
+
+
+def test_the_end_of_a_command_looks_for_no_garbage():
+    script = (
+        "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count() > 0)); "
+        "sys.argv[1:] = ['--version']; from rafm.cli import main; main()"
+    )
+    assert worlds.run_python("-c", script).split("\n")[1] == "True"
 
 
 @pytest.mark.slow

@@ -37,6 +37,11 @@ class Batch:
     def n_rows(self) -> int:
         return self.indptr.size - 1
 
+    @property
+    def nbytes(self) -> int:
+        columns = (self.indptr, self.indices, self.values, self.labels, self.weights)
+        return sum(column.nbytes for column in columns if column is not None)
+
 
 class Source(Protocol):
     """Rows in blocks that can be asked for in any order, any number of times."""
@@ -239,7 +244,7 @@ def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-
 
 @kernel()
 def _sort_coarsely(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
-    """Copy the entries of one row, in Shell's order but for its last round: those far apart sorted, then nearer ones."""
+    """Copy one row by all rounds of a Shell sort but the last: entries far apart are sorted, then nearer ones."""
     gap, n = 1, numbers.size
     while gap < n // 3:
         gap = 3 * gap + 1

@@ -530,13 +530,6 @@ def total_of(numbers, n):
     return total
 
 
-@compiled
-def copy(numbers, copies):
-    """Set copies to numbers."""
-    for k in range(numbers.size):
-        copies[k] = numbers[k]
-
-
 @entry
 def train_rows(rows, order, tables, records, bias, settings, total, team, work):
     """Train on rows in the given order; return the total with their loss, and where it stopped being finite (or -1).
@@ -545,7 +538,7 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
     then all updates. Every thread of a team calls this at the same time; all return the same, and the first sets bias.
     """
     size, arrivals, slot, stopped = work.losses.size, 0, 0, -1
-    copy(bias, work.bias)
+    work.bias[:] = bias
     for first in range(0, order.size, size):
         batch = order[first : first + size]
         rate = rate_of(work.bias, settings)
@@ -565,7 +558,7 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
         update_number(work.bias, 0, slope, ZERO, rate, settings)
         work.bias[3] += ONE
     if team.thread == 0:
-        copy(work.bias, bias)
+        bias[:] = work.bias
     return total, stopped
 
 
