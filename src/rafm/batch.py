@@ -18,6 +18,7 @@ from .errors import DataValueError, FeatureRangeError
 from .kernels import Rows
 
 BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # what training has at hand at a time
+LONG_ROW = 64  # insertion sort is quick only on short or sorted rows
 DENSE_IDS = 1 << 24  # id ranges up to this size get a table, however few ids occur
 
 
@@ -35,6 +36,11 @@ class Batch:
     @property
     def n_rows(self) -> int:
         return self.indptr.size - 1
+
+    @property
+    def nbytes(self) -> int:
+        columns = (self.indptr, self.indices, self.values, self.labels, self.weights)
+        return sum(column.nbytes for column in columns if column is not None)
 
 
 class Source(Protocol):
@@ -237,16 +243,36 @@ def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-
 
 
 @kernel()
+def _sort_coarsely(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
+    """Copy one row by all rounds of a Shell sort but the last: entries far apart are sorted, then nearer ones."""
+    gap, n = 1, numbers.size
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    for e in range(n):
+        kept_numbers[e], kept_values[e] = numbers[e], values[e]
+    while gap > 1:
+        for e in range(gap, n):
+            i, x, at = kept_numbers[e], kept_values[e], e
+            while at >= gap and kept_numbers[at - gap] > i:
+                kept_numbers[at], kept_values[at] = kept_numbers[at - gap], kept_values[at - gap]
+                at -= gap
+            kept_numbers[at], kept_values[at] = i, x
+        gap //= 3
+
+
+@kernel()
 def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
-    """Copy rows in the given order, their known, nonzero entries sorted; long rows go through a general sort first."""
+    """Copy rows in the given order, their known, nonzero entries sorted."""
     place = 0
     for t in range(order.size):
         r = order[t]
         row, x = numbers[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]]
-        if row.size > 64:  # insertion sort is quick only on short or sorted rows
-            rising = np.argsort(row)
-            row, x = row[rising], x[rising]
-        place += _sort_known(row, x, kept_numbers[place:], kept_values[place:])
+        kept, kept_x = kept_numbers[place:], kept_values[place:]
+        if row.size > LONG_ROW:  # there is room for whole rows: no more was kept of those before
+            _sort_coarsely(row, x, kept, kept_x)
+            place += _sort_known(kept[: row.size], kept_x[: row.size], kept, kept_x)
+        else:
+            place += _sort_known(row, x, kept, kept_x)
         kept_indptr[t + 1] = place
     return place
 

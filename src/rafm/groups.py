@@ -48,16 +48,15 @@ class Grouping:
 
     def split(self, rows: Rows) -> Rows:
         """Return the rows with their features by group, moved in place, rising in each."""
-        middles = np.empty(rows.labels.size, np.int64)
-        _split_rows(rows.indptr, rows.indices, rows.values, self.group_of(), middles)
+        middles, longest = np.empty(rows.labels.size, np.int64), int(np.diff(rows.indptr).max(initial=0))
+        room = (np.empty(longest, rows.indices.dtype), np.empty(longest, rows.values.dtype))
+        _split_rows(rows.indptr, rows.indices, rows.values, self.group_of(), middles, *room)
         return rows._replace(middles=middles)
 
 
 @kernel()
-def _split_rows(indptr, indices, values, group_of, middles):  # type: ignore[no-untyped-def]
-    """Move the features of the second group to the end of each row; note where they begin."""
-    longest = np.diff(indptr).max() if middles.size else 0
-    later, later_values = np.empty(longest, indices.dtype), np.empty(longest, values.dtype)
+def _split_rows(indptr, indices, values, group_of, middles, later, later_values):  # type: ignore[no-untyped-def]
+    """Move the features of the second group to the end of each row; note where they begin. Those wait in `later`."""
     for r in range(middles.size):
         at, n = indptr[r], 0
         for e in range(indptr[r], indptr[r + 1]):

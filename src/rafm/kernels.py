@@ -521,6 +521,15 @@ def forward_rows(rows, batch, slot, tables, records, settings, team, work, arriv
         forward(rows, batch[t], tables, work.bias[0], settings, work, t, slot + t)
 
 
+@compiled
+def total_of(numbers, n):
+    """Return the sum of the first n numbers."""
+    total = ZERO
+    for k in range(n):
+        total += numbers[k]
+    return total
+
+
 @entry
 def train_rows(rows, order, tables, records, bias, settings, total, team, work):
     """Train on rows in the given order; return the total with their loss, and where it stopped being finite (or -1).
@@ -537,7 +546,7 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
         arrivals += team.threads
         forward_rows(rows, batch, slot, tables, records, settings, team, work, arrivals)
         slot = size - slot if team.threads > 1 else 0  # others may still be reading those of this batch
-        loss, slope = work.losses[: batch.size].sum(), work.slopes[: batch.size, -1].sum()
+        loss, slope = total_of(work.losses, batch.size), total_of(work.slopes[:, -1], batch.size)
         if not np.isfinite(loss):
             stopped = first
             break

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from ..errors import DataFormatError
 from ..files import PathLike
-from .delimited import find_delimiter
-from .parquet import parquet_files
 from .presets import PRESETS
 from .source import STDIN, peek_text
 
@@ -64,6 +62,8 @@ def detect_format(path: PathLike) -> Found:
 
 def _parquet_or_none(name: str) -> list[str] | None:
     """Return the Parquet files in a folder or of a pattern."""
+    from .parquet import parquet_files
+
     try:
         files = parquet_files(name)
     except DataFormatError:
@@ -113,6 +113,8 @@ def _by_name(name: str) -> Found | None:
 
 def _by_delimiter(lines: list[bytes]) -> Found:
     """Tell tables from rows by the delimiters of the first line."""
+    from .delimited import find_delimiter
+
     if not lines:
         return NO_ROWS
     delimiter = find_delimiter(lines[0])

@@ -2,6 +2,7 @@
 
 Row formats (libsvm, libffm) have feature ids; tables (CSV, TSV, Parquet, Criteo, Avazu) go through an encoder, which is
 learnt in training and used again for scoring; converted files (Arrow) are mapped and bring their encoder along.
+What reads tables and converted files is imported when there is one: rows of ids do without Arrow.
 """
 
 from __future__ import annotations
@@ -11,27 +12,29 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from ..batch import Batch, Source, check_batch
 from ..errors import ConfigError, DataValueError
 from ..files import PathLike
 from . import READERS, open_rows
-from .arrow import ArrowRows, is_arrow, write_arrow
 from .columns import ColumnSpec, TableSpec
 from .coverage import Coverage
-from .delimited import OnBad
 from .detect import NO_ROWS, detect_format
-from .encoder import TableEncoder
 from .kept import KeptRows
 from .libsvm import Limits
-from .presets import PRESETS
+from .presets import PRESETS, TABLE_FORMATS
 from .shelf import Room
 from .source import source_name
-from .tables import TABLE_FORMATS, read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .arrow import ArrowRows
+    from .delimited import OnBad
+    from .encoder import TableEncoder
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,25 @@ def _with_preset(spec: TableSpec, format: str) -> TableSpec:
     return spec if spec.targets() else replace(spec, label=preset.label)
 
 
+def _converted(path: PathLike) -> ArrowRows:
+    from .arrow import ArrowRows
+
+    return ArrowRows(path)
+
+
+def _table(
+    path: PathLike, format: str, columns: dict[str, str], on_bad: OnBad | None = None
+) -> Iterator[pa.RecordBatch]:
+    from .tables import read_table
+
+    return read_table(path, format=format, columns=columns, on_bad=on_bad)
+
+
 def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None = None) -> Iterator[pa.RecordBatch]:
     """Read a table with columns of the types that their kinds want; labels and weights are numbers."""
     kinds = {column.name: column.kind for column in spec.columns}
     columns = kinds | dict.fromkeys(spec.targets(), "number")
-    return read_table(path, format=format, columns=columns, on_bad=on_bad)
+    return _table(path, format, columns, on_bad)
 
 
 @contextmanager
@@ -109,7 +126,7 @@ def training_rows(
     """Return labelled rows and, for tables, the encoder learnt from them; report is told which column became what."""
     format = opening.format_of(path)
     if format == "arrow":
-        source = ArrowRows(path)
+        source = _converted(path)
         return source, source.encoder
     if format in READERS:
         return _keep(open_rows(path, **opening.row_options(format)), path, opening, None), None
@@ -120,7 +137,7 @@ def training_rows(
 def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None) -> Source:
     """Return the rows of a file as a trained model wants them, to be visited many times."""
     if opening.format_of(path) == "arrow":
-        return ArrowRows(path)
+        return _converted(path)
     return _keep(batches_of(path, opening, encoder), path, opening, encoder)
 
 
@@ -128,11 +145,11 @@ def further_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None)
     """Return labelled rows to train a model further, and its encoder, which takes in new values of a table."""
     format = opening.format_of(path)
     if format == "arrow":
-        _check_converted(ArrowRows(path), opening, encoder)
+        _check_converted(_converted(path), opening, encoder)
     if encoder is None or format == "arrow" or format in READERS:
         return labelled_rows(path, opening, encoder), encoder
     with _naming(path):
-        batches = read_table(path, format=format, columns=encoder.reader_columns())
+        batches = _table(path, format, encoder.reader_columns())
         encoder, rows = encoder.grow_then_encode(batches, room=opening.room)
     return _keep(_for_task(_named(rows, path), opening.task, path), path, opening, encoder), encoder
 
@@ -161,6 +178,8 @@ def _learn(
     path: PathLike, format: str, opening: Opening, report: Callable[[str], Any] | None
 ) -> tuple[TableEncoder, Iterator[Batch]]:
     """Return the encoder of a table and its labelled rows, which are read once."""
+    from .encoder import TableEncoder
+
     spec = opening.table_spec(format)
     with _naming(path):
         batches = _read_as(path, format, spec)
@@ -187,6 +206,8 @@ def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[s
 
     A table is read once, and its codes wait on the disk until all its values are known. The encoder goes into the file.
     """
+    from .arrow import write_arrow
+
     format = opening.format_of(path)
     info = {"source": stamp(path), "index_base": opening.index_base, "task": opening.task}
     if format in READERS:
@@ -209,9 +230,11 @@ def stamp(path: PathLike) -> dict[str, Any]:
 
 def is_current(path: PathLike, out: PathLike, opening: Opening) -> bool:
     """Tell whether a conversion of this source, as it is now, with these settings, is already there."""
+    from .arrow import is_arrow
+
     if not is_arrow(out) or not (now := stamp(path)) or opening.spec is not None:
         return False
-    known = ArrowRows(out).info
+    known = _converted(out).info
     wanted = {"source": now, "index_base": opening.index_base, "task": opening.task}
     return {name: known.get(name) for name in wanted} == wanted
 
@@ -230,7 +253,7 @@ def batches_of(
     """
     format = opening.format_of(path)
     if format == "arrow":
-        source = ArrowRows(path)
+        source = _converted(path)
         yield from (check_batch(source.block(number)) for number in range(source.n_blocks))
     elif encoder is None:
         if format not in READERS:
@@ -243,7 +266,7 @@ def batches_of(
             raise DataValueError(f"the model takes tables, but this looks like {format}", path=str(path))
         absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
-        encoded = _encoded(path, read_table(path, format=format, columns=columns), encoder, targets, coverage)
+        encoded = _encoded(path, _table(path, format, columns), encoder, targets, coverage)
         yield from map(check_batch, _for_task(encoded, opening.task, path) if targets else encoded)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ..batch import Batch, check_batch, cut_blocks
-from .arrow import batch_of, record_batch_of
 from .shelf import Room, Shelf
 
 
@@ -18,11 +19,11 @@ class KeptRows:
     """
 
     def __init__(self, batches: Iterable[Batch], room: Room, n_features: int | None = None):
-        self._shelf = Shelf(room)
+        self._shelf = Shelf(room, _pack, _unpack)
         self.n_rows, self.n_features = 0, n_features or 0
         for block in cut_blocks(check_batch(batch) for batch in batches):
             largest = int(block.indices.max(initial=-1))
-            self._shelf.append(record_batch_of(block, np.int32 if largest < 2**31 else np.int64))
+            self._shelf.append(_narrow(block, np.int32 if largest < 2**31 else np.int64))
             self.n_rows += block.n_rows
             if n_features is None:
                 self.n_features = max(self.n_features, largest + 1)
@@ -38,4 +39,22 @@ class KeptRows:
 
     def block(self, number: int) -> Batch:
         """Return one block as views."""
-        return batch_of(self._shelf[number], self.n_features)
+        block = self._shelf[number]
+        return replace(block, indptr=block.indptr.astype(np.int64), n_features=self.n_features)
+
+
+def _narrow(block: Batch, id_type: type) -> Batch:
+    """Return rows as Arrow has them, in less memory."""
+    return replace(block, indptr=block.indptr.astype(np.int32), indices=block.indices.astype(id_type, copy=False))
+
+
+def _pack(block: Batch) -> Any:
+    from .arrow import record_batch_of
+
+    return record_batch_of(block, block.indices.dtype.type)
+
+
+def _unpack(found: Any) -> Batch:
+    from .arrow import batch_of
+
+    return batch_of(found, 0)

@@ -61,3 +61,4 @@ PRESETS = {
         datetime_format={"hour": "%y%m%d%H"},
     ),
 }
+TABLE_FORMATS = ("csv", "tsv", *PRESETS, "parquet")

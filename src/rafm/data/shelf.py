@@ -1,4 +1,4 @@
-"""Record batches that wait: in memory while they fit, else in a temporary file.
+"""Batches that wait: in memory while they fit, else in a temporary file.
 
 The file has no name, so its room on the disk is free again whenever the process ends, however it does. It is mapped
 when it is read: what is read from it does not count as memory that the process needs.
@@ -12,19 +12,23 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from ..errors import ConfigError
 from ..files import PathLike
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MEGABYTE = 10**6
 
 
 def array_of(numbers: np.ndarray, kind: type = np.float32) -> pa.Array:
     """Return numbers as an Arrow array, without a copy if they have the type; `pa.array` would import pandas."""
+    import pyarrow as pa
+
     numbers = np.ascontiguousarray(numbers, kind)
     return pa.Array.from_buffers(pa.from_numpy_dtype(kind), numbers.size, [None, pa.py_buffer(numbers)])
 
@@ -76,9 +80,16 @@ class Room:
         return type(error)(error.errno, f"{error.strerror}; {way_out}", self.place)
 
 
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
 class Shelf:
     """Batches in the order in which they came, each of its own schema.
 
+    pack: makes a record batch of what goes to the file, unpack undoes it; Arrow is imported when there is a file.
+
+    >>> import pyarrow as pa
     >>> shelf = Shelf(Room(megabytes=0))
     >>> for number in range(3):
     ...     shelf.append(pa.record_batch({"x": [number]}))
@@ -86,9 +97,9 @@ class Shelf:
     (False, 3, {'x': [1]})
     """
 
-    def __init__(self, room: Room):
-        self._room = room
-        self._held: list[pa.RecordBatch] = []
+    def __init__(self, room: Room, pack: Callable[[Any], Any] = _as_it_is, unpack: Callable[[Any], Any] = _as_it_is):
+        self._room, self._pack, self._unpack = room, pack, unpack
+        self._held: list[Any] = []
         self._n_bytes = 0
         self._file: IO[bytes] | None = None
         self._mapped: pa.Buffer | None = None
@@ -107,7 +118,7 @@ class Shelf:
     def __len__(self) -> int:
         return len(self._held) if self.in_memory else len(self._ends) - 1
 
-    def append(self, batch: pa.RecordBatch) -> None:
+    def append(self, batch: Any) -> None:
         """Put a batch behind the others."""
         self._n_bytes += batch.nbytes
         self._held.append(batch)
@@ -117,8 +128,10 @@ class Shelf:
             self._write_held(self._file)
 
     def _write_held(self, file: IO[bytes]) -> None:
+        import pyarrow as pa
+
         try:
-            for batch in self._held:
+            for batch in map(self._pack, self._held):
                 with pa.ipc.new_stream(pa.PythonFile(file, "w"), batch.schema) as writer:
                     writer.write_batch(batch)
                 self._ends.append(file.tell())
@@ -127,16 +140,18 @@ class Shelf:
             raise self._room.refusal(error) from None
         self._held, self._mapped = [], None
 
-    def __getitem__(self, number: int) -> pa.RecordBatch:
+    def __getitem__(self, number: int) -> Any:
         """Return one batch; of the file's, a view."""
         if self._file is None:
             return self._held[number]
+        import pyarrow as pa
+
         if self._mapped is None:
             self._mapped = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
         begin, end = self._ends[number : number + 2]
-        return pa.ipc.open_stream(self._mapped.slice(begin, end - begin)).read_next_batch()
+        return self._unpack(pa.ipc.open_stream(self._mapped.slice(begin, end - begin)).read_next_batch())
 
-    def taken(self) -> Iterator[pa.RecordBatch]:
+    def taken(self) -> Iterator[Any]:
         """Yield the batches one by one; those in memory are let go."""
         if self.in_memory:
             self._held.reverse()

@@ -12,9 +12,7 @@ from ..files import PathLike
 from .delimited import BATCH_BYTES, Header, OnBad, read_delimited
 from .detect import detect_format
 from .parquet import read_parquet
-from .presets import PRESETS
-
-TABLE_FORMATS = ("csv", "tsv", *PRESETS, "parquet")
+from .presets import PRESETS, TABLE_FORMATS
 
 
 def read_table(
