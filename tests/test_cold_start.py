@@ -68,6 +68,13 @@ def test_commands_that_compile_nothing_do_not_import_what_compiling_needs(folder
     assert imported.isdisjoint(("scipy.linalg", "numba.np.arraymath", "numba.np.arrayobj", "numba.typed.typeddict"))
 
 
+def test_commands_on_tables_import_arrow_but_not_pandas(tmp_path):
+    (tmp_path / "log.csv").write_text("click,city,price\n" + "1,Rome,2.5\n0,,NA\n0,Oslo,1.0\n" * 50)
+    imported = imported_by(*within(tmp_path, ("train", "log.csv", "--label", "click", "--out", "m.rafm")))
+    assert "pyarrow" in imported
+    assert imported.isdisjoint(("sklearn", "pandas.core.api", "polars", "matplotlib"))
+
+
 def test_rows_that_wait_in_a_file_import_arrow(folder):
     assert "pyarrow" in imported_by(*within(folder, TRAIN), "--memory", "0")
 

@@ -57,6 +57,7 @@ def common(
 
 def main() -> NoReturn:
     """Run the command line; errors become one line on stderr and an exit code."""
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # a command makes no frames; see decision 0011
     atexit.register(gc.freeze)  # what ends anyway is not searched for garbage, which takes a tenth of a second
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
