@@ -57,12 +57,11 @@ def common(
 
 def main() -> NoReturn:
     """Run the command line; errors become one line on stderr and an exit code."""
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # a command makes no frames; see decision 0011
     atexit.register(gc.freeze)  # what ends anyway is not searched for garbage, which takes a tenth of a second
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _NoPandas():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
@@ -81,6 +80,20 @@ def main() -> NoReturn:
     if code == 130:  # what some versions of typer make of Ctrl-C
         fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+class _NoPandas:
+    """Keeps Arrow from importing pandas, which takes long and which no command needs; see decision 0011."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("rafm's commands do without pandas", name=name)
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.meta_path.remove(self)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
