@@ -31,6 +31,7 @@ from .coders import (
 from .columns import ColumnSpec, TableSpec
 from .interning import NULL, UNKNOWN, count_ids
 from .quantiles import ValueCounts, bin_edges
+from .shelf import array_of
 from .strings import StringTable, sorted_order
 
 KEPT_BITS = 20  # of mean and spread, in units of the spread: the order of rows shows only beyond
@@ -80,13 +81,12 @@ class WordLearner(CodeLearner):
     def finish(self) -> tuple[TextCoder, bool]:
         """Return the words that are not rare; a dictionary's values that never occurred are none."""
         counts = self._counts[: len(self._table)]
-        kept = np.flatnonzero(counts >= self.min_count)
-        words = self._table.as_array().take(pa.array(kept))
-        order = sorted_order(words)
+        kept, words = np.flatnonzero(counts >= self.min_count), self._table.as_array()
+        order = kept[sorted_order(words if kept.size == counts.size else words.take(array_of(kept, np.int64)))]
         self.final_codes = np.full(counts.size + 2, UNKNOWN, np.int32)
-        self.final_codes[kept[order]] = np.arange(kept.size)
+        self.final_codes[order] = np.arange(kept.size, dtype=np.int32)
         self.final_codes[NULL] = NULL
-        words = StringTable.of_distinct(words.take(pa.array(order)))
+        words = StringTable.of_distinct(words.take(array_of(order, np.int64)))
         return Words(words), bool(((counts > 0) & (counts < self.min_count)).any())
 
     def recode(self, words: Any) -> None:
