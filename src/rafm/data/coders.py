@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .assemble import ABSENT, Slot
-from .casts import as_finite, as_text, as_times, family, plain
+from ..batch import read_only
+from .assemble import ABSENT, Slot, standardise
+from .casts import as_finite, as_numbers, as_text, as_times, check_finite, family, plain
 from .columns import ColumnSpec
 from .interning import NULL, UNKNOWN
 from .strings import StringTable, hash_buckets
@@ -141,12 +142,10 @@ class Number:
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
         """Return code 0 and the standardised number; the value of a missing one is 1, for the feature of missing."""
-        numbers = as_finite(cells, self.name, row)
-        missing = np.isnan(numbers)
-        with np.errstate(over="ignore"):  # what does not fit is infinite and reported by row
-            values = ((numbers - self.mean) / self.spread).astype(np.float32)
-        values[missing] = 1
-        return [Slot(np.where(missing, NULL, 0).astype(np.int32), values)]
+        numbers = read_only(as_numbers(cells))
+        codes, values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
+        check_finite(numbers, standardise(numbers, self.mean, self.spread, codes, values), self.name, row)
+        return [Slot(codes, values)]
 
     def value_name(self, code: int) -> str:
         """Return nothing: the feature is named like its column."""

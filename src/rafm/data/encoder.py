@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch, join_rows
+from ..batch import Batch, join_rows, read_only
 from ..errors import DataValueError
 from .ahead import THREADS, map_ahead
-from .assemble import Slot, assemble, resolve
+from .assemble import Slot, assemble, resolve, take_codes
 from .casts import family
 from .choose import choose_kinds, describe_choices
 from .coders import Coder, Lists, Number, Words
@@ -160,11 +160,19 @@ class _Learning:
             self.learner.recode(column.coder)
         return column
 
-    def recall(self, column: Column, kept: pa.Array, row: int) -> list[Slot]:
-        """Return the slots of cells that were learnt from."""
-        if isinstance(self.learner, CodeLearner):
-            return [Slot(self.learner.final_codes[numbers_of(kept)])]
-        return column.slots(kept, row)
+    def recaller(self, column: Column) -> Callable[[pa.Array, int], list[Slot]]:
+        """Return what makes resolved slots of kept cells that were learnt from, of which the first is in a row."""
+        tally = np.zeros(4, np.int64)
+        if not isinstance(self.learner, CodeLearner):
+            return lambda kept, row: column.resolve(column.slots(kept, row), tally)
+        [codes] = column.resolve([Slot(self.learner.final_codes.copy())], tally)
+        return lambda kept, row: [Slot(_taken(codes.codes, numbers_of(kept)))]
+
+
+def _taken(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    out = np.empty(codes.size, table.dtype)
+    take_codes(table, read_only(codes), out)
+    return out
 
 
 def _kept_codes(codes: np.ndarray) -> pa.Array:
@@ -270,12 +278,13 @@ class TableEncoder:
     def _recalled(self, learning: list[_Learning], kept: Shelf, targets: bool) -> Iterator[Batch]:
         """Yield the rows that were learnt from."""
         names = self.spec.targets()
+        recallers = [one.recaller(column) for one, column in zip(learning, self.columns)]
 
         def rows_of(placed: tuple[int, pa.RecordBatch]) -> Batch:
             row, block = placed
-            pairs = zip(self.columns, learning, block.columns[len(names) :])
-            slots = [one.recall(column, own, row) for column, one, own in pairs]
-            rows = Batch(*self._assemble(slots, block.num_rows, Coverage()), self.n_features)
+            own = zip(self.first_ids, recallers, block.columns[len(names) :])
+            slots = [(first, slot) for first, recall, cells in own for slot in recall(cells, row)]
+            rows = Batch(*assemble(slots, block.num_rows, self.n_features), self.n_features)
             named = pa.RecordBatch.from_arrays(block.columns[: len(names)], names)
             return with_targets(rows, named, self.spec, row) if targets else rows
 

@@ -182,9 +182,9 @@ def find_slot(table, word, data, at, end):
     slot = first_slot(word, size, slots)
     while slots[slot + slot] != U0:
         entry = slots[slot + slot]
-        if slots[slot + slot + U1] == word and entry >> U32 == min(size, LOW_HALF):
-            if size <= U8 or is_string(table, np.int64(entry & LOW_HALF) - 1, data, at, end):
-                break
+        alike = slots[slot + slot + U1] == word and entry >> U32 == min(size, LOW_HALF)
+        if alike and (size <= U8 or is_string(table, np.int64(entry & LOW_HALF) - 1, data, at, end)):
+            break
         slot = next_slot(slot, slots)
     return slot
 
