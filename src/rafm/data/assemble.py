@@ -57,18 +57,6 @@ def take_codes(table, codes, out):
 
 
 @kernel()
-def standardise(numbers, mean, spread, codes, values):
-    """Set code 0 and the standardised number, for a missing one NULL and 1; return where one is infinite, or -1."""
-    infinite = False
-    for i in range(numbers.size):
-        missing = np.isnan(numbers[i])
-        infinite |= np.isinf(numbers[i])
-        codes[i] = NULL if missing else 0
-        values[i] = 1 if missing else (numbers[i] - mean) / spread
-    return np.argmax(np.isinf(numbers)) if infinite else -1
-
-
-@kernel()
 def resolve_codes(codes, rare, null, tally):
     """Replace UNKNOWN and NULL by the codes of their features, -1 if they have none; ABSENT has none."""
     known = absent = 0

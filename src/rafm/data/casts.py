@@ -83,14 +83,15 @@ def as_numbers(cells: pa.Array) -> np.ndarray:
 def as_finite(cells: pa.Array, name: str, row: int) -> np.ndarray:
     """Return cells as float64, NaN for nulls; infinite ones are refused. `row` is that of the first cell."""
     numbers = as_numbers(cells)
-    infinite = np.isinf(numbers)
-    check_finite(numbers, int(infinite.argmax()) if infinite.any() else -1, name, row)
+    check_finite(numbers, name, row)
     return numbers
 
 
-def check_finite(numbers: np.ndarray, bad: int, name: str, row: int) -> None:
-    """Refuse the number at `bad`, unless that is -1; `row` is that of the first number."""
-    if bad >= 0:
+def check_finite(numbers: np.ndarray, name: str, row: int) -> None:
+    """Refuse infinite numbers; `row` is that of the first one."""
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        bad = int(infinite.argmax())
         raise DataValueError(f"column {name!r}, row {row + bad}: {numbers[bad]} is not finite")
 
 

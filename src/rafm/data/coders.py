@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..batch import read_only
-from .assemble import ABSENT, Slot, standardise
+from .assemble import ABSENT, Slot
 from .casts import as_finite, as_numbers, as_text, as_times, check_finite, family, plain
 from .columns import ColumnSpec
 from .interning import NULL, UNKNOWN
+from .numeric import standardise
 from .strings import StringTable, hash_buckets
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -144,7 +145,8 @@ class Number:
         """Return code 0 and the standardised number; the value of a missing one is 1, for the feature of missing."""
         numbers = read_only(as_numbers(cells))
         codes, values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
-        check_finite(numbers, standardise(numbers, self.mean, self.spread, codes, values), self.name, row)
+        if standardise(numbers, self.mean, self.spread, codes, values):
+            check_finite(numbers, self.name, row)
         return [Slot(codes, values)]
 
     def value_name(self, code: int) -> str:

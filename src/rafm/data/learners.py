@@ -6,13 +6,15 @@ What a learner finds does not depend on the order of the rows.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from ..batch import read_only
 from ..errors import DataValueError
-from .casts import as_finite, as_times
+from .casts import as_finite, as_numbers, as_times, check_finite
 from .coders import (
     MAX_SPAN,
     Bins,
@@ -30,6 +32,7 @@ from .coders import (
 )
 from .columns import ColumnSpec, TableSpec
 from .interning import NULL, UNKNOWN, count_ids
+from .numeric import OTHER, code_wholes, sum_known, sum_squares
 from .quantiles import ValueCounts, bin_edges
 from .shelf import array_of
 from .strings import StringTable, sorted_order
@@ -138,17 +141,21 @@ class NumberLearner:
 
     def update(self, cells: pa.Array, row: int) -> np.ndarray:
         """Join the block's mean and squares with those so far (Chan, Golub and LeVeque)."""
-        numbers = as_finite(cells, self._name, row)
+        numbers = read_only(as_numbers(cells))
+        self._low, self._high = (
+            float(bound.reduce(numbers, initial=so_far))
+            for bound, so_far in ((np.fmin, self._low), (np.fmax, self._high))
+        )
+        if max(-self._low, self._high) > LARGEST:
+            check_finite(numbers, self._name, row)
+            raise DataValueError(f"column {self._name!r} has numbers beyond {LARGEST}; make it bins")
         missing = np.isnan(numbers)
-        known = numbers[~missing]
-        if known.size:
-            self._low, self._high = min(self._low, float(known.min())), max(self._high, float(known.max()))
-            if max(-self._low, self._high) > LARGEST:
-                raise DataValueError(f"column {self._name!r} has numbers beyond {LARGEST}; make it bins")
-            mean, n = float(known.mean()), self._n + known.size
+        known = numbers.size - int(np.count_nonzero(missing))
+        if known:
+            mean, n = sum_known(numbers) / known, self._n + known
             step = mean - self._mean
-            self._squares += float(((known - mean) ** 2).sum()) + step * step * self._n * known.size / n
-            self._mean += step * known.size / n
+            self._squares += sum_squares(numbers, mean) + step * step * self._n * known / n
+            self._mean += step * known / n
             self._n = n
         return missing
 
@@ -178,33 +185,45 @@ class BinsLearner:
         return Bins(self._spec.name, tuple(bin_edges(self._counts, self._spec.n_bins).tolist())), False
 
 
+@cache
+def _whole_bins() -> tuple[np.ndarray, np.ndarray]:
+    """Return the bins of the first whole numbers, and which of them each number has."""
+    bins, places = np.unique(log_bin(np.arange(MAX_SPAN)), return_inverse=True)
+    return bins, places.astype(np.int32)
+
+
 class LogBinsLearner(CodeLearner):
-    """Counts the logarithmic bins."""
+    """Counts the logarithmic bins; most counts are small whole numbers, whose bins are known."""
 
     def __init__(self, name: str, min_count: int):
         self._name, self._min_count = name, min_count
-        self._numbers: dict[float, int] = {}
-        self._counts: list[int] = []
+        bins, self._whole_codes = _whole_bins()
+        self._numbers = {bin: number for number, bin in enumerate(bins.tolist())}
+        self._counts = np.zeros(bins.size, np.int64)
 
     def update(self, cells: pa.Array, row: int) -> np.ndarray:
         """Count the bins of the cells."""
-        bins = log_bin(as_finite(cells, self._name, row))
-        missing = np.isnan(bins)
-        found, places, counts = _count(bins[~missing] if missing.any() else bins)
-        numbers = [self._numbers.setdefault(bin, len(self._numbers)) for bin in found.tolist()]
-        self._counts += [0] * (len(self._numbers) - len(self._counts))
-        for number, count in zip(numbers, counts.tolist()):
-            self._counts[number] += count
-        self.codes = np.full(bins.size, NULL, np.int32)
-        self.codes[~missing] = np.array(numbers, np.int32)[places]
-        return missing
+        numbers = read_only(as_numbers(cells))
+        self.codes = np.empty(numbers.size, np.int32)
+        if code_wholes(numbers, self._whole_codes, self.codes, self._counts):
+            self._code_others(numbers, row)
+        return self.codes == NULL
+
+    def _code_others(self, numbers: np.ndarray, row: int) -> None:
+        others = np.flatnonzero(self.codes == OTHER)
+        check_finite(numbers, self._name, row)
+        found, places, counts = _count(log_bin(numbers[others]))
+        own = np.array([self._numbers.setdefault(bin, len(self._numbers)) for bin in found.tolist()], np.int32)
+        self._counts = np.append(self._counts, np.zeros(len(self._numbers) - self._counts.size, np.int64))
+        self._counts[own] += counts
+        self.codes[others] = own[places]
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the bins that are not rare."""
-        kept = sorted(bin for bin, number in self._numbers.items() if self._counts[number] >= self._min_count)
+        kept = sorted(bin for bin, number in self._numbers.items() if self._counts[number] >= max(self._min_count, 1))
         coder = LogBins(self._name, tuple(kept))
         self.recode(coder)
-        return coder, len(kept) < len(self._counts)
+        return coder, bool(len(kept) < np.count_nonzero(self._counts))
 
     def recode(self, coder: Any) -> None:
         """Let final_codes be those of these bins."""
