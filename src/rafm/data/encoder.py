@@ -28,12 +28,12 @@ from .coders import Coder, Lists, Number, Words
 from .columns import ColumnSpec, TableSpec, check_known
 from .coverage import Coverage
 from .interning import NULL
-from .learners import CodeLearner, learner_of
+from .learners import CodeLearner, WordLearner, learner_of
 from .shelf import Room, Shelf, array_of, numbers_of
 from .targets import with_targets
 
 MISSING, RARE = "<missing>", "<rare>"
-BLOCK_ROWS = 1 << 15  # rows encoded at once: their columns stay in the cache
+BLOCK_ROWS = 1 << 16  # rows encoded at once: a column of them stays in the cache
 FEW_ROWS = 1 << 13
 SAMPLE_ROWS = 20_000  # rows that kinds are chosen by
 ALLOWED = {  # families of cells that a kind can take
@@ -141,11 +141,16 @@ class _Learning:
                 f"column {self.spec.name!r} was {self.family}, but from row {row} on it is {cells.type}"
             )
         missing = self.learner.update(cells, row)
-        if missing.any():
+        if missing >= 0:
             self.has_missing = True
             if self.table.missing == "error":
-                _refuse_missing(self.spec.name, row + int(np.argmax(missing)))
+                _refuse_missing(self.spec.name, row + missing)
         return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else cells
+
+    @property
+    def n_words(self) -> int:
+        """How many distinct words there are so far, which is what takes time to finish."""
+        return len(self.learner) if isinstance(self.learner, WordLearner) else 0
 
     def finish(self) -> Column:
         """Return the column."""
@@ -311,7 +316,9 @@ class TableEncoder:
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
-            return cls(spec, tuple(pool.map(_Learning.finish, learning))), learning
+            longest_first = sorted(learning, key=lambda one: -one.n_words)
+            columns = dict(zip(longest_first, pool.map(_Learning.finish, longest_first)))
+            return cls(spec, tuple(columns[one] for one in learning)), learning
 
     @cached_property
     def first_ids(self) -> list[int]:

@@ -32,7 +32,7 @@ P1, P2, P3, P4, P5 = (
         2870177450012600261,
     )
 )
-U0, U1, U4, U8, U32, U255 = (np.uint64(number) for number in (0, 1, 4, 8, 32, 255))
+U0, U1, U4, U8, U32 = (np.uint64(number) for number in (0, 1, 4, 8, 32))
 LOW_HALF, ALL_BITS = np.uint64(2**32 - 1), np.uint64(2**64 - 1)
 
 
@@ -238,11 +238,12 @@ def intern_strings(strings, table, ids, first):
         if is_null(strings, i):
             ids[i] = NULL
             continue
-        slot, ids[i] = find_string(strings, table, i, words[place])
-        if ids[i] == UNKNOWN:
+        slot, id = find_string(strings, table, i, words[place])
+        if id == UNKNOWN:
             if not add_string(strings, table, i, slot, words[place]):
                 return i
-            ids[i] = table.used[0] - 1
+            id = table.used[0] - 1
+        ids[i] = id
     return ids.size
 
 
@@ -301,17 +302,21 @@ def leading_bytes(strings, pairs):
 
 
 @entry
-def sort_by_byte(pairs, byte, out):
-    """Sort pairs by one byte of their keys, 0 the last, leaving equal ones in their order; False if all are equal."""
-    places, shift = np.zeros(257, np.int64), np.uint64(8 * byte)
+def sort_by_bits(pairs, shift, places, out):
+    """Sort pairs by some bits of their keys, leaving equal ones in their order; return False if all are equal.
+
+    places: one more than there are values of these bits.
+    """
+    places[:] = 0
+    shift, mask = np.uint64(shift), np.uint64(places.size - 2)
     for i in range(len(pairs)):
-        places[(pairs[i, 0] >> shift & U255) + U1] += 1
+        places[(pairs[i, 0] >> shift & mask) + U1] += 1
     if places.max() == len(pairs):
         return False
-    for value in range(256):
+    for value in range(places.size - 1):
         places[value + 1] += places[value]
     for i in range(len(pairs)):
-        value = pairs[i, 0] >> shift & U255
+        value = pairs[i, 0] >> shift & mask
         out[places[value], 0], out[places[value], 1] = pairs[i, 0], pairs[i, 1]
         places[value] += 1
     return True
@@ -335,10 +340,14 @@ def hash_all(strings, keys):
 
 @entry
 def count_ids(ids, counts):
-    """Add one to the count of every id that is not negative."""
-    for id in ids:
-        if id >= 0:
-            counts[id] += 1
+    """Add one to the count of every id that is not negative; return where the first negative one is, or -1."""
+    first = -1
+    for i in range(ids.size):
+        if ids[i] >= 0:
+            counts[ids[i]] += 1
+        elif first < 0:
+            first = i
+    return first
 
 
 @entry

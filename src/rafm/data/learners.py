@@ -41,11 +41,21 @@ KEPT_BITS = 20  # of mean and spread, in units of the spread: the order of rows 
 LARGEST = 1e100  # the squares of larger numbers could not be summed
 
 
+def first_place(mask: np.ndarray) -> int:
+    """Return where the first True is, or -1.
+
+    >>> first_place(np.array([False, True, True])), first_place(np.array([False]))
+    (1, -1)
+    """
+    place = int(mask.argmax()) if mask.size else 0
+    return place if mask.size and mask[place] else -1
+
+
 class Learner(Protocol):
     """Sees the cells of one column, then makes its coder."""
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
-        """Learn from cells, of which the first is in this row; return which of them are missing."""
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Learn from cells, of which the first is in this row; return where the first missing one is, or -1."""
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the coder, and whether it left out values as rare."""
@@ -72,14 +82,16 @@ class WordLearner(CodeLearner):
         self._table, self._counts = StringTable(), np.zeros(0, np.int64)
         self._code_cells = CellCodes(self._table.intern)
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def update(self, cells: pa.Array, row: int) -> int:
         """Count the cells."""
         self.codes = self._code_cells(cells)
         if len(self._table) > self._counts.size:
             more = np.zeros(max(self._counts.size, len(self._table)), np.int64)
             self._counts = np.concatenate([self._counts, more])
-        count_ids(self.codes, self._counts)
-        return self.codes < 0
+        return count_ids(self.codes, self._counts)
 
     def finish(self) -> tuple[TextCoder, bool]:
         """Return the words that are not rare; a dictionary's values that never occurred are none."""
@@ -104,9 +116,9 @@ class BucketLearner:
         self._coder = Buckets(n_buckets)
         self._code_cells = CellCodes(self._coder.code_texts)
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Look for missing cells."""
-        return self._code_cells(cells) < 0
+        return first_place(self._code_cells(cells) < 0)
 
     def finish(self) -> tuple[TextCoder, bool]:
         """Return the buckets."""
@@ -119,11 +131,11 @@ class ListLearner:
     def __init__(self, spec: ColumnSpec, words: WordLearner | BucketLearner):
         self._spec, self._words = spec, words
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Learn the elements."""
         elements, sizes = split_lists(cells, self._spec.separator)
         self._words.update(elements, row)
-        return sizes < 0
+        return first_place(sizes < 0)
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the coder of lists."""
@@ -139,7 +151,7 @@ class NumberLearner:
         self._n, self._mean, self._squares = 0, 0.0, 0.0
         self._low, self._high = math.inf, -math.inf
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Join the block's mean and squares with those so far (Chan, Golub and LeVeque)."""
         numbers = read_only(as_numbers(cells))
         self._low, self._high = (
@@ -157,7 +169,7 @@ class NumberLearner:
             self._squares += sum_squares(numbers, mean) + step * step * self._n * known / n
             self._mean += step * known / n
             self._n = n
-        return missing
+        return first_place(missing)
 
     def finish(self) -> tuple[Coder, bool]:
         """Return mean and spread, rounded so that the order of rows does not show."""
@@ -174,11 +186,11 @@ class BinsLearner:
     def __init__(self, spec: ColumnSpec):
         self._spec, self._counts = spec, ValueCounts()
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Count the numbers."""
         numbers = as_finite(cells, self._spec.name, row)
         self._counts.add(numbers)
-        return np.isnan(numbers)
+        return first_place(np.isnan(numbers))
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the bins."""
@@ -201,13 +213,13 @@ class LogBinsLearner(CodeLearner):
         self._numbers = {bin: number for number, bin in enumerate(bins.tolist())}
         self._counts = np.zeros(bins.size, np.int64)
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Count the bins of the cells."""
         numbers = read_only(as_numbers(cells))
         self.codes = np.empty(numbers.size, np.int32)
         if code_wholes(numbers, self._whole_codes, self.codes, self._counts):
             self._code_others(numbers, row)
-        return self.codes == NULL
+        return first_place(self.codes == NULL)
 
     def _code_others(self, numbers: np.ndarray, row: int) -> None:
         others = np.flatnonzero(self.codes == OTHER)
@@ -252,9 +264,9 @@ class ClockLearner:
     def __init__(self, spec: ColumnSpec):
         self._spec = spec
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Read the times."""
-        return np.asarray(as_times(cells, self._spec.format, self._spec.name, row).is_null())
+        return first_place(np.asarray(as_times(cells, self._spec.format, self._spec.name, row).is_null()))
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the clock."""

@@ -23,11 +23,12 @@ from .interning import (
     leading_bytes,
     move_slots,
     n_slots_for,
-    sort_by_byte,
+    sort_by_bits,
     write_decimals,
 )
 
 MAX_STRINGS = 2**31 - 2
+MANY_STRINGS = 2**15
 NO_SLOTS = np.zeros(0, np.uint64)
 
 
@@ -105,8 +106,10 @@ def sorted_order(array: pa.Array) -> np.ndarray:
     """
     pairs, room = np.empty((2, len(array), 2), np.uint64)
     leading_bytes(as_strings(array), pairs)
-    for byte in range(8):
-        if sort_by_byte(pairs, byte, room):
+    bits = 16 if len(array) > MANY_STRINGS else 8  # at a time, from the last
+    places = np.empty(2**bits + 1, np.int64)
+    for shift in range(0, 64, bits):
+        if sort_by_bits(pairs, shift, places, room):
             pairs, room = room, pairs
     if (pairs[1:, 0] == pairs[:-1, 0]).any():  # some begin alike: compare them whole, which is slower
         return pc.sort_indices(array).to_numpy(zero_copy_only=False)
@@ -182,6 +185,7 @@ class StringTable:
         """Return the table with slots for one more string; many a table is written and never looked into."""
         n_slots = n_slots_for(len(self) + 1)
         if 2 * n_slots > self._table.slots.size:
+            n_slots *= 2 if n_slots < MANY_STRINGS else 1  # a small table grows by four, to be moved less often
             table = self._table._replace(slots=np.zeros(2 * n_slots, np.uint64))
             if self._table.slots.size:
                 move_slots(self._table.slots, table.slots)
