@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ..batch import Batch, join_rows, read_only
 from ..errors import DataValueError
-from .ahead import THREADS, map_ahead
+from .ahead import THREADS, map_ahead, share_out
 from .assemble import Slot, assemble, resolve, take_codes
 from .casts import family
 from .choose import choose_kinds, describe_choices
@@ -310,15 +310,15 @@ class TableEncoder:
 
             def learn(placed: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.Array]]:
                 row, block = placed
-                return block, list(pool.map(_Learning.update, learning, repeat(block), repeat(row)))
+                return block, share_out(pool, lambda one: one.update(block, row), learning)
 
             for block, cells in map_ahead(learn, _with_first_rows(chain([first], blocks)), threads=1):  # in order
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
             longest_first = sorted(learning, key=lambda one: -one.n_words)
-            columns = dict(zip(longest_first, pool.map(_Learning.finish, longest_first)))
-            return cls(spec, tuple(columns[one] for one in learning)), learning
+            finished = dict(zip(longest_first, pool.map(_Learning.finish, longest_first)))
+            return cls(spec, tuple(finished[one] for one in learning)), learning
 
     @cached_property
     def first_ids(self) -> list[int]:
