@@ -185,7 +185,7 @@ class StringTable:
         """Return the table with slots for one more string; many a table is written and never looked into."""
         n_slots = n_slots_for(len(self) + 1)
         if 2 * n_slots > self._table.slots.size:
-            n_slots *= 2 if n_slots < MANY_STRINGS else 1  # a small table grows by four, to be moved less often
+            n_slots *= 4 if n_slots < MANY_STRINGS else 1  # in a small table, most strings have a slot to themselves
             table = self._table._replace(slots=np.zeros(2 * n_slots, np.uint64))
             if self._table.slots.size:
                 move_slots(self._table.slots, table.slots)
