@@ -39,7 +39,9 @@ def map_ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: in
             raise failure
 
 
-def share_out(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+def share_out(
+    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS
+) -> list[Result]:
     """Return what the work makes of every item, or raise the first failure by the order of items.
 
     Like `pool.map`, but each thread is asked once and takes one item after the other, which is quicker for small ones.
@@ -62,7 +64,7 @@ def share_out(pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: I
             except Exception as failure:
                 failures[place] = failure
 
-    for task in [pool.submit(take_turns) for _ in range(THREADS)]:
+    for task in [pool.submit(take_turns) for _ in range(threads)]:
         task.result()
     if failures:
         raise failures[min(failures)]
