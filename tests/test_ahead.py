@@ -1,10 +1,11 @@
 """Working ahead must not change what comes, nor its order."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rafm.data.ahead import map_ahead
+from rafm.data.ahead import map_ahead, share_out
 from rafm.errors import DataFormatError
 
 
@@ -40,3 +41,25 @@ def test_no_more_items_are_taken_than_threads_can_work_on():
     assert next(results) == "0"
     assert len(taken) == 3
     results.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_shared_items_are_all_done_and_keep_their_order(threads):
+    with ThreadPoolExecutor(threads) as pool:
+        assert share_out(pool, str, range(100), threads) == [str(item) for item in range(100)]
+        assert share_out(pool, str, [], threads) == []
+
+
+def test_of_failures_at_the_same_time_the_first_item_tells():
+    second_fails, begun = threading.Event(), []
+
+    def work(item):
+        begun.append(item)
+        if item == 0:
+            assert second_fails.wait(10)
+        second_fails.set()
+        raise DataFormatError(f"item {item}")
+
+    with ThreadPoolExecutor(2) as pool, pytest.raises(DataFormatError, match="item 0"):
+        share_out(pool, work, range(100), 2)
+    assert len(begun) == 2

@@ -45,6 +45,23 @@ def test_all_chunks_are_written_in_order_and_counted(path):
     assert os.listdir(path.parent) == ["m.rafm"]
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system cannot be asked to")
+@pytest.mark.parametrize("answer", [None, OSError(errno.EINVAL, "no advice here")])
+def test_bytes_go_to_the_disk_while_more_are_made(path, monkeypatch, answer):
+    begun = []
+
+    def advise(descriptor, begin, size, advice):
+        begun.append((begin, size))
+        if answer:
+            raise answer
+
+    monkeypatch.setattr(files, "BEGUN_BYTES", 4)
+    monkeypatch.setattr(os, "posix_fadvise", advise)
+    assert write_atomically(path, [b"ab", b"cd", b"efghi", b"j"]) == 10
+    assert path.read_bytes() == b"abcdefghij"
+    assert begun == [(0, 4), (4, 5)]
+
+
 def test_a_file_that_did_not_exist_follows_the_umask(tmp_path):
     before = os.umask(0o027)
     try:

@@ -1,10 +1,12 @@
 """Rows that wait: in memory or in a temporary file, and nothing else depends on which."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 
 import rafm.batch
 from rafm.batch import Batch, cut_blocks, join_rows, take_rows
-from rafm.data.arrow import ArrowRows, write_arrow
+from rafm.data.arrow import ArrowRows, record_batch_of, write_arrow
 from rafm.data.shelf import Room, Shelf
 from rafm.errors import ConfigError
 
@@ -82,12 +84,27 @@ def test_blocks_depend_on_the_rows_alone(lengths, cuts):
 def test_converted_rows_are_the_same_bytes_in_one_piece_or_many(tmp_path, monkeypatch, wide):
     monkeypatch.setattr(rafm.batch, "BLOCK_ENTRIES", 20)
     rows = rows_of([3, 0, 9, 4, 5, 1, 1, 30, 0])
+    rows = replace(rows, values=np.arange(rows.indices.size) / 8)
     pieces = [take_rows(rows, row, row + 1) for row in range(rows.n_rows)]
     whole, cut = tmp_path / "whole.arrow", tmp_path / "cut.arrow"
     assert write_arrow(whole, [rows], wide_ids=wide) == write_arrow(cut, pieces, wide_ids=wide)
     assert whole.read_bytes() == cut.read_bytes()
     found = join_rows([ArrowRows(cut).block(number) for number in range(ArrowRows(cut).n_blocks)])
     assert found.indices.tolist() == rows.indices.tolist()
+    assert found.values.tolist() == rows.values.tolist()
+
+
+def test_converted_rows_are_the_bytes_that_arrow_writes_of_joined_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(rafm.batch, "BLOCK_ENTRIES", 20)
+    rows = rows_of([3, 0, 9, 4, 5, 1, 1, 30, 0])
+    blocks = [record_batch_of(block, np.int32) for block in cut_blocks([rows])]
+    expected, ends = pa.BufferOutputStream(), ["16", "23", "53", "53"]
+    metadata = {"rafm": json.dumps({"version": 1})}
+    with pa.ipc.new_file(expected, blocks[0].schema.with_metadata(metadata)) as writer:
+        for block, end in zip(blocks, ends, strict=True):
+            writer.write_batch(block, custom_metadata={"n_features": end})
+    write_arrow(tmp_path / "rows.arrow", (take_rows(rows, row, row + 1) for row in range(rows.n_rows)))
+    assert (tmp_path / "rows.arrow").read_bytes() == expected.getvalue().to_pybytes()
 
 
 # ---- Training from the command line

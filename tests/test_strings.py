@@ -91,6 +91,23 @@ def test_strings_of_one_hash_are_told_apart_by_their_bytes(place):
     assert table.intern(pa.array([word])).tolist() == [1]
 
 
+def test_short_strings_differ_by_their_zeros_and_long_ones_by_their_ends():
+    values = [text * n for text in ("\0", "a", "a\0", "\u00ff", "12345678") for n in range(1, 12)] + [""]
+    distinct = list(dict.fromkeys(values))
+    table = StringTable.of_distinct(pa.array(distinct))
+    for shuffled in (values, values[::-1]):  # the last bytes of an array belong to a short string, or to a long one
+        assert table.lookup(pa.array(shuffled)).tolist() == [distinct.index(value) for value in shuffled]
+    assert StringTable().intern(pa.array(values)).tolist() == naive_intern(values, {})
+
+
+@given(texts, texts)
+def test_a_table_of_distinct_strings_takes_in_more(known, more):
+    naive = {value: i for i, value in enumerate(dict.fromkeys(value for value in known if value is not None))}
+    table = StringTable.of_distinct(pa.array(list(naive), pa.string()))
+    assert table.intern(pa.array(more, pa.string())).tolist() == naive_intern(more, naive)
+    assert len(table) == len(naive)
+
+
 def test_more_strings_than_an_id_can_count_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_STRINGS", 20)
     with pytest.raises(ResourceLimitError, match="over 20 distinct values; hash them"):

@@ -7,7 +7,7 @@ counts as absent: it is no occurrence of its feature and never reaches a kernel.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -89,39 +89,46 @@ def take_rows(batch: Batch, first: int, stop: int) -> Batch:
 
 def cut_blocks(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yield the rows in blocks, each as many rows as fit, at least one: the same blocks however the rows come."""
-    waiting: list[Batch] = []
+    for parts in cut_parts(batches):
+        rows = join_rows(parts)
+        parts.clear()  # so that rows are not in memory twice
+        yield rows
+        del rows  # before the next ones are made
+
+
+def cut_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Yield the rows of each block in parts, as they came."""
+    parts: list[Batch] = []
     n_rows = n_entries = 0
     for batch in batches:
         first = 0
         while first < batch.n_rows:
             end = batch.indptr[first] + BLOCK_ENTRIES - n_entries
             stop = min(first + BLOCK_ROWS - n_rows, int(np.searchsorted(batch.indptr, end, side="right")) - 1)
-            stop = max(stop, first if waiting else first + 1)
+            stop = max(stop, first if parts else first + 1)
             if stop > first:
-                waiting.append(take_rows(batch, first, stop))
-                n_rows, n_entries = n_rows + stop - first, n_entries + waiting[-1].indices.size
+                parts.append(take_rows(batch, first, stop))
+                n_rows, n_entries = n_rows + stop - first, n_entries + parts[-1].indices.size
             if stop < batch.n_rows:
-                yield _take_joined(waiting)
-                n_rows = n_entries = 0
+                yield parts
+                parts, n_rows, n_entries = [], 0, 0
             first = stop
-    if waiting:
-        yield _take_joined(waiting)
+    if parts:
+        yield parts
 
 
-def _take_joined(parts: list[Batch]) -> Batch:
-    """Return the rows of all parts, and keep none of these, so that rows are not in memory twice."""
-    rows = join_rows(parts)
-    parts.clear()
-    return rows
+def join_rows(parts: Sequence[Batch], entries: tuple[np.ndarray, np.ndarray] | None = None) -> Batch:
+    """Return the rows of all parts, of which there is at least one, as one batch.
 
-
-def join_rows(parts: Sequence[Batch]) -> Batch:
-    """Return the rows of all parts, of which there is at least one, as one batch."""
+    entries: what is to be its ids and values, instead of those of the parts.
+    """
     if len(parts) == 1:
-        return parts[0]
+        return replace(parts[0], indices=entries[0], values=entries[1]) if entries else parts[0]
     offsets = np.cumsum([0, *(part.indices.size for part in parts)])
     indptr = np.concatenate([[0], *(part.indptr[1:] + offset for part, offset in zip(parts, offsets))])
-    indices, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values"))
+    indices, values = entries or (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values")
+    )
     labels, weights = (
         None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
         for name in ("labels", "weights")

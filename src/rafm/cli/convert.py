@@ -25,7 +25,7 @@ from .arguments import (
     with_room,
 )
 
-WAITING_MB = 64  # of codes, before they wait in a temporary file beside the output
+WAITING_MB = 128  # of codes, before they wait in a temporary file beside the output
 
 
 def convert(

@@ -37,3 +37,35 @@ def map_ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: in
             yield pending.popleft().result()
         if failure:
             raise failure
+
+
+def share_out(
+    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS
+) -> list[Result]:
+    """Return what the work makes of every item, or raise the first failure by the order of items.
+
+    Like `pool.map`, but each thread is asked once and takes one item after the other, which is quicker for small ones.
+
+    >>> with ThreadPoolExecutor(2) as pool:
+    ...     share_out(pool, len, ["a", "bc", ""])
+    [1, 2, 0]
+    """
+    waiting, results = deque(enumerate(items)), {}
+    failures: dict[int, Exception] = {}
+
+    def take_turns() -> None:
+        while not failures:
+            try:
+                place, item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                results[place] = work(item)
+            except Exception as failure:
+                failures[place] = failure
+
+    for task in [pool.submit(take_turns) for _ in range(threads)]:
+        task.result()
+    if failures:
+        raise failures[min(failures)]
+    return [results[place] for place in range(len(results))]

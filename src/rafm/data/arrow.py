@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch, cut_blocks
+from ..batch import Batch, cut_parts, join_rows
 from ..errors import DataFormatError, FeatureRangeError
 from ..files import PathLike, write_atomically
 from .shelf import array_of, numbers_of
@@ -61,18 +62,33 @@ def _metadata(info: dict[str, Any], encoder: TableEncoder | None) -> dict[bytes,
 
 
 def _file_bytes(batches: Iterable[Batch], info: dict[bytes, bytes], id_type: type) -> Iterator[memoryview]:
-    """Yield the bytes of an Arrow file, a record batch at a time."""
+    """Yield the bytes of an Arrow file as they come."""
     sink, writer, n_features = _Drain(), None, 0
-    for block in cut_blocks(batches):
-        n_features = max(n_features, int(block.indices.max(initial=-1)) + 1)
+    for parts in cut_parts(batches):
+        n_features = max(n_features, *(int(part.indices.max(initial=-1)) + 1 for part in parts))
         _check_width(n_features, id_type)
-        found = record_batch_of(block, id_type)
+        found = _stand_in(parts, id_type, sink)
         writer = writer or pa.ipc.new_file(sink, found.schema.with_metadata(info))
         writer.write_batch(found, custom_metadata={"n_features": str(n_features)})
-        del block, found  # before the next one is made
+        del parts, found  # before the next ones are made
         yield from sink.taken()
     (writer or pa.ipc.new_file(sink, record_batch_of(NO_ROWS, id_type).schema.with_metadata(info))).close()
     yield from sink.taken()
+
+
+def _stand_in(parts: list[Batch], id_type: type, sink: _Drain) -> pa.RecordBatch:
+    """Return a record batch of all parts, but for ids and values, which the sink takes from the parts as they are.
+
+    In the batch, memory that is never touched stands for them: joining them would be a copy of almost all there is.
+    """
+    n_entries = sum(part.indices.size for part in parts)
+    indices: np.ndarray = np.empty(n_entries, id_type)
+    values = np.empty(n_entries, np.float32)
+    sink.stand_ins = {
+        indices.ctypes.data: [np.ascontiguousarray(part.indices, id_type) for part in parts],
+        values.ctypes.data: [np.ascontiguousarray(part.values, np.float32) for part in parts],
+    }
+    return record_batch_of(join_rows(parts, (indices, values)), id_type)
 
 
 def _check_width(n_features: int, id_type: type) -> None:
@@ -86,13 +102,16 @@ class _Drain:
     closed = False
 
     def __init__(self) -> None:
-        self.parts: list[memoryview] = []
+        self.parts: deque[memoryview] = deque()
+        self.stand_ins: dict[int, list[np.ndarray]] = {}  # by address: what is written instead
         self.position = 0
 
     def write(self, data: Any) -> int:
-        self.parts.append(memoryview(data))
-        self.position += self.parts[-1].nbytes
-        return self.parts[-1].nbytes
+        parts = self.stand_ins.pop(data.address, [data]) if isinstance(data, pa.Buffer) else [data]
+        self.parts += map(memoryview, parts)
+        n_bytes = memoryview(data).nbytes
+        self.position += n_bytes
+        return n_bytes
 
     def tell(self) -> int:
         return self.position
@@ -112,9 +131,9 @@ class _Drain:
     def seekable(self) -> bool:
         return False
 
-    def taken(self) -> list[memoryview]:
-        parts, self.parts = self.parts, []
-        return parts
+    def taken(self) -> Iterator[memoryview]:
+        while self.parts:
+            yield self.parts.popleft()
 
 
 def record_batch_of(block: Batch, id_type: type) -> pa.RecordBatch:

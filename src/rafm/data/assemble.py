@@ -50,6 +50,13 @@ class Slot(NamedTuple):
 
 
 @kernel()
+def take_codes(table, codes, out):
+    """Set out to what the table has for codes, which count from its end if they are negative."""
+    for i in range(codes.size):
+        out[i] = table[codes[i]]
+
+
+@kernel()
 def resolve_codes(codes, rare, null, tally):
     """Replace UNKNOWN and NULL by the codes of their features, -1 if they have none; ABSENT has none."""
     known = absent = 0
@@ -91,14 +98,21 @@ def place_ones(codes, first, at, indices):
 
 
 @kernel()
-def place_entries(slot, first, at, rows):
+def place_numbers(codes, numbers, first, at, rows):
+    """Append one entry to every row with a feature, and its value."""
+    _, indices, values = rows
+    for row in range(codes.size):
+        if codes[row] >= 0:
+            indices[at[row]], values[at[row]] = first + codes[row], numbers[row]
+            at[row] += 1
+
+
+@kernel()
+def place_lists(slot, first, at, rows):
     """Append the entries with a feature to their rows."""
     _, indices, values = rows
-    single = slot.offsets.size == 0
     for row in range(at.size):
-        begin = row if single else slot.offsets[row]
-        end = row + 1 if single else slot.offsets[row + 1]
-        for i in range(begin, end):
+        for i in range(slot.offsets[row], slot.offsets[row + 1]):
             if slot.codes[i] >= 0:
                 indices[at[row]], values[at[row]] = first + slot.codes[i], slot.values[i]
                 at[row] += 1
@@ -132,8 +146,10 @@ def assemble(slots: list[tuple[int, Slot]], n_rows: int, n_features: int) -> tup
     rows = (indptr, indices, shared_ones(indptr[-1]) if all_ones else np.ones(indptr[-1], np.float32))
     at = indptr[:-1].copy()
     for first, slot in slots:
-        if slot.values.size or slot.offsets.size:
-            place_entries(slot, first, at, rows)
+        if slot.offsets.size:
+            place_lists(slot, first, at, rows)
+        elif slot.values.size:
+            place_numbers(slot.codes, slot.values, first, at, rows)
         else:
             place_ones(slot.codes, first, at, indices)
     return rows

@@ -83,10 +83,16 @@ def as_numbers(cells: pa.Array) -> np.ndarray:
 def as_finite(cells: pa.Array, name: str, row: int) -> np.ndarray:
     """Return cells as float64, NaN for nulls; infinite ones are refused. `row` is that of the first cell."""
     numbers = as_numbers(cells)
-    infinite = np.flatnonzero(np.isinf(numbers))
-    if infinite.size:
-        raise DataValueError(f"column {name!r}, row {row + infinite[0]}: {numbers[infinite[0]]} is not finite")
+    check_finite(numbers, name, row)
     return numbers
+
+
+def check_finite(numbers: np.ndarray, name: str, row: int) -> None:
+    """Refuse infinite numbers; `row` is that of the first one."""
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        bad = int(infinite.argmax())
+        raise DataValueError(f"column {name!r}, row {row + bad}: {numbers[bad]} is not finite")
 
 
 def as_times(cells: pa.Array, format: str | None, name: str, row: int) -> pa.Array:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from ..errors import DataValueError
 from .casts import as_numbers, as_text, family, plain
 from .columns import ColumnSpec
+from .shelf import array_of
 
 ID_REASON = "name of an id"
 ID_NAME = re.compile(
@@ -78,8 +79,8 @@ def _choose(field: pa.Field, cells: pa.Array) -> Choice:
 def _choose_text(name: str, cells: pa.Array) -> tuple[ColumnSpec, str]:
     if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
         return ColumnSpec(name), "bytes"
-    text = as_text(plain(cells)).cast(pa.large_string()).drop_null()[:FEW_TEXTS]
-    if len(text) and pc.all(pc.match_substring_regex(text, ISO_DATE)).as_py():
+    text = as_text(plain(cells.drop_null()[:FEW_TEXTS])).cast(pa.large_string())
+    if len(text) and all(pc.all(pc.match_substring_regex(some, ISO_DATE)).as_py() for some in (text[:1], text)):
         return ColumnSpec(name, "datetime"), "text of times"
     if len(text) and pc.mean(pc.match_substring(text, "|")).as_py() >= LIST_SHARE:
         return ColumnSpec(name, "list", separator="|"), "text with | between values"
@@ -94,7 +95,7 @@ def _choose_number(name: str, kind: pa.DataType, numbers: np.ndarray) -> tuple[C
     words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
     if ID_NAME.search(words):
         return ColumnSpec(name), ID_REASON
-    n_values = np.unique(known).size
+    n_values = pc.count_distinct(array_of(known + 0.0, np.float64)).as_py()  # -0.0 is 0.0 then
     if n_values <= min(FEW_VALUES, known.size / ROWS_PER_VALUE):
         return ColumnSpec(name), f"{n_values} values in {known.size} rows"
     if known.min() >= -1 and known.max() > SKEW * max(1.0, float(np.median(known))):

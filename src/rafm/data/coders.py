@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..batch import read_only
 from .assemble import ABSENT, Slot
-from .casts import as_finite, as_text, as_times, family, plain
+from .casts import as_finite, as_numbers, as_text, as_times, check_finite, family, plain
 from .columns import ColumnSpec
 from .interning import NULL, UNKNOWN
+from .numeric import standardise
 from .strings import StringTable, hash_buckets
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -141,12 +143,11 @@ class Number:
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
         """Return code 0 and the standardised number; the value of a missing one is 1, for the feature of missing."""
-        numbers = as_finite(cells, self.name, row)
-        missing = np.isnan(numbers)
-        with np.errstate(over="ignore"):  # what does not fit is infinite and reported by row
-            values = ((numbers - self.mean) / self.spread).astype(np.float32)
-        values[missing] = 1
-        return [Slot(np.where(missing, NULL, 0).astype(np.int32), values)]
+        numbers = read_only(as_numbers(cells))
+        codes, values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
+        if standardise(numbers, self.mean, self.spread, codes, values):
+            check_finite(numbers, self.name, row)
+        return [Slot(codes, values)]
 
     def value_name(self, code: int) -> str:
         """Return nothing: the feature is named like its column."""

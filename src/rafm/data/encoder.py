@@ -12,28 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch, join_rows
+from ..batch import Batch, join_rows, read_only
 from ..errors import DataValueError
-from .ahead import THREADS, map_ahead
-from .assemble import Slot, assemble, resolve
+from .ahead import THREADS, map_ahead, share_out
+from .assemble import Slot, assemble, resolve, take_codes
 from .casts import family
 from .choose import choose_kinds, describe_choices
 from .coders import Coder, Lists, Number, Words
 from .columns import ColumnSpec, TableSpec, check_known
 from .coverage import Coverage
 from .interning import NULL
-from .learners import CodeLearner, learner_of
+from .learners import CodeLearner, WordLearner, learner_of
 from .shelf import Room, Shelf, array_of, numbers_of
 from .targets import with_targets
 
 MISSING, RARE = "<missing>", "<rare>"
-BLOCK_ROWS = 1 << 15  # rows encoded at once: their columns stay in the cache
+BLOCK_ROWS = 1 << 16  # rows encoded at once: a column of them stays in the cache
 FEW_ROWS = 1 << 13
 SAMPLE_ROWS = 20_000  # rows that kinds are chosen by
 ALLOWED = {  # families of cells that a kind can take
@@ -141,11 +141,16 @@ class _Learning:
                 f"column {self.spec.name!r} was {self.family}, but from row {row} on it is {cells.type}"
             )
         missing = self.learner.update(cells, row)
-        if missing.any():
+        if missing >= 0:
             self.has_missing = True
             if self.table.missing == "error":
-                _refuse_missing(self.spec.name, row + int(np.argmax(missing)))
+                _refuse_missing(self.spec.name, row + missing)
         return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else cells
+
+    @property
+    def n_words(self) -> int:
+        """How many distinct words there are so far, which is what takes time to finish."""
+        return len(self.learner) if isinstance(self.learner, WordLearner) else 0
 
     def finish(self) -> Column:
         """Return the column."""
@@ -160,11 +165,19 @@ class _Learning:
             self.learner.recode(column.coder)
         return column
 
-    def recall(self, column: Column, kept: pa.Array, row: int) -> list[Slot]:
-        """Return the slots of cells that were learnt from."""
-        if isinstance(self.learner, CodeLearner):
-            return [Slot(self.learner.final_codes[numbers_of(kept)])]
-        return column.slots(kept, row)
+    def recaller(self, column: Column) -> Callable[[pa.Array, int], list[Slot]]:
+        """Return what makes resolved slots of kept cells that were learnt from, of which the first is in a row."""
+        tally = np.zeros(4, np.int64)
+        if not isinstance(self.learner, CodeLearner):
+            return lambda kept, row: column.resolve(column.slots(kept, row), tally)
+        [codes] = column.resolve([Slot(self.learner.final_codes.copy())], tally)
+        return lambda kept, row: [Slot(_taken(codes.codes, numbers_of(kept)))]
+
+
+def _taken(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    out = np.empty(codes.size, table.dtype)
+    take_codes(table, read_only(codes), out)
+    return out
 
 
 def _kept_codes(codes: np.ndarray) -> pa.Array:
@@ -270,12 +283,13 @@ class TableEncoder:
     def _recalled(self, learning: list[_Learning], kept: Shelf, targets: bool) -> Iterator[Batch]:
         """Yield the rows that were learnt from."""
         names = self.spec.targets()
+        recallers = [one.recaller(column) for one, column in zip(learning, self.columns)]
 
         def rows_of(placed: tuple[int, pa.RecordBatch]) -> Batch:
             row, block = placed
-            pairs = zip(self.columns, learning, block.columns[len(names) :])
-            slots = [one.recall(column, own, row) for column, one, own in pairs]
-            rows = Batch(*self._assemble(slots, block.num_rows, Coverage()), self.n_features)
+            own = zip(self.first_ids, recallers, block.columns[len(names) :])
+            slots = [(first, slot) for first, recall, cells in own for slot in recall(cells, row)]
+            rows = Batch(*assemble(slots, block.num_rows, self.n_features), self.n_features)
             named = pa.RecordBatch.from_arrays(block.columns[: len(names)], names)
             return with_targets(rows, named, self.spec, row) if targets else rows
 
@@ -296,13 +310,15 @@ class TableEncoder:
 
             def learn(placed: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.Array]]:
                 row, block = placed
-                return block, list(pool.map(_Learning.update, learning, repeat(block), repeat(row)))
+                return block, share_out(pool, lambda one: one.update(block, row), learning)
 
             for block, cells in map_ahead(learn, _with_first_rows(chain([first], blocks)), threads=1):  # in order
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
-            return cls(spec, tuple(pool.map(_Learning.finish, learning))), learning
+            longest_first = sorted(learning, key=lambda one: -one.n_words)
+            finished = dict(zip(longest_first, pool.map(_Learning.finish, longest_first)))
+            return cls(spec, tuple(finished[one] for one in learning)), learning
 
     @cached_property
     def first_ids(self) -> list[int]:

@@ -6,13 +6,15 @@ What a learner finds does not depend on the order of the rows.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from ..batch import read_only
 from ..errors import DataValueError
-from .casts import as_finite, as_times
+from .casts import as_finite, as_numbers, as_times, check_finite
 from .coders import (
     MAX_SPAN,
     Bins,
@@ -30,18 +32,30 @@ from .coders import (
 )
 from .columns import ColumnSpec, TableSpec
 from .interning import NULL, UNKNOWN, count_ids
+from .numeric import OTHER, code_wholes, sum_known, sum_squares
 from .quantiles import ValueCounts, bin_edges
+from .shelf import array_of
 from .strings import StringTable, sorted_order
 
 KEPT_BITS = 20  # of mean and spread, in units of the spread: the order of rows shows only beyond
 LARGEST = 1e100  # the squares of larger numbers could not be summed
 
 
+def first_place(mask: np.ndarray) -> int:
+    """Return where the first True is, or -1.
+
+    >>> first_place(np.array([False, True, True])), first_place(np.array([False]))
+    (1, -1)
+    """
+    place = int(mask.argmax()) if mask.size else 0
+    return place if mask.size and mask[place] else -1
+
+
 class Learner(Protocol):
     """Sees the cells of one column, then makes its coder."""
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
-        """Learn from cells, of which the first is in this row; return which of them are missing."""
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Learn from cells, of which the first is in this row; return where the first missing one is, or -1."""
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the coder, and whether it left out values as rare."""
@@ -68,25 +82,26 @@ class WordLearner(CodeLearner):
         self._table, self._counts = StringTable(), np.zeros(0, np.int64)
         self._code_cells = CellCodes(self._table.intern)
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def update(self, cells: pa.Array, row: int) -> int:
         """Count the cells."""
         self.codes = self._code_cells(cells)
         if len(self._table) > self._counts.size:
             more = np.zeros(max(self._counts.size, len(self._table)), np.int64)
             self._counts = np.concatenate([self._counts, more])
-        count_ids(self.codes, self._counts)
-        return self.codes < 0
+        return count_ids(self.codes, self._counts)
 
     def finish(self) -> tuple[TextCoder, bool]:
         """Return the words that are not rare; a dictionary's values that never occurred are none."""
         counts = self._counts[: len(self._table)]
-        kept = np.flatnonzero(counts >= self.min_count)
-        words = self._table.as_array().take(pa.array(kept))
-        order = sorted_order(words)
+        kept, words = np.flatnonzero(counts >= self.min_count), self._table.as_array()
+        order = kept[sorted_order(words if kept.size == counts.size else words.take(array_of(kept, np.int64)))]
         self.final_codes = np.full(counts.size + 2, UNKNOWN, np.int32)
-        self.final_codes[kept[order]] = np.arange(kept.size)
+        self.final_codes[order] = np.arange(kept.size, dtype=np.int32)
         self.final_codes[NULL] = NULL
-        words = StringTable.of_distinct(words.take(pa.array(order)))
+        words = StringTable.of_distinct(words.take(array_of(order, np.int64)))
         return Words(words), bool(((counts > 0) & (counts < self.min_count)).any())
 
     def recode(self, words: Any) -> None:
@@ -101,9 +116,9 @@ class BucketLearner:
         self._coder = Buckets(n_buckets)
         self._code_cells = CellCodes(self._coder.code_texts)
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Look for missing cells."""
-        return self._code_cells(cells) < 0
+        return first_place(self._code_cells(cells) < 0)
 
     def finish(self) -> tuple[TextCoder, bool]:
         """Return the buckets."""
@@ -116,11 +131,11 @@ class ListLearner:
     def __init__(self, spec: ColumnSpec, words: WordLearner | BucketLearner):
         self._spec, self._words = spec, words
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Learn the elements."""
         elements, sizes = split_lists(cells, self._spec.separator)
         self._words.update(elements, row)
-        return sizes < 0
+        return first_place(sizes < 0)
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the coder of lists."""
@@ -136,21 +151,25 @@ class NumberLearner:
         self._n, self._mean, self._squares = 0, 0.0, 0.0
         self._low, self._high = math.inf, -math.inf
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Join the block's mean and squares with those so far (Chan, Golub and LeVeque)."""
-        numbers = as_finite(cells, self._name, row)
+        numbers = read_only(as_numbers(cells))
+        self._low, self._high = (
+            float(bound.reduce(numbers, initial=so_far))
+            for bound, so_far in ((np.fmin, self._low), (np.fmax, self._high))
+        )
+        if max(-self._low, self._high) > LARGEST:
+            check_finite(numbers, self._name, row)
+            raise DataValueError(f"column {self._name!r} has numbers beyond {LARGEST}; make it bins")
         missing = np.isnan(numbers)
-        known = numbers[~missing]
-        if known.size:
-            self._low, self._high = min(self._low, float(known.min())), max(self._high, float(known.max()))
-            if max(-self._low, self._high) > LARGEST:
-                raise DataValueError(f"column {self._name!r} has numbers beyond {LARGEST}; make it bins")
-            mean, n = float(known.mean()), self._n + known.size
+        known = numbers.size - int(np.count_nonzero(missing))
+        if known:
+            mean, n = sum_known(numbers) / known, self._n + known
             step = mean - self._mean
-            self._squares += float(((known - mean) ** 2).sum()) + step * step * self._n * known.size / n
-            self._mean += step * known.size / n
+            self._squares += sum_squares(numbers, mean) + step * step * self._n * known / n
+            self._mean += step * known / n
             self._n = n
-        return missing
+        return first_place(missing)
 
     def finish(self) -> tuple[Coder, bool]:
         """Return mean and spread, rounded so that the order of rows does not show."""
@@ -167,44 +186,56 @@ class BinsLearner:
     def __init__(self, spec: ColumnSpec):
         self._spec, self._counts = spec, ValueCounts()
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Count the numbers."""
         numbers = as_finite(cells, self._spec.name, row)
         self._counts.add(numbers)
-        return np.isnan(numbers)
+        return first_place(np.isnan(numbers))
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the bins."""
         return Bins(self._spec.name, tuple(bin_edges(self._counts, self._spec.n_bins).tolist())), False
 
 
+@cache
+def _whole_bins() -> tuple[np.ndarray, np.ndarray]:
+    """Return the bins of the first whole numbers, and which of them each number has."""
+    bins, places = np.unique(log_bin(np.arange(MAX_SPAN)), return_inverse=True)
+    return bins, places.astype(np.int32)
+
+
 class LogBinsLearner(CodeLearner):
-    """Counts the logarithmic bins."""
+    """Counts the logarithmic bins; most counts are small whole numbers, whose bins are known."""
 
     def __init__(self, name: str, min_count: int):
         self._name, self._min_count = name, min_count
-        self._numbers: dict[float, int] = {}
-        self._counts: list[int] = []
+        bins, self._whole_codes = _whole_bins()
+        self._numbers = {bin: number for number, bin in enumerate(bins.tolist())}
+        self._counts = np.zeros(bins.size, np.int64)
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Count the bins of the cells."""
-        bins = log_bin(as_finite(cells, self._name, row))
-        missing = np.isnan(bins)
-        found, places, counts = _count(bins[~missing] if missing.any() else bins)
-        numbers = [self._numbers.setdefault(bin, len(self._numbers)) for bin in found.tolist()]
-        self._counts += [0] * (len(self._numbers) - len(self._counts))
-        for number, count in zip(numbers, counts.tolist()):
-            self._counts[number] += count
-        self.codes = np.full(bins.size, NULL, np.int32)
-        self.codes[~missing] = np.array(numbers, np.int32)[places]
-        return missing
+        numbers = read_only(as_numbers(cells))
+        self.codes = np.empty(numbers.size, np.int32)
+        if code_wholes(numbers, self._whole_codes, self.codes, self._counts):
+            self._code_others(numbers, row)
+        return first_place(self.codes == NULL)
+
+    def _code_others(self, numbers: np.ndarray, row: int) -> None:
+        others = np.flatnonzero(self.codes == OTHER)
+        check_finite(numbers, self._name, row)
+        found, places, counts = _count(log_bin(numbers[others]))
+        own = np.array([self._numbers.setdefault(bin, len(self._numbers)) for bin in found.tolist()], np.int32)
+        self._counts = np.append(self._counts, np.zeros(len(self._numbers) - self._counts.size, np.int64))
+        self._counts[own] += counts
+        self.codes[others] = own[places]
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the bins that are not rare."""
-        kept = sorted(bin for bin, number in self._numbers.items() if self._counts[number] >= self._min_count)
+        kept = sorted(bin for bin, number in self._numbers.items() if self._counts[number] >= max(self._min_count, 1))
         coder = LogBins(self._name, tuple(kept))
         self.recode(coder)
-        return coder, len(kept) < len(self._counts)
+        return coder, bool(len(kept) < np.count_nonzero(self._counts))
 
     def recode(self, coder: Any) -> None:
         """Let final_codes be those of these bins."""
@@ -233,9 +264,9 @@ class ClockLearner:
     def __init__(self, spec: ColumnSpec):
         self._spec = spec
 
-    def update(self, cells: pa.Array, row: int) -> np.ndarray:
+    def update(self, cells: pa.Array, row: int) -> int:
         """Read the times."""
-        return np.asarray(as_times(cells, self._spec.format, self._spec.name, row).is_null())
+        return first_place(np.asarray(as_times(cells, self._spec.format, self._spec.name, row).is_null()))
 
     def finish(self) -> tuple[Coder, bool]:
         """Return the clock."""

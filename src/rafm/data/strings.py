@@ -21,10 +21,15 @@ from .interning import (
     hash_into,
     intern_strings,
     leading_bytes,
+    move_slots,
+    n_slots_for,
+    sort_by_bits,
     write_decimals,
 )
 
 MAX_STRINGS = 2**31 - 2
+MANY_STRINGS = 2**15
+NO_SLOTS = np.zeros(0, np.uint64)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -99,13 +104,16 @@ def sorted_order(array: pa.Array) -> np.ndarray:
     >>> sorted_order(pa.array(["b", "a", "\u00e9", "ab"])).tolist()
     [1, 3, 0, 2]
     """
-    keys = np.empty(len(array), np.uint64)
-    leading_bytes(as_strings(array), keys)
-    order = np.argsort(keys)
-    keys = keys[order]
-    if (keys[1:] == keys[:-1]).any():  # some begin alike: compare them whole, which is slower
+    pairs, room = np.empty((2, len(array), 2), np.uint64)
+    leading_bytes(as_strings(array), pairs)
+    bits = 16 if len(array) > MANY_STRINGS else 8  # at a time, from the last
+    places = np.empty(2**bits + 1, np.int64)
+    for shift in range(0, 64, bits):
+        if sort_by_bits(pairs, shift, places, room):
+            pairs, room = room, pairs
+    if (pairs[1:, 0] == pairs[:-1, 0]).any():  # some begin alike: compare them whole, which is slower
         return pc.sort_indices(array).to_numpy(zero_copy_only=False)
-    return order
+    return pairs[:, 1].astype(np.int64)
 
 
 class StringTable:
@@ -119,7 +127,7 @@ class StringTable:
     """
 
     def __init__(self) -> None:
-        self._table = Slots(np.empty(256, np.uint8), np.empty(16, np.int64), np.zeros(32, np.uint64), np.zeros(2, int))
+        self._table = Slots(np.empty(256, np.uint8), np.empty(16, np.int64), NO_SLOTS, np.zeros(2, int))
 
     @classmethod
     def of_distinct(cls, array: pa.Array) -> StringTable:
@@ -130,11 +138,8 @@ class StringTable:
         """
         strings, table = as_strings(array), cls()
         first, last = strings.offsets[0], strings.offsets[-1]
-        slots = np.zeros(max(32, 1 << (2 * len(array)).bit_length()), np.uint64)
         ends, used = strings.offsets[1:] - first, np.array([len(array), last - first])
-        table._table = Slots(strings.data[first:last].copy(), ends, slots, used)
-        with np.errstate(over="ignore"):
-            fill_slots(table._table)
+        table._table = Slots(strings.data[first:last].copy(), ends, NO_SLOTS, used)
         return table
 
     def __eq__(self, other: object) -> bool:
@@ -166,15 +171,28 @@ class StringTable:
     def _intern(self, array: pa.Array) -> np.ndarray:
         strings, ids, done = as_strings(array), np.empty(len(array), np.int32), 0
         with np.errstate(over="ignore"):
-            while (done := intern_strings(strings, self._table, ids, done)) < ids.size:
+            while (done := intern_strings(strings, self._with_slots(), ids, done)) < ids.size:
                 self._grow(int(strings.offsets[done + 1] - strings.offsets[done]))
         return ids
 
     def _lookup(self, array: pa.Array) -> np.ndarray:
         ids = np.empty(len(array), np.int32)
         with np.errstate(over="ignore"):
-            find_strings(as_strings(array), self._table, ids)
+            find_strings(as_strings(array), self._with_slots(), ids)
         return ids
+
+    def _with_slots(self) -> Slots:
+        """Return the table with slots for one more string; many a table is written and never looked into."""
+        n_slots = n_slots_for(len(self) + 1)
+        if 2 * n_slots > self._table.slots.size:
+            n_slots *= 4 if n_slots < MANY_STRINGS else 1  # in a small table, most strings have a slot to themselves
+            table = self._table._replace(slots=np.zeros(2 * n_slots, np.uint64))
+            if self._table.slots.size:
+                move_slots(self._table.slots, table.slots)
+            else:
+                fill_slots(table)
+            self._table = table
+        return self._table
 
     def _grow(self, n_bytes: int) -> None:
         """Make room for one more string of n_bytes, and in general twice as much as before."""
@@ -184,12 +202,8 @@ class StringTable:
         if used[1] + n_bytes > text.size:
             text = np.concatenate([text, np.empty(max(text.size, n_bytes), np.uint8)])
         if used[0] == ends.size:
-            ends = np.concatenate([ends, np.empty(ends.size, np.int64)])
-        if 2 * (used[0] + 1) > slots.size:
-            self._table = Slots(text, ends, np.zeros(2 * slots.size, np.uint64), used)
-            fill_slots(self._table)
-        else:
-            self._table = Slots(text, ends, slots, used)
+            ends = np.concatenate([ends, np.empty(max(ends.size, 1), np.int64)])
+        self._table = Slots(text, ends, slots, used)
 
     def as_array(self) -> pa.Array:
         """Return the strings by number, as bytes."""
