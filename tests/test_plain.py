@@ -11,7 +11,8 @@ from numba import njit
 
 from rafm.data import plain
 from rafm.data.cells import NUMBER, TEXT, UNKNOWN, WHOLE, convert, learn_type
-from rafm.data.cut import CHUNK, Block, Dialect, count_feeds
+from rafm.data.chunks import CHUNK, count_feeds
+from rafm.data.cut import Block, Dialect
 from rafm.data.parsing import BadRow, Layout, parse_block
 from rafm.vectors import count_ones, match_bytes
 

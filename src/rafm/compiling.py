@@ -12,7 +12,12 @@ from pathlib import Path
 from numba import njit, version_info
 from numba.core.runtime import rtsys
 
-INLINED = ("vectors.py", "barrier.py", "data/digits.py")  # files whose functions become part of others'
+INLINED = (
+    "vectors.py",
+    "barrier.py",
+    "data/digits.py",
+    "data/chunks.py",
+)  # files whose functions become part of others'
 TRIED = (0, 68)  # up to this version of Numba, code from the disk is known to run without what compiling needs
 _PROCESS = uuid.uuid4().hex[:8]
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from ..compiling import kernel
 from ..errors import DataFormatError, ResourceLimitError
-from ..vectors import count_ones, match_bytes
+from ..vectors import match_bytes
+from .chunks import CHUNK, LAST_BIT, U0, U1, count_feeds, covered_bits, inner_bits
 from .source import UTF8_BOM, ByteSource
 
 LF, CR, QUOTE, NUL = b'\n\r"\0'
-CHUNK = 64  # bytes that match_bytes looks at
 START, FIELD, QUOTED = 0, 1, 2  # where a byte stands: first of a field, later in it, inside quotes
 
 NUL_BYTE = "found a NUL byte, which text must not contain"
@@ -69,17 +69,6 @@ class Walk(NamedTuple):
 
 
 @kernel()
-def count_feeds(text, at, stop):
-    """Return how many line feeds are in text[at:stop]; bytes.count takes ten times as long."""
-    n_feeds, chunked = np.int64(0), stop - (stop - at) % CHUNK
-    for chunk in range(at, chunked, CHUNK):
-        n_feeds += np.int64(count_ones(match_bytes(text, chunk, LF)))
-    for place in range(chunked, stop):
-        n_feeds += text[place] == LF
-    return n_feeds
-
-
-@kernel()
 def next_state(state, byte, after, delimiter, quoting):
     """Return where the next byte stands, and whether the one after this belongs to this one."""
     if state == QUOTED:
@@ -114,21 +103,22 @@ def walk_rows(text, delimiter, quoting, starts, lines):
 
 
 @kernel()
-def pair_quotes(text, delimiter):
-    """Return whether a quote is open at the end, whether quotes pair up, and whether a line feed is inside them.
+def pair_quotes(text, stop, delimiter):
+    """Return whether a quote is open at stop, whether quotes pair up, and whether a line feed is inside them.
 
     They do if every quote behind an even number of them starts a field or follows a quote, with which it is one
-    doubled quote: then a byte stands inside quotes if it is behind an odd number.
+    doubled quote: then a byte stands inside quotes if it is behind an odd number. CHUNK bytes of anything follow stop.
     """
-    inside, paired, spans = False, True, False
-    for at in range(text.size):
-        if text[at] == QUOTE:
-            if at > 0 and not inside:
-                paired &= text[at - 1] in (delimiter, QUOTE, LF)
-            inside = not inside
-        elif text[at] == LF:
-            spans |= inside
-    return inside, paired, spans
+    inside, before, unpaired, spanned = U0, U1, U0, U0
+    for chunk in range(0, stop, CHUNK):
+        inner = inner_bits(chunk, stop)
+        quotes, feeds = match_bytes(text, chunk, QUOTE) & inner, match_bytes(text, chunk, LF) & inner
+        may_precede = quotes | feeds | match_bytes(text, chunk, delimiter)
+        covered = covered_bits(quotes, inside)
+        unpaired |= quotes & covered & ~(may_precede << U1 | before)
+        spanned |= feeds & covered
+        inside, before = U0 - (covered >> LAST_BIT), may_precede >> LAST_BIT
+    return inside != U0, unpaired == U0, spanned != U0
 
 
 @kernel()
@@ -194,10 +184,10 @@ def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[End, Failur
     simple = not lone_cr and b"\0" not in data
     spans = False
     if simple and dialect.quoting and b'"' in data:
-        text = np.frombuffer(data, np.uint8)
-        inside, paired, spans = pair_quotes(text, ord(dialect.delimiter))
+        text = np.frombuffer(data + bytes(CHUNK), np.uint8)
+        inside, paired, spans = pair_quotes(text, len(data), ord(dialect.delimiter))
         simple = paired and not (inside and is_last)
-        end = last_row_end(text, inside)
+        end = last_row_end(text[: len(data)], inside)
     if not simple:
         *_, walk = row_places(data, dialect, data.count(b"\n") + 1)
         end = walk.end

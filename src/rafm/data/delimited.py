@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -146,6 +146,7 @@ def _typed(blocks: Iterator[Block], layout: Layout) -> Iterator[pa.RecordBatch]:
     sample = deque(_parsed(_sample(blocks), layout) if UNKNOWN in layout.types.values() else [])
     layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
     parts = _parsed(blocks, layout)
+    sample.extend(islice(parts, 1))  # so that the next ones are split while the sample is used
     while part := sample.popleft() if sample else next(parts, None):
         n_parts += 1
         batch, failure = (
@@ -332,8 +333,11 @@ def _put_text_back(sample: Iterable[Parsed], column: str, layout: Layout) -> Non
 def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | None]:
     """Return the rows before the first cell that does not have the type of its column, and the failure."""
     cells, failure = part.cells, part.failure
-    with ThreadPoolExecutor(THREADS) as pool:
-        columns = dict(zip(layout.types, pool.map(convert, cells.values(), layout.types.values())))
+    columns = {column: cells[column] for column in layout.types}
+    odd = {column: kind for column, kind in layout.types.items() if cells[column].type != kind}
+    if odd:
+        with ThreadPoolExecutor(THREADS) as pool:
+            columns |= zip(odd, pool.map(convert, map(cells.__getitem__, odd), odd.values()))
     misfits = [
         (first_misfit(cells[column], layout.types[column]), column)
         for column, numbers in columns.items()

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from .cells import NUMBER, TEXT, UNKNOWN, WHOLE
-from .cut import Block, Dialect, count_feeds
+from .chunks import CHUNK, count_feeds
+from .cut import Block, Dialect
 from .parsing import Layout
-from .splitting import CHUNK, DECLINED, WORD_BYTES, copy_columns, read_columns, split_rows
+from .splitting import DECLINED, WORD_BYTES, copy_columns, read_columns, split_rows
 
 PIECE_BYTES = 2**20  # stay in the cache while all columns are taken from them
 MAX_BLOCK_BYTES = 2**31 - 1

@@ -16,26 +16,17 @@ import numpy as np
 
 from ..compiling import kernel
 from ..vectors import count_ones, match_bytes, trailing_zeros
+from .chunks import ALL, CHUNK, LAST_BIT, U0, U1, covered_bits, inner_bits
 from .digits import WORD_BYTES, digits_of, inlined, load_word, peek
 
 LF, CR, QUOTE, MINUS, DOT, ZERO = b'\n\r"-.0'
-CHUNK = 64  # bytes that are looked at together, one bit each
 MAX_DIGITS = 15  # whole numbers with more are labels; so many digits over a power of ten round once, hence correctly
 DECLINED = -1
 TENS = np.array([10**k for k in range(2 * WORD_BYTES + 1)])
 POWERS = TENS.astype(np.float64)
-U0, U1, ALL, LAST_BIT = np.uint64(0), np.uint64(1), np.uint64(2**64 - 1), np.uint64(CHUNK - 1)
 
 
 # ---- Rows -> cells
-
-
-@inlined
-def covered_bits(quotes, inside):
-    """Return which bytes are behind an odd number of quotes; inside: all ones if the chunk begins so, else 0."""
-    for shift in (1, 2, 4, 8, 16, 32):
-        quotes ^= quotes << np.uint64(shift)
-    return quotes ^ inside
 
 
 @inlined
@@ -55,7 +46,7 @@ def split_rows(text, at, stop, delimiter, quoting, bounds):
     flat, last, place, begin = bounds.reshape(-1), (bounds.shape[0] - 1) * bounds.shape[1], 0, at
     flat[0] = at
     for chunk in range(at, stop, CHUNK):
-        inner = ALL if chunk + CHUNK <= stop else (U1 << np.uint64(stop - chunk)) - U1
+        inner = inner_bits(chunk, stop)
         feeds = match_bytes(text, chunk, LF) & inner
         separators = (match_bytes(text, chunk, delimiter) & inner) | feeds
         quotes = match_bytes(text, chunk, QUOTE) & inner if quoting else U0
