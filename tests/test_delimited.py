@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rafm.data.cells import READ_AS, convert
-from rafm.data.chunks import CHUNK
 from rafm.data.cut import Dialect, cut_blocks, last_row_end, pair_quotes, row_places
 from rafm.data.delimited import read_delimited
 from rafm.data.source import open_bytes
@@ -124,9 +123,8 @@ def test_rows_are_found_where_arrow_finds_them(text, quoting):
 @given(st.text('a",\n', max_size=30).flatmap(lambda text: st.sampled_from([text, "aa,\n" * 20 + text])))
 def test_quotes_that_pair_up_tell_the_same_end_as_walking_the_rows(text):
     data = np.frombuffer(text.encode(), np.uint8)
-    padded = np.append(data, np.full(CHUNK, ord('"'), np.uint8))
     *_, walk = row_places(text.encode(), Dialect(","), text.count("\n") + 1)
-    inside, paired, spans = pair_quotes(padded, data.size, ord(","))
+    inside, paired, spans = pair_quotes(text.encode(), ",")
     if paired:
         assert spans == any(part.count('"') % 2 for part in accumulate(text.split("\n")[:-1]))
         assert (last_row_end(data, inside), inside) == (walk.end, walk.open_quote >= 0)
@@ -134,8 +132,7 @@ def test_quotes_that_pair_up_tell_the_same_end_as_walking_the_rows(text):
 
 @pytest.mark.parametrize("text", ['"a"\n', '"a""b","\n"\n', '"","""",a\r\n"b"\n'])
 def test_quotes_as_programs_write_them_pair_up(text):
-    padded = np.frombuffer(text.encode() + bytes(CHUNK), np.uint8)
-    assert pair_quotes(padded, len(text), ord(",")) == (False, True, '"\n"' in text)
+    assert pair_quotes(text.encode(), ",") == (False, True, '"\n"' in text)
 
 
 ACCEPTED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import sys
 from contextlib import suppress
@@ -34,6 +35,14 @@ def give_back(array: np.ndarray, start: int, stop: int) -> None:
     memory = array.base.obj if isinstance(array.base, memoryview) else array.base
     if GIVES_BACK and first < last and isinstance(memory, mmap.mmap):
         _advise(memory, "MADV_DONTNEED", first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
+
+
+def give_back_unused() -> None:
+    """Return what was freed to the system: reading by threads leaves more than a hundred megabytes of it."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError, TypeError):  # only some systems' libraries have it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _advise(memory: mmap.mmap, name: str, start: int, length: int) -> None:

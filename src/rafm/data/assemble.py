@@ -17,6 +17,7 @@ import numpy as np
 
 from ..compiling import kernel
 from .interning import NULL, UNKNOWN
+from .shelf import new_array
 
 ABSENT = -3  # an entry that is no value at all, such as an empty word of a list
 ONES = np.zeros(0, np.float32)
@@ -141,9 +142,12 @@ def assemble(slots: list[tuple[int, Slot]], n_rows: int, n_features: int) -> tup
     for _, slot in slots:
         count_entries(slot.codes, slot.offsets, indptr)
     np.cumsum(indptr, out=indptr)
-    indices = np.empty(indptr[-1], np.int32 if n_features < 2**31 else np.int64)
+    indices = new_array((int(indptr[-1]),), np.int32 if n_features < 2**31 else np.int64)
     all_ones = not any(slot.values.size or slot.offsets.size for _, slot in slots)
-    rows = (indptr, indices, shared_ones(indptr[-1]) if all_ones else np.ones(indptr[-1], np.float32))
+    values = shared_ones(indptr[-1]) if all_ones else new_array(indices.shape, np.float32)
+    if not all_ones:
+        values.fill(1)
+    rows = (indptr, indices, values)
     at = indptr[:-1].copy()
     for first, slot in slots:
         if slot.offsets.size:

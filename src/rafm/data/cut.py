@@ -103,13 +103,12 @@ def walk_rows(text, delimiter, quoting, starts, lines):
 
 
 @kernel()
-def pair_quotes(text, stop, delimiter):
-    """Return whether a quote is open at stop, whether quotes pair up, and whether a line feed is inside them.
+def follow_quotes(text, stop, delimiter, state):
+    """Take text[:stop] into the state: inside quotes, a quote may come, unpaired quotes, line feeds inside.
 
-    They do if every quote behind an even number of them starts a field or follows a quote, with which it is one
-    doubled quote: then a byte stands inside quotes if it is behind an odd number. CHUNK bytes of anything follow stop.
+    CHUNK bytes of anything follow stop unless it is a multiple of that.
     """
-    inside, before, unpaired, spanned = U0, U1, U0, U0
+    inside, before, unpaired, spanned = state[0], state[1], state[2], state[3]
     for chunk in range(0, stop, CHUNK):
         inner = inner_bits(chunk, stop)
         quotes, feeds = match_bytes(text, chunk, QUOTE) & inner, match_bytes(text, chunk, LF) & inner
@@ -118,7 +117,21 @@ def pair_quotes(text, stop, delimiter):
         unpaired |= quotes & covered & ~(may_precede << U1 | before)
         spanned |= feeds & covered
         inside, before = U0 - (covered >> LAST_BIT), may_precede >> LAST_BIT
-    return inside != U0, unpaired == U0, spanned != U0
+    state[0], state[1], state[2], state[3] = inside, before, unpaired, spanned
+
+
+def pair_quotes(data: bytes, delimiter: str) -> tuple[bool, bool, bool]:
+    """Return whether a quote is open at the end, whether quotes pair up, and whether a line feed is inside them.
+
+    They do if every quote behind an even number of them starts a field or follows a quote, with which it is one
+    doubled quote: then a byte stands inside quotes if it is behind an odd number.
+    """
+    whole, state = len(data) - len(data) % CHUNK, np.array([0, 1, 0, 0], np.uint64)
+    follow_quotes(np.frombuffer(data, np.uint8), whole, ord(delimiter), state)
+    rest = np.frombuffer(data[whole:] + bytes(CHUNK), np.uint8)
+    follow_quotes(rest, len(data) - whole, ord(delimiter), state)
+    inside, _, unpaired, spanned = (state != 0).tolist()
+    return inside, not unpaired, spanned
 
 
 @kernel()
@@ -184,10 +197,9 @@ def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[End, Failur
     simple = not lone_cr and b"\0" not in data
     spans = False
     if simple and dialect.quoting and b'"' in data:
-        text = np.frombuffer(data + bytes(CHUNK), np.uint8)
-        inside, paired, spans = pair_quotes(text, len(data), ord(dialect.delimiter))
+        inside, paired, spans = pair_quotes(data, dialect.delimiter)
         simple = paired and not (inside and is_last)
-        end = last_row_end(text[: len(data)], inside)
+        end = last_row_end(np.frombuffer(data, np.uint8), inside)
     if not simple:
         *_, walk = row_places(data, dialect, data.count(b"\n") + 1)
         end = walk.end

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import Batch, check_batch, cut_blocks
+from ..pages import give_back_unused
 from .shelf import Room, Shelf
 
 
@@ -28,6 +29,7 @@ class KeptRows:
             if n_features is None:
                 self.n_features = max(self.n_features, largest + 1)
             del block  # before the next one is made
+        give_back_unused()
 
     @property
     def in_memory(self) -> bool:

@@ -13,6 +13,7 @@ from .cells import NUMBER, TEXT, UNKNOWN, WHOLE
 from .chunks import CHUNK, count_feeds
 from .cut import Block, Dialect
 from .parsing import Layout
+from .shelf import new_array
 from .splitting import DECLINED, WORD_BYTES, copy_columns, read_columns, split_rows
 
 PIECE_BYTES = 2**20  # stay in the cache while all columns are taken from them
@@ -30,7 +31,7 @@ class Piece(NamedTuple):
     def numbers(self, kinds: Mapping[int, pa.DataType]) -> list[pa.Array | None]:
         """Return columns as WHOLE or NUMBER, with null for empty cells; None if a cell is not plain."""
         columns, are_whole = np.array([*kinds], np.int64), np.array([kind == WHOLE for kind in kinds.values()], bool)
-        wholes, known = _room(columns.size, self.n_rows, np.int64), _room(columns.size, self.n_rows, np.uint8)
+        wholes, known = (new_array((columns.size, self.n_rows), kind) for kind in (np.int64, np.uint8))
         n_empty, as_reals = np.empty(columns.size, np.int64), wholes.view(np.float64)
         read_columns(self.text, self.bounds, columns, are_whole, self.quoting, wholes, as_reals, known, n_empty)
         return [
@@ -41,19 +42,13 @@ class Piece(NamedTuple):
     def texts(self, columns: Sequence[int]) -> list[pa.Array]:
         """Return columns of text."""
         n_bytes = int(self.bounds[-1, self.n_rows - 1] - self.bounds[0, 0]) if self.n_rows else 0
-        data, offsets = _room(1, n_bytes + WORD_BYTES, np.uint8)[0], _room(len(columns), self.n_rows + 1, np.int32)
+        data = new_array((n_bytes + WORD_BYTES,), np.uint8)
+        offsets = new_array((len(columns), self.n_rows + 1), np.int32)
         n_empty = np.empty(len(columns), np.int64)
         copy_columns(self.text, self.bounds, np.array(columns, np.int64), self.quoting, data, offsets, n_empty)
         return [
             _array(TEXT, self.n_rows, own[1:] > own[:-1], n, own, data) for own, n in zip(offsets, n_empty.tolist())
         ]
-
-
-def _room(n_rows: int, n_columns: int, kind: type) -> np.ndarray:
-    """Return an array in Arrow's memory; what is freed of the system's, each thread would keep for itself."""
-    size = n_rows * n_columns
-    memory = pa.allocate_buffer(max(size, 1) * np.dtype(kind).itemsize)
-    return np.frombuffer(memory, kind, size).reshape(n_rows, n_columns)
 
 
 def _array(kind: pa.DataType, n_rows: int, known: np.ndarray, n_empty: int, *parts: np.ndarray) -> pa.Array:
@@ -75,10 +70,11 @@ def split_block(block: Block, layout: Layout) -> dict[str, pa.Array] | None:
     if len(block.data) > MAX_BLOCK_BYTES:
         return None
     kinds = {layout.names.index(name): kind for name, kind in layout.types.items()}
+    is_ascii = block.data.isascii()
     found: list[tuple[Piece, dict[int, pa.Array]]] = []
     for begin, stop in _piece_ends(block):
         piece = _split(block.data, begin, stop, layout.dialect, len(layout.names))
-        if piece is None:
+        if piece is None or not (is_ascii or _is_utf8(block.data[begin:stop])):
             return None
         found.append((piece, _columns(piece, kinds)))
     return {name: _join(column, found, kind) for (name, kind), column in zip(layout.types.items(), kinds)}
@@ -116,17 +112,18 @@ def _piece_ends(block: Block) -> list[tuple[int, int]]:
 
 
 def _split(data: bytes, begin: int, stop: int, dialect: Dialect, n_columns: int) -> Piece | None:
-    """Return the rows of data[begin:stop], or None if they are not plain or not UTF-8."""
-    own, text, at = data[begin:stop], np.frombuffer(data, np.uint8), begin
+    """Return the rows of data[begin:stop], or None if they are not plain."""
+    text, size = np.frombuffer(data, np.uint8), stop - begin
     bounds = np.empty((n_columns + 1, count_feeds(text, begin, stop) + 1), np.int32)
     if stop + CHUNK > len(data):
-        text, at = np.frombuffer(own + bytes(CHUNK), np.uint8), 0
-    n_rows = split_rows(text, at, at + len(own), ord(dialect.delimiter), dialect.quoting, bounds)
-    return None if n_rows == DECLINED or not _is_utf8(own) else Piece(text, bounds, n_rows, dialect.quoting)
+        text, begin = np.frombuffer(data[begin:stop] + bytes(CHUNK), np.uint8), 0
+    n_rows = split_rows(text, begin, begin + size, ord(dialect.delimiter), dialect.quoting, bounds)
+    return None if n_rows == DECLINED else Piece(text, bounds, n_rows, dialect.quoting)
 
 
 def _is_utf8(data: bytes) -> bool:
     try:
-        return data.isascii() or bool(data.decode())
+        data.decode()
     except UnicodeDecodeError:
         return False
+    return True

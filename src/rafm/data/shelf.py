@@ -7,6 +7,7 @@ when it is read: what is read from it does not count as memory that the process 
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import os
 import tempfile
@@ -31,6 +32,15 @@ def array_of(numbers: np.ndarray, kind: type = np.float32) -> pa.Array:
 
     numbers = np.ascontiguousarray(numbers, kind)
     return pa.Array.from_buffers(pa.from_numpy_dtype(kind), numbers.size, [None, pa.py_buffer(numbers)])
+
+
+def new_array(shape: tuple[int, ...], kind: type) -> np.ndarray:
+    """Return an array of anything in Arrow's memory; what threads free of the system's, each would keep for itself."""
+    import pyarrow as pa
+
+    size = math.prod(shape)
+    memory = pa.allocate_buffer(max(size, 1) * np.dtype(kind).itemsize)
+    return np.frombuffer(memory, kind, size).reshape(shape)
 
 
 def numbers_of(cells: pa.Array) -> np.ndarray:
