@@ -63,3 +63,14 @@ def test_of_failures_at_the_same_time_the_first_item_tells():
     with ThreadPoolExecutor(2) as pool, pytest.raises(DataFormatError, match="item 0"):
         share_out(pool, work, range(100), 2)
     assert len(begun) == 2
+
+
+def test_closing_early_does_not_wait_for_work_under_way():
+    may_end = threading.Event()
+    results = map_ahead(lambda item: item == 0 or may_end.wait(60), range(9), 2)
+    assert next(results) is True
+    closing = threading.Thread(target=results.close)
+    closing.start()
+    closing.join(10)
+    may_end.set()
+    assert not closing.is_alive()

@@ -24,8 +24,8 @@ def map_ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: in
     [1, 2, 0]
     """
     pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        failure = None
+    pool, failure = ThreadPoolExecutor(threads), None
+    try:
         try:
             for item in items:
                 pending.append(pool.submit(work, item))
@@ -37,6 +37,8 @@ def map_ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: in
             yield pending.popleft().result()
         if failure:
             raise failure
+    finally:  # without waiting: a generator may be closed by the collector of garbage, while its thread starts another
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def share_out(
