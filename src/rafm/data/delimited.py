@@ -1,7 +1,7 @@
 """Read CSV, TSV and the like into record batches: streaming, with the line in every error.
 
-Which columns hold numbers is learned from the first SAMPLE_BYTES, which are parsed as text and kept in memory so long,
-not read twice. Later blocks have their types at once, where that is possible (see parsing.py).
+Which columns hold numbers is learned from the first SAMPLE_BYTES, which are kept in memory so long, not read twice.
+Plain numbers are read at once (see plain.py); other columns are text until their type is known.
 """
 
 from __future__ import annotations
@@ -218,7 +218,8 @@ def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.
 def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
     """Yield each block as columns; the last part holds the failure, if there is one."""
     try:
-        for part in _parse_each_around(blocks, layout, layout.on_bad) if layout.on_bad else _parse_each(blocks, layout):
+        around = layout.on_bad and (_parse_around(block, layout, layout.on_bad) for block in blocks)
+        for part in around or _parse_each(blocks, layout):
             yield part
             if part.failure:
                 return
@@ -244,12 +245,6 @@ def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
         except BadRow as bad:
             starts, _, _ = row_places(head.data, layout.dialect, bad.row + 1)
             failure, head = bad.error, head._replace(data=head.data[: starts[bad.row]])
-
-
-def _parse_each_around(blocks: Iterable[Block], layout: Layout, on_bad: OnBad) -> Iterator[Parsed]:
-    """Yield each block without its bad rows."""
-    for block in blocks:
-        yield _parse_around(block, layout, on_bad)
 
 
 def _parse_around(block: Block, layout: Layout, on_bad: OnBad) -> Parsed:

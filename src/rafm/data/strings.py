@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..batch import read_only
 from ..errors import ResourceLimitError
 from .interning import (
     Slots,
@@ -32,16 +33,9 @@ MANY_STRINGS = 2**15
 NO_SLOTS = np.zeros(0, np.uint64)
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
-    """Return a view that cannot be written, so that kernels are compiled once."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def _buffer(buffer: pa.Buffer | None, dtype: type) -> np.ndarray:
     array: np.ndarray = np.zeros(0, dtype) if buffer is None else np.frombuffer(buffer, dtype)
-    return _read_only(array)
+    return read_only(array)
 
 
 def as_strings(array: pa.Array) -> Strings:
