@@ -474,11 +474,13 @@ import numpy as np
 from worlds import RULE, make_world, random_rows, train
 from rafm import kernels
 
-plain, touched = kernels.add_listed, [0]
-def counting(records, places, q, values, e, count, shift, sums, j, n):
-    touched[0] += int(count * n)
-    return plain(records, places, q, values, e, count, shift, sums, j, n)
-kernels.add_listed = counting
+touched = [0]
+def counting(plain):
+    def counted(records, places, q, values, e, count, shift, sums, j, n):
+        touched[0] += int(count * n)
+        return plain(records, places, q, values, e, count, shift, sums, j, n)
+    return counted
+kernels.add_listed, kernels.sum_listed = counting(kernels.add_listed), counting(kernels.sum_listed)
 
 def count(work):
     touched[0] = 0

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -478,15 +479,23 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
     assert all(other == found[0] for other in found)
 
 
+def ways_tried(seconds, calls):
+    """Return how often a pace lets one thread work and how often all, if rows take so long alone and together."""
+    pace, tried = Pace(), Counter()
+    for call in range(calls):
+        tried[pace.alone] += 1
+        pace.note(seconds(call, pace.alone))
+    return tried
+
+
 def test_a_crew_with_a_busy_neighbour_lets_one_thread_work():
-    pace = Pace()
-    for _ in range(50):
-        pace.note(1.0 if pace.alone else 10.0)
-    tried = []
-    for _ in range(200):
-        tried.append(pace.alone)
-        pace.note(1.0 if pace.alone else 10.0)
-    assert 0 < tried.count(False) < 5
+    tried = ways_tried(lambda call, alone: 1.0 if alone else 10.0, 1000)
+    assert 0 < tried[False] < 50
+
+
+def test_neither_compiling_nor_a_busy_moment_makes_a_crew_let_one_thread_work():
+    tried = ways_tried(lambda call, alone: {0: 1000.0, 4: 1.8}.get(call, 1.7 if alone else 1.0), 1000)
+    assert 0 < tried[True] < 50
 
 
 def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():

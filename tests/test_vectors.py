@@ -21,6 +21,21 @@ def add_listed(records, places, q, values, e, count, shift, sums, j, n):
 
 
 @njit
+def sum_listed(records, places, q, values, e, count, shift, sums, j, n):
+    return vectors.sum_listed(records, places, q, values, e, count, shift, sums, j, n)
+
+
+@njit
+def copy(left, i, right, j, n):
+    vectors.copy(left, i, right, j, n)
+
+
+@njit
+def join(left, i, right, j, sums, k, n):
+    return vectors.join(left, i, right, j, sums, k, n)
+
+
+@njit
 def combined_norm(left, i, right, j, n, c, d):
     return vectors.combined_norm(left, i, right, j, n, c, d)
 
@@ -65,6 +80,36 @@ def test_add_listed_adds_listed_vectors_and_returns_their_squared_norms(draw, co
         assert_close(sums, expected, terms.astype(sums.dtype))
         assert_close(norm, squares, sums.dtype.type(squares))
         np.testing.assert_array_equal(records, before)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_sum_listed_forgets_what_was_there_and_sums_as_add_listed_does(draw, count):
+    rng = np.random.default_rng(0)
+    for size, i, j, _, found, _, _ in draw():
+        records, values = (rng.normal(size=n).astype(found.dtype) for n in (5 * size + 16, 3 + count))
+        places, expected = np.concatenate([[-9, -9], rng.integers(0, 4 * size, count)]), found.copy()
+        expected[j : j + size], found[j : j + size] = 0, np.nan
+        norm = add_listed(records, places, 2, values, 3, count, i, expected, j, size)
+        assert sum_listed(records, places, 2, values, 3, count, i, found, j, size) == pytest.approx(norm, rel=1e-5)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_copy_sets_the_left_side_alone(draw):
+    for size, i, j, left, right, _, _ in draw():
+        expected, before = left.copy(), right.copy()
+        expected[i : i + size], left[i : i + size] = right[j : j + size], np.nan
+        copy(left, i, right, j, size)
+        np.testing.assert_array_equal((left, right), (expected, before))
+
+
+def test_join_adds_two_sides_up_and_returns_the_squared_norm(draw):
+    for size, i, j, left, right, _, _ in draw():
+        sums, before = np.full(size + 8, 7, left.dtype), (left.copy(), right.copy())
+        norm = join(left, i, right, j, sums, 4, size)
+        np.testing.assert_array_equal(sums[4:-4], left[i : i + size] + right[j : j + size])
+        assert_close(norm, sums[4:-4].astype(float) @ sums[4:-4], left.dtype.type(norm))
+        assert (np.r_[sums[:4], sums[-4:]] == 7).all()
+        np.testing.assert_array_equal((left, right), before)
 
 
 def test_combined_norm_is_the_squared_norm_of_the_combination(draw):

@@ -1,4 +1,4 @@
-"""Where threads wait for one another inside compiled code: a counter that only grows.
+"""Where threads wait for one another inside compiled code: each has a counter that only grows, and reads the others'.
 
 A thread spins for some microseconds, since most waits are shorter than waking up takes, and then yields its core at
 each turn, so that others who want it get it. Naps are worse: with a busy process next to it, training by two threads
@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from .vectors import PLAIN, compiled
 
 SPINS = 300  # of some ten nanoseconds each
-LINE = 8  # 64-bit counters in a cache line
+LINE = 16  # 64-bit counters in two cache lines, since cores fetch them in pairs
 
 
 def _find_yield() -> int:
@@ -31,29 +31,29 @@ binding.add_symbol("rafm_yield", _find_yield())
 
 
 def _counter(context, builder, signature, args):
-    return context.make_array(signature.args[0])(context, builder, args[0]).data
+    """Return the address of a thread's counter."""
+    return builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
 
 
 @intrinsic
-def _arrive(typingctx, gate):
-    """Count one more arrival, after all that was written before."""
+def _arrive(typingctx, gate, place, turn):
+    """Say that this thread has come so far, after all that it wrote before."""
 
     def codegen(context, builder, signature, args):
-        place = _counter(context, builder, signature, args)
-        builder.atomic_rmw("add", place, ir.IntType(64)(1), "seq_cst")
+        builder.store_atomic(args[2], _counter(context, builder, signature, args), "release", 8)
         return context.get_dummy_value()
 
-    return types.void(gate), codegen
+    return types.void(gate, types.intp, types.int64), codegen
 
 
 @intrinsic
-def _arrived(typingctx, gate):
-    """Return how many have arrived, before anything is read after."""
+def _arrived(typingctx, gate, place):
+    """Return how far a thread has come, before anything is read after."""
 
     def codegen(context, builder, signature, args):
-        return builder.load_atomic(_counter(context, builder, signature, args), "seq_cst", 8)
+        return builder.load_atomic(_counter(context, builder, signature, args), "acquire", 8)
 
-    return types.int64(gate), codegen
+    return types.int64(gate, types.intp), codegen
 
 
 @intrinsic
@@ -84,19 +84,20 @@ def _yield(typingctx):
 if PLAIN:
 
     @compiled
-    def wait_for(gate, arrivals):
+    def meet(gate, thread, threads, turn):
         """Do nothing: where bounds are checked there is one thread."""
 
 else:
 
     @compiled
-    def wait_for(gate, arrivals):
-        """Arrive, and wait until so many have in all since the gate was new."""
-        _arrive(gate)
-        spins = 0
-        while _arrived(gate) < arrivals:
-            spins += 1
-            if spins < SPINS:
-                _pause()
-            else:
-                _yield()
+    def meet(gate, thread, threads, turn):
+        """Say that this thread has come to the given turn, and wait until all have."""
+        _arrive(gate, thread * LINE, turn)
+        for other in range(threads):
+            spins = 0
+            while _arrived(gate, other * LINE) < turn:
+                spins += 1
+                if spins < SPINS:
+                    _pause()
+                else:
+                    _yield()

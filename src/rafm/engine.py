@@ -26,8 +26,9 @@ from .vectors import PLAIN
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
 PIECE = 1 << 16  # about how many rows are trained between two looks at the clock and for Ctrl-C
-RELEASED = 1 << 62  # arrivals that let every thread pass
+RELEASED = 1 << 62  # a turn that lets every thread pass
 LOOK = 1 << 13  # about how many rows are trained to find out whether one thread alone or all are faster
+LOOKS = 6  # and how often, half of them alone: a single look may meet a moment when others want the cores
 LONGEST_SPAN = 256  # pieces until a crew looks again
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
@@ -101,7 +102,7 @@ class Crew:
     """
 
     def __init__(self, threads: int):
-        self.gate = aligned_zeros(LINE, np.int64)
+        self.gate = aligned_zeros(threads * LINE, np.int64)
         self.alone = kernels.Team(0, 1, 0, kernels.GROUPS, self.gate)
         ends = [-(-thread * kernels.GROUPS // threads) for thread in range(threads + 1)]
         parts = enumerate(pairwise(ends))
@@ -136,7 +137,7 @@ class Crew:
             others += (self.pool.submit(call, team) for team in self.teams[1:])
             result = call(self.teams[0])
         except BaseException:  # Ctrl-C before the first thread is in the kernel: the others must not wait for it
-            self.gate[0] = RELEASED
+            self.gate[:] = RELEASED
             raise
         finally:
             wait(others)
@@ -148,28 +149,33 @@ class Crew:
 class Pace:
     """Decides from the time that rows took whether the next ones are trained by one thread or by all.
 
-    It looks at the other way for a few rows at first, and then ever more seldom.
+    It looks at both ways in turn, at first and then ever more seldom. The first look at each is for warming up.
 
     >>> pace = Pace()
-    >>> [pace.note(2.0 if pace.alone else 1.0) or (pace.alone, pace.looking) for _ in range(5)]
-    [(True, True), (False, False), (True, True), (False, False), (False, False)]
+    >>> [pace.note(2.0 if pace.alone else 1.0) or pace.alone for _ in range(LOOKS + 3)]
+    [True, False, True, False, True, False, True, False, False]
     """
 
     def __init__(self) -> None:
-        self.alone, self.looking = False, True
-        self.seconds = [np.inf, np.inf]  # of a row, when it was last seen: together, alone
-        self.span, self.left = 1, 2  # calls between two looks at the slower way, more and more of them
+        self.span = 1  # calls between two spells of looking, more and more of them
+        self._look(LOOKS + 2)
+
+    def _look(self, looks: int) -> None:
+        self.alone, self.looking, self.left = False, True, looks
+        self.seconds = [0.0, 0.0]  # of a row, added up over the looks: together, alone
 
     def note(self, seconds: float) -> None:
         """Take in how long a row took just now."""
-        self.seconds[self.alone] = seconds
-        faster_alone = self.seconds[True] < self.seconds[False]
+        if self.looking and self.left <= LOOKS:
+            self.seconds[self.alone] += seconds
         self.left -= 1
-        self.looking = self.left < 0 or np.inf in self.seconds
-        self.alone = faster_alone != self.looking
-        if self.left < 0:
-            self.span = min(2 * self.span, LONGEST_SPAN)
-            self.left = self.span
+        if self.looking:
+            self.alone = not self.alone
+            if not self.left:
+                self.alone, self.looking = self.seconds[True] < self.seconds[False], False
+                self.left, self.span = self.span, min(2 * self.span, LONGEST_SPAN)
+        elif not self.left:
+            self._look(LOOKS)
 
 
 class RecordEngine:

@@ -29,13 +29,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .barrier import wait_for
-from .vectors import add_listed, clear, combine, combined_norm, compiled, entry, join, prefetch, prefetch_shared
+from .barrier import meet
+from .vectors import (
+    add_listed,
+    clear,
+    combine,
+    combined_norm,
+    compiled,
+    copy,
+    entry,
+    join,
+    prefetch,
+    prefetch_shared,
+    sum_listed,
+)
 
 SQUARED, LOGISTIC = 0, 1
 SGD, ADAGRAD, FTRL, ADAM = 0, 1, 2, 3
 SLOW, SLOWER, TINY = np.float32(0.9), np.float32(0.999), np.float32(1e-8)  # Adam's decays, and its least root
 AHEAD, FETCHED, LINE = 2, 64, 16  # ask for records two rows ahead, four cache lines of 16 numbers each
+TAKEN = 512  # ask for so many numbers of the other thread before they are needed
 NEAR = 1 << 19  # records of up to so many numbers stay in the cache by themselves
 GROUPS = 2  # sums over a row are taken by groups of features, so that threads can share them
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
@@ -63,8 +76,8 @@ class Tables(NamedTuple):
     strides: np.ndarray
     offsets: np.ndarray  # per block: its vector within the record
     widths: np.ndarray  # per block: padded rank
-    part: int  # size of a group's part of S and T, with scalars before them
-    skip: int  # size of these scalars
+    part: int  # size of a group's part of S and T, with scalars after them
+    scalars: int  # where these begin
     starts: np.ndarray  # per block: its place in the sums S and T; then their length
     shares: np.ndarray  # per block: 1 / rank
     bounds: np.ndarray  # per level: where the groups of its heads begin; then those of the others; see groups.py
@@ -94,6 +107,15 @@ class Listed(NamedTuple):
     shift: int  # from the record of a head to where it sums its gradients
 
 
+class Pair(NamedTuple):
+    """Where the two groups' parts of a batch lie. All threads add them up in this order, as roundings depend on it."""
+
+    first: np.ndarray
+    second: np.ndarray
+    i: int  # within the first
+    j: int  # within the second
+
+
 class Settings(NamedTuple):
     """What the update rules need; scalars are of the records' type."""
 
@@ -109,9 +131,10 @@ class Settings(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch of one mini-batch. Parts and heads are shared, all else is each thread's own."""
+    """Scratch of one mini-batch. What is passed, and heads, are shared; all else is each thread's own."""
 
-    parts: np.ndarray  # per group and slot: its linear part of a row, per block squared norms in S and T; S and T
+    parts: np.ndarray  # per group and row: S and T; its linear part, per block squared norms in S and T
+    passed: np.ndarray  # a copy of the parts of each thread, for the other one
     heads: np.ndarray  # gradient sums, laid out like records
     sums: np.ndarray  # per row: S, then T, block after block
     slopes: np.ndarray  # per row: dependent slope of each block, then the slope in the score
@@ -145,8 +168,11 @@ class Team(NamedTuple):
 
 @compiled
 def link(loss, score):
-    """Return the prediction that belongs to a score."""
-    return ONE / (ONE + np.exp(-score)) if loss == LOGISTIC else score
+    """Return the prediction that belongs to a score; it shares its exponential with the loss."""
+    if loss == LOGISTIC:
+        fading = np.exp(-abs(score))
+        return (ONE if score >= 0 else fading) / (ONE + fading)
+    return score
 
 
 @compiled
@@ -218,50 +244,56 @@ def list_group(rows, a, b, tables, records, work, u):
 
 
 @compiled
-def part_of(group, slot, tables, work):
-    """Return where a group's part of the sums of a row lies; those of a group lie together."""
-    return group * (work.parts.size // GROUPS) + slot * tables.part
+def part_of(group, t, tables, work):
+    """Return where a group's part of the sums of a row lies, or the copy of one; those of a group lie together."""
+    return group * (work.parts.size // GROUPS) + t * tables.part
 
 
 @compiled
-def sum_group(rows, r, group, tables, records, work, t, slot):
+def sum_group(rows, r, group, tables, records, work, t):
     """Add up one group of a row: linear part, S and T of every block, squared norms."""
-    (a, b), u, part = span_of(rows, r, group), t * GROUPS + group, part_of(group, slot, tables, work)
-    parts, places, values, ends = work.parts, work.places[u], rows.values, work.ends[u]
-    parts[part] = list_group(rows, a, b, tables, records, work, u)
-    top, m = top_of(rows, r, tables), tables.widths.size
+    (a, b), u, part = span_of(rows, r, group), t * GROUPS + group, part_of(group, t, tables, work)
+    parts, places, values, ends, scalars = work.parts, work.places[u], rows.values, work.ends[u], part + tables.scalars
+    parts[scalars] = list_group(rows, a, b, tables, records, work, u)
+    top, whole = top_of(rows, r, tables), tables.starts[tables.widths.size]
     for p in range(top):
-        j, n, shift, free, square = part + tables.skip + tables.starts[p], tables.widths[p], tables.offsets[p], 0, ZERO
-        clear(parts, j, n)
-        if tables.nested and p + 1 < top:  # T first: only dependent features are added so far
+        j, n, shift, stop = part + tables.starts[p], tables.widths[p], tables.offsets[p], ends[p + 1]
+        if tables.nested and p + 1 < top:  # T first, over the dependent features
             free = ends[p + 2]
-            square = add_listed(records, places, 0, values, a, free, shift, parts, j, n)
-            parts[part + 2 + 2 * p] = square
-            clear(parts, j + tables.starts[m], n)
-            combine(parts, j + tables.starts[m], parts, j, n, ZERO, ONE)
-        square += add_listed(records, places, free, values, a + free, ends[p + 1] - free, shift, parts, j, n)
-        parts[part + 1 + 2 * p] = square
+            square = sum_listed(records, places, 0, values, a, free, shift, parts, j, n)
+            parts[scalars + 2 + 2 * p] = square
+            copy(parts, j + whole, parts, j, n)
+            square += add_listed(records, places, free, values, a + free, stop - free, shift, parts, j, n)
+        else:
+            square = sum_listed(records, places, 0, values, a, stop, shift, parts, j, n)
+        parts[scalars + 1 + 2 * p] = square
 
 
 @compiled
-def join_groups(j, tables, work, first, second, place, scalar, n):
-    """Add up the groups' parts of a sum, in fixed order, into sums[j:]; return the pair products behind it."""
-    square = join(work.parts, first + place, second - first, work.sums, j, n)
-    return HALF * (square - (work.parts[first + scalar] + work.parts[second + scalar]))
+def join_groups(j, work, pair, place, scalar, n):
+    """Add up the groups' parts of a sum into sums[j:]; return the pair products behind it."""
+    square = join(pair.first, pair.i + place, pair.second, pair.j + place, work.sums, j, n)
+    return HALF * (square - scalars_of(pair, scalar))
 
 
 @compiled
-def forward(rows, r, tables, bias, settings, work, t, slot):
+def scalars_of(pair, scalar):
+    """Return the sum of the groups' scalars."""
+    return pair.first[pair.i + scalar] + pair.second[pair.j + scalar]
+
+
+@compiled
+def forward(rows, r, tables, bias, settings, work, t, pair):
     """Compute the loss of a row and all that pulls on its features, from its groups: S, T and the slopes."""
     m, top, slopes, weight = tables.widths.size, top_of(rows, r, tables), work.slopes[t], rows.weights[r]
-    first, second = part_of(0, slot, tables, work), part_of(1, slot, tables, work)
-    score, excess, whole = bias + (work.parts[first] + work.parts[second]), ZERO, tables.starts[m]
+    whole, place, scalars = tables.starts[m], t * tables.part, t * tables.part + tables.scalars
+    score, excess = bias + scalars_of(pair, scalars), ZERO
     for p in range(top):  # until the prediction is known, slopes[p] holds B_{1,p+1}
-        place, n, j = tables.skip + tables.starts[p], tables.widths[p], 2 * t * whole + tables.starts[p]
-        score += join_groups(j, tables, work, first, second, place, 1 + 2 * p, n) - excess
+        n, j = tables.widths[p], 2 * t * whole + tables.starts[p]
+        score += join_groups(j, work, pair, place + tables.starts[p], scalars + 1 + 2 * p, n) - excess
         excess = ZERO
         if tables.nested and p + 1 < top:
-            excess = join_groups(j + whole, tables, work, first, second, place + whole, 2 + 2 * p, n)
+            excess = join_groups(j + whole, work, pair, place + tables.starts[p] + whole, scalars + 2 + 2 * p, n)
         slopes[p] = score
     work.losses[t] = weight * loss_value(settings.loss, score, rows.labels[r])
     prediction = link(settings.loss, score)
@@ -494,31 +526,56 @@ def fetch_records(rows, r, group, tables, records):
 
 
 @compiled
-def fetch_part(group, slot, tables, work):
-    """Ask for what the other thread has summed up of a row, to read it."""
-    start = part_of(group, slot, tables, work)
-    for line in range(start, start + min(tables.part, FETCHED), LINE):
-        prefetch_shared(work.parts, line)
+def take_part(place, tables, work):
+    """Ask for what the other thread has summed up of a row, and for the right to write there."""
+    for line in range(place, place + tables.part, LINE):
+        prefetch(work.passed, line)
 
 
 @compiled
-def forward_rows(rows, batch, slot, tables, records, settings, team, work, arrivals):
-    """Compute losses and slopes of a batch: each thread adds up its groups, and joins all groups after a meeting.
-
-    To share out the joining too would need one more meeting. Rows have the slots from the given one on.
-    """
+def sum_rows(rows, batch, tables, records, team, work):
+    """Add up this thread's groups of all rows of a batch."""
     far, size = records.size > NEAR, batch.size
     for t in range(size):
         for group in range(team.first, team.stop):
             if far and t + AHEAD < size:
                 fetch_records(rows, batch[t + AHEAD], group, tables, records)
-            sum_group(rows, batch[t], group, tables, records, work, t, slot + t)
+            sum_group(rows, batch[t], group, tables, records, work, t)
+
+
+@compiled
+def exchange(size, turn, tables, team, work):
+    """Pass this thread's sums on, and wait for those of the other; return where both lie, and where the other's do.
+
+    Sums are passed on where those of the other were read in the turn before: these lines are in the cache of this core
+    alone, and lines that others have too are slow to write to.
+    """
+    side, own = (team.thread + turn) % GROUPS, part_of(team.first, 0, tables, work)
+    copy(work.passed, part_of(side, 0, tables, work), work.parts, own, size * tables.part)
+    meet(team.gate, team.thread, team.threads, turn + 1)
+    other = part_of(1 - side, 0, tables, work)
+    if team.thread == 0:
+        return Pair(work.parts, work.passed, own, other), other
+    return Pair(work.passed, work.parts, other, own), other
+
+
+@compiled
+def forward_rows(rows, batch, turn, tables, records, settings, team, work):
+    """Compute losses and slopes of a batch: each thread adds up its groups, and joins all groups after a meeting.
+
+    To share out the joining too would need one more meeting.
+    """
+    size, taken, other = batch.size, batch.size, 0
+    sum_rows(rows, batch, tables, records, team, work)
+    pair = Pair(work.parts, work.parts, part_of(0, 0, tables, work), part_of(1, 0, tables, work))
     if team.threads > 1:
-        wait_for(team.gate, arrivals)
-        for t in range(size):
-            fetch_part(1 - team.thread, slot + t, tables, work)
+        pair, other = exchange(size, turn, tables, team, work)
+        taken = 0
     for t in range(size):
-        forward(rows, batch[t], tables, work.bias[0], settings, work, t, slot + t)
+        while taken < min(size, t + 1 + TAKEN // tables.part):
+            take_part(other + taken * tables.part, tables, work)
+            taken += 1
+        forward(rows, batch[t], tables, work.bias[0], settings, work, t, pair)
 
 
 @compiled
@@ -537,15 +594,14 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
     bias is [bias, its state, its second state, mini-batches so far]. One mini-batch after the other: all rows forward,
     then all updates. Every thread of a team calls this at the same time; all return the same, and the first sets bias.
     """
-    size, arrivals, slot, stopped = work.losses.size, 0, 0, -1
+    size, stopped = work.losses.size, -1
     work.bias[:] = bias
-    for first in range(0, order.size, size):
+    for turn in range(-(-order.size // size)):
+        first = turn * size
         batch = order[first : first + size]
         rate = rate_of(work.bias, settings)
         fetch_rows(rows, order, first, first + batch.size)
-        arrivals += team.threads
-        forward_rows(rows, batch, slot, tables, records, settings, team, work, arrivals)
-        slot = size - slot if team.threads > 1 else 0  # others may still be reading those of this batch
+        forward_rows(rows, batch, turn, tables, records, settings, team, work)
         loss, slope = total_of(work.losses, batch.size), total_of(work.slopes[:, -1], batch.size)
         if not np.isfinite(loss):
             stopped = first
@@ -594,12 +650,13 @@ def score_block(rows, a, free, p, tables, records, scratch):
     With T over the dependent features [a, free) and S over all: (|S|^2 - |T|^2 - sum over the free of |v x|^2) / 2.
     """
     n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
-    clear(sums, 0, n)
-    if free > a:
-        add_listed(records, places, 0, rows.values, a, free - a, shift, sums, 0, n)
-        dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
     stop = scratch.ends[p + 1]
-    norm = add_listed(records, places, free - a, rows.values, free, stop - free, shift, sums, 0, n)
+    if free > a:
+        sum_listed(records, places, 0, rows.values, a, free - a, shift, sums, 0, n)
+        dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
+        norm = add_listed(records, places, free - a, rows.values, free, stop - free, shift, sums, 0, n)
+    else:
+        norm = sum_listed(records, places, 0, rows.values, a, stop - a, shift, sums, 0, n)
     return half_pairs(sums, 0, n, dependent + norm)
 
 

@@ -23,7 +23,7 @@ from .ranks import RankPlan
 LINE = 16  # float32 numbers in a cache line
 CHUNK = 1 << 12  # features whose vectors are drawn or copied at a time
 Shadow = Callable[[np.ndarray], np.ndarray]
-SHARED = ("parts", "heads")  # the scratch that threads share
+SHARED = ("passed", "heads")  # the scratch that threads share
 INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
 INITIAL_STATE = 1.0  # AdaGrad accumulators
 
@@ -116,15 +116,15 @@ class RecordLayout:
     def tables(self, bounds: np.ndarray | None = None, dtype: Any = np.float32) -> Tables:
         """Return the arrays that kernels navigate by; bounds are those of a Grouping."""
         bounds = one_group(self.plan.sizes) if bounds is None else bounds
-        skip = _round_up(1 + 2 * self.plan.n_levels, 4)
+        sums = (2 if self.plan.nested else 1) * sum(self.widths)
         return Tables(
             sizes=np.array(self.plan.sizes, np.int64),
             origins=self.place(self.members)[0],
             strides=np.array(self.strides, np.int64),
             offsets=np.array(self.offsets, np.int64),
             widths=np.array(self.widths, np.int64),
-            part=_round_up(skip + (2 if self.plan.nested else 1) * sum(self.widths), LINE),
-            skip=skip,
+            part=_round_up(sums + 1 + 2 * self.plan.n_levels, LINE),
+            scalars=sums,
             starts=np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64),
             shares=(1 / np.array(self.plan.block_ranks, float)).astype(dtype),
             bounds=np.ascontiguousarray(bounds),
@@ -358,13 +358,14 @@ def make_work(
     layout: RecordLayout, tables: Tables, longest: int, batch_size: int = 1, dtype: Any = np.float32, threads: int = 1
 ) -> Work:
     """Return scratch for mini-batches of so many rows, none longer than the longest."""
-    levels, slots = tables.strides.size, 2 * batch_size if threads > 1 else batch_size
+    levels, parts = tables.strides.size, GROUPS * batch_size * tables.part
 
     def zeros(*shape: int, dtype: Any = dtype) -> np.ndarray:
         return aligned_zeros(math.prod(shape), dtype).reshape(shape)
 
     return Work(
-        parts=zeros(GROUPS * slots * tables.part),
+        parts=zeros(parts),
+        passed=zeros(parts if threads > 1 else 0),
         heads=zeros(layout.place(tables.bounds[:, 0, -1] - tables.bounds[:, 0, 0])[1]),
         sums=zeros(2 * batch_size * int(tables.starts[-1])),
         slopes=zeros(batch_size, levels),

@@ -5,6 +5,8 @@ vector instructions themselves. Where bounds are to be checked, plain twins of t
 """
 
 # mypy: ignore-errors
+from contextlib import contextmanager
+
 import numpy as np
 from llvmlite import ir
 from numba import config, types
@@ -15,6 +17,7 @@ from .compiling import kernel
 
 FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergence must stay visible
 PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)
+NARROW = 16  # lanes up to which a loop over some nonzeros is not unrolled: its rests cost more than its turns
 
 
 _MATHS = {"error_model": "numpy", "fastmath": set(FAST)}
@@ -28,6 +31,11 @@ def _lanes(builder, scalar, width):
     kind = ir.VectorType(scalar.type, width)
     single = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
     return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
+
+
+def _zeros(kind):
+    """Return a vector of zeros."""
+    return ir.Constant(kind, [0.0] * kind.count)
 
 
 class _Lines:
@@ -57,7 +65,7 @@ def _emit_lines(builder, lines, step, size, width):
     kind = ir.VectorType(lines.total.type.pointee, width)
     bulk = builder.and_(size, size.type(-width))
     with builder.if_then(builder.icmp_signed(">", bulk, size.type(0))):
-        acc = cgutils.alloca_once_value(builder, ir.Constant(kind, [0.0] * width))
+        acc = cgutils.alloca_once_value(builder, _zeros(kind))
 
         def add(term):
             builder.store(builder.fadd(builder.load(acc), term, flags=FAST), acc)
@@ -81,9 +89,8 @@ def _blockwise(step):
         signature = element(left, types.intp, right, types.intp, types.intp, element, element)
 
         def codegen(context, builder, signature, args):
-            _, i, _, j, size, c, d = args
-            left, right = (_elements(context, builder, signature, args, place) for place in (0, 2))
-            pointers = [builder.gep(left, [i]), builder.gep(right, [j])]
+            *_, size, c, d = args
+            pointers = [_start(context, builder, signature, args, place) for place in (0, 2)]
             return _emit_all(builder, pointers, (c, d), step, size)
 
         return signature, codegen
@@ -96,6 +103,11 @@ def _elements(context, builder, signature, args, place):
     return context.make_array(signature.args[place])(context, builder, args[place]).data
 
 
+def _start(context, builder, signature, args, place):
+    """Return the pointer to where an array among the arguments is to be used from, which is the next argument."""
+    return builder.gep(_elements(context, builder, signature, args, place), [args[place + 1]])
+
+
 def _emit_all(builder, pointers, scalars, step, size):
     """Emit the step over all elements; return the sum of its terms."""
     kind = pointers[0].type.pointee
@@ -105,28 +117,35 @@ def _emit_all(builder, pointers, scalars, step, size):
     return builder.load(total)
 
 
-@intrinsic
-def _add_listed(typingctx, records, places, q, values, e, count, shift, sums, j, n):
-    """Add up listed vectors with the sums in registers: at small ranks loading and storing them costs most."""
-    element, at = records.dtype, types.intp
-    signature = element(records, places, at, values, at, at, at, sums, at, at)
+def _adder(anew):
+    """Make a compiled function that adds up listed vectors, to sums or anew.
 
-    def codegen(context, builder, signature, args):
-        _, _, q, _, e, count, shift, _, j, size = args
-        records, places, values, sums = (_elements(context, builder, signature, args, k) for k in (0, 1, 3, 7))
-        total = cgutils.alloca_once_value(builder, ir.Constant(records.type.pointee, 0.0))
-        listed = (builder.gep(places, [q]), builder.gep(values, [e]), count, builder.gep(records, [shift]))
-        _emit_columns(builder, _Columns(builder, listed, builder.gep(sums, [j]), total), size)
-        return builder.load(total)
+    The sums are in registers: at small ranks loading and storing them costs most.
+    """
 
-    return signature, codegen
+    @intrinsic
+    def operation(typingctx, records, places, q, values, e, count, shift, sums, j, n):
+        element, at = records.dtype, types.intp
+        signature = element(records, places, at, values, at, at, at, sums, at, at)
+
+        def codegen(context, builder, signature, args):
+            _, _, q, _, e, count, shift, _, j, size = args
+            records, places, values, sums = (_elements(context, builder, signature, args, k) for k in (0, 1, 3, 7))
+            total = cgutils.alloca_once_value(builder, ir.Constant(records.type.pointee, 0.0))
+            listed = (builder.gep(places, [q]), builder.gep(values, [e]), count, builder.gep(records, [shift]))
+            _emit_columns(builder, _Columns(builder, listed, builder.gep(sums, [j]), total, anew), size)
+            return builder.load(total)
+
+        return signature, codegen
+
+    return operation
 
 
 class _Columns:
     """Emits the sum of some lanes of all listed vectors."""
 
-    def __init__(self, builder, listed, sums, total):
-        self.builder, self.listed, self.sums, self.total = builder, listed, sums, total
+    def __init__(self, builder, listed, sums, total, anew):
+        self.builder, self.listed, self.sums, self.total, self.anew = builder, listed, sums, total, anew
 
     def emit(self, position, width):
         b, (places, values, count, records), kind = self.builder, self.listed, self._kind(width)
@@ -134,10 +153,10 @@ class _Columns:
         records, narrow = b.gep(records, [position]), self._kind(min(width, 32))
         sums = cgutils.alloca_once(b, kind)
         squares = cgutils.alloca_once(b, narrow)
-        b.store(_load(b, out), sums)
-        b.store(ir.Constant(narrow, [0.0] * narrow.count), squares)
-        with cgutils.for_range(b, count) as loop:
-            place, x = b.load(b.gep(places, [loop.index])), b.load(b.gep(values, [loop.index]))
+        b.store(_zeros(kind) if self.anew else _load(b, out), sums)
+        b.store(_zeros(narrow), squares)
+        with _turns(b, count, unrolled=width > NARROW) as index:
+            place, x = b.load(b.gep(places, [index])), b.load(b.gep(values, [index]))
             vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
             term = b.fmul(vector, _lanes(b, x, width), flags=FAST)
             b.store(b.fadd(b.load(sums), term, flags=FAST), sums)
@@ -148,6 +167,31 @@ class _Columns:
 
     def _kind(self, width):
         return ir.VectorType(self.total.type.pointee, width)
+
+
+@contextmanager
+def _turns(builder, count, unrolled):
+    """Emit a loop of so many turns, which the compiler may unroll or not."""
+    before, body, after = builder.block, builder.append_basic_block("turn"), builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", count, count.type(0)), body, after)
+    builder.position_at_end(body)
+    index = builder.phi(count.type)
+    index.add_incoming(count.type(0), before)
+    yield index
+    following = builder.add(index, count.type(1))
+    index.add_incoming(following, builder.block)
+    back = builder.cbranch(builder.icmp_signed("<", following, count), body, after)
+    if not unrolled:
+        back.set_metadata("llvm.loop", _rolled(builder.module))
+    builder.position_at_end(after)
+
+
+def _rolled(module):
+    """Return what tells the compiler not to unroll a loop; by LLVM's rule it begins with itself, unlike all others."""
+    rule = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    name = module.add_metadata([rule])
+    name.operands = (name, rule)
+    return name
 
 
 def _pieces(builder, term, width):
@@ -173,16 +217,26 @@ def _emit_columns(builder, columns, size, width=64):
 
 
 @intrinsic
-def _join(typingctx, parts, i, stride, sums, j, n):
-    """Set sums to the parts at i and i + stride added up; return its squared norm."""
+def _join(typingctx, left, i, right, j, sums, k, n):
+    """Set sums to left and right added up; return its squared norm."""
 
     def codegen(context, builder, signature, args):
-        _, i, stride, _, j, size = args
-        parts, sums = (_elements(context, builder, signature, args, place) for place in (0, 3))
-        pointers = [builder.gep(parts, [i]), builder.gep(parts, [builder.add(i, stride)]), builder.gep(sums, [j])]
-        return _emit_all(builder, pointers, (), _join_lanes, size)
+        pointers = [_start(context, builder, signature, args, place) for place in (0, 2, 4)]
+        return _emit_all(builder, pointers, (), _join_lanes, args[6])
 
-    return parts.dtype(parts, types.intp, types.intp, sums, types.intp, types.intp), codegen
+    return left.dtype(left, types.intp, right, types.intp, sums, types.intp, types.intp), codegen
+
+
+@intrinsic
+def _copy(typingctx, left, i, right, j, n):
+    """Set left to right."""
+
+    def codegen(context, builder, signature, args):
+        pointers = [_start(context, builder, signature, args, place) for place in (0, 2)]
+        _emit_all(builder, pointers, (), _copy_lanes, args[4])
+        return context.get_dummy_value()
+
+    return types.void(left, types.intp, right, types.intp, types.intp), codegen
 
 
 @intrinsic
@@ -190,15 +244,18 @@ def _clear(typingctx, array, i, n):
     """Set array[i : i + n] to 0."""
 
     def codegen(context, builder, signature, args):
-        start = builder.gep(_elements(context, builder, signature, args, 0), [args[1]])
-        _emit_all(builder, [start], (), _clear_lanes, args[2])
+        _emit_all(builder, [_start(context, builder, signature, args, 0)], (), _clear_lanes, args[2])
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp), codegen
 
 
 def _clear_lanes(b, out):
-    b.store(ir.Constant(out.type.pointee, [0.0] * out.type.pointee.count), out, align=4)
+    b.store(_zeros(out.type.pointee), out, align=4)
+
+
+def _copy_lanes(b, out, source):
+    b.store(_load(b, source), out, align=4)
 
 
 def _join_lanes(b, one, other, out):
@@ -238,6 +295,12 @@ if PLAIN:
         return total
 
     @compiled
+    def sum_listed(records, places, q, values, e, count, shift, sums, j, n):
+        """Set sums to what add_listed adds; return the same."""
+        clear(sums, j, n)
+        return add_listed(records, places, q, values, e, count, shift, sums, j, n)
+
+    @compiled
     def combined_norm(left, i, right, j, n, c, d):
         """Return |c * left + d * right|^2."""
         total = np.float32(0)
@@ -258,12 +321,18 @@ if PLAIN:
         array[i : i + n] = 0
 
     @compiled
-    def join(parts, i, stride, sums, j, n):
-        """Set sums to the parts at i and i + stride added up; return its squared norm."""
+    def copy(left, i, right, j, n):
+        """Set left to right."""
+        for f in range(n):
+            left[i + f] = right[j + f]
+
+    @compiled
+    def join(left, i, right, j, sums, k, n):
+        """Set sums to left and right added up; return its squared norm."""
         total = np.float32(0)
         for f in range(n):
-            sums[j + f] = parts[i + f] + parts[i + stride + f]
-            total += sums[j + f] * sums[j + f]
+            sums[k + f] = left[i + f] + right[j + f]
+            total += sums[k + f] * sums[k + f]
         return total
 
     @compiled
@@ -300,7 +369,8 @@ if PLAIN:
 else:
     combined_norm = _blockwise(_norm_lanes)
     combine = _blockwise(_combine_lanes)
-    add_listed, join, clear = _add_listed, _join, _clear
+    add_listed, sum_listed = _adder(anew=False), _adder(anew=True)
+    copy, join, clear = _copy, _join, _clear
 
     @intrinsic
     def trailing_zeros(typingctx, word):
