@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from worlds import FAMILIES, make_world, pack_rows, random_rows, split_levels, worlds
 
 from rafm.pages import GIVES_BACK
-from rafm.parameters import LINE, Parameters, RecordLayout, aligned_zeros, make_scratch, make_work
+from rafm.parameters import LINE, PAGE, Parameters, RecordLayout, aligned_zeros, make_scratch, make_work
 from rafm.ranks import RankPlan
 from rafm.scoring import score
 
@@ -64,12 +64,12 @@ def test_records_touch_no_cache_line_they_could_avoid(with_states, world):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [0, 1, 5, 1000])
-def test_arrays_start_on_a_cache_line(size, dtype):
+def test_arrays_start_on_a_pair_of_cache_lines(size, dtype):
     found = aligned_zeros(size, dtype)
     assert found.shape == (size,)
     assert found.dtype == dtype
     assert not found.any()
-    assert size == 0 or found.ctypes.data % 64 == 0
+    assert size == 0 or found.ctypes.data % 128 == 0
 
 
 def test_a_scoring_record_has_no_states():
@@ -86,15 +86,21 @@ def test_scoring_records_of_whole_lines_cost_one_line_more_than_their_factors(ra
     assert layout.place(layout.members)[1] == factors + LINE * 50
 
 
-def test_heads_have_their_own_places_one_per_head():
+def test_heads_have_their_own_places_one_per_head_and_each_group_its_own_pages():
     layout = RecordLayout(ODD, with_states=True)
-    heads = [2, 1, 0, 3, 1]
-    tables, (_, end) = layout.tables(split_levels(ODD, heads)), layout.place(heads)
-    places = [
-        tables.head_origins[level] + (ODD.sizes[level + 1] + place) * tables.strides[level]
-        for level, count in enumerate(heads)
-        for place in range(count)
+    bounds = split_levels(ODD, [2, 1, 0, 3, 1])
+    tables, (_, end) = layout.tables(bounds), layout.place_heads(bounds)
+    groups = [
+        [
+            tables.head_origins[level, group] + i * tables.strides[level]
+            for level, (first, stop) in enumerate(zip(bounds[:, 0, group], bounds[:, 0, group + 1]))
+            for i in range(first, stop)
+        ]
+        for group in range(2)
     ]
+    places = [*groups[0], *groups[1]]
+    assert min(map(len, groups)) > 0
+    assert max(groups[0]) // PAGE < min(groups[1]) // PAGE
     assert len(set(places)) == 7
     assert min(places) == 0
     assert max(places) < end
@@ -204,7 +210,7 @@ def test_work_is_large_enough_for_the_longest_row():
     work = make_work(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), longest=30, batch_size=5)
     assert work.sums.size == 2 * 5 * (4 + 72)
     assert (work.places.shape, work.ends.shape, work.slopes.shape) == ((10, 31), (10, 3), (5, 3))
-    assert (work.losses.size, work.heads.size) == (5, 7 * layout.strides[2])
+    assert (work.losses.size, work.heads.size) == (5, PAGE + 4 * layout.strides[2])
     assert make_scratch(layout.tables(), longest=30).places.size == 30
     row = (np.arange(30), np.ones(30))
     assert world.scores([row])[0] == pytest.approx(naive.score(world.model, row), rel=1e-10)

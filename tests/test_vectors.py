@@ -36,6 +36,11 @@ def join(left, i, right, j, sums, k, n):
 
 
 @njit
+def fade(scores, i, fadings, j, logs, k, n):
+    vectors.fade(scores, i, fadings, j, logs, k, n)
+
+
+@njit
 def combined_norm(left, i, right, j, n, c, d):
     return vectors.combined_norm(left, i, right, j, n, c, d)
 
@@ -110,6 +115,25 @@ def test_join_adds_two_sides_up_and_returns_the_squared_norm(draw):
         assert_close(norm, sums[4:-4].astype(float) @ sums[4:-4], left.dtype.type(norm))
         assert (np.r_[sums[:4], sums[-4:]] == 7).all()
         np.testing.assert_array_equal((left, right), before)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_fade_is_the_exponential_and_the_logarithm_to_the_last_bits(precision):
+    scores = np.concatenate([np.linspace(-87, 87, 1801), np.linspace(-1, 1, 1999)]).astype(precision)
+    fadings, logs = np.full((2, scores.size + 8), 7, precision)
+    fade(scores, 0, fadings, 4, logs, 4, scores.size)
+    expected = np.exp(-abs(scores.astype(float)))
+    np.testing.assert_allclose(fadings[4:-4], expected, rtol=2 * np.finfo(precision).eps)
+    np.testing.assert_allclose(logs[4:-4], np.log1p(expected), rtol=3 * np.finfo(precision).eps, atol=1e-15)
+    assert (np.r_[fadings[:4], fadings[-4:], logs[:4], logs[-4:]] == 7).all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_fade_of_infinite_scores_vanishes_and_what_is_not_a_number_stays_so(precision):
+    scores, fadings, logs = np.array([[np.inf, -np.inf, np.nan, 1e30], *np.zeros((2, 4))], precision)
+    fade(scores, 0, fadings, 0, logs, 0, 4)
+    assert np.isnan([fadings[2], logs[2]]).all()
+    np.testing.assert_allclose([fadings[[0, 1, 3]], logs[[0, 1, 3]]], 0, atol=1e-37)
 
 
 def test_combined_norm_is_the_squared_norm_of_the_combination(draw):

@@ -84,18 +84,26 @@ def _yield(typingctx):
 if PLAIN:
 
     @compiled
-    def meet(gate, thread, threads, turn):
+    def arrive(gate, thread, turn):
         """Do nothing: where bounds are checked there is one thread."""
+
+    @compiled
+    def wait_for_all(gate, threads, turn):
+        """Do nothing."""
 
 else:
 
     @compiled
-    def meet(gate, thread, threads, turn):
-        """Say that this thread has come to the given turn, and wait until all have."""
+    def arrive(gate, thread, turn):
+        """Say that a thread has come to the given turn."""
         _arrive(gate, thread * LINE, turn)
-        for other in range(threads):
+
+    @compiled
+    def wait_for_all(gate, threads, turn):
+        """Wait until all threads have come to the given turn."""
+        for thread in range(threads):
             spins = 0
-            while _arrived(gate, other * LINE) < turn:
+            while _arrived(gate, thread * LINE) < turn:
                 spins += 1
                 if spins < SPINS:
                     _pause()

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .barrier import meet
+from .barrier import arrive, wait_for_all
 from .vectors import (
     add_listed,
     clear,
@@ -38,6 +38,7 @@ from .vectors import (
     compiled,
     copy,
     entry,
+    fade,
     join,
     prefetch,
     prefetch_shared,
@@ -81,7 +82,7 @@ class Tables(NamedTuple):
     starts: np.ndarray  # per block: its place in the sums S and T; then their length
     shares: np.ndarray  # per block: 1 / rank
     bounds: np.ndarray  # per level: where the groups of its heads begin; then those of the others; see groups.py
-    head_origins: np.ndarray  # per level: where heads sum their gradients
+    head_origins: np.ndarray  # per level and group: where heads sum their gradients
     states: int  # where the states of blocks begin within a record
     nested: bool  # RaFM: lower blocks of a feature depend on its top one
 
@@ -137,6 +138,9 @@ class Work(NamedTuple):
     passed: np.ndarray  # a copy of the parts of each thread, for the other one
     heads: np.ndarray  # gradient sums, laid out like records
     sums: np.ndarray  # per row: S, then T, block after block
+    scores: np.ndarray  # per block, B_{1,p+1} of each row; then their scores
+    fadings: np.ndarray  # exp(-|score|) of these
+    logs: np.ndarray  # log(1 + exp(-|score|)) of each row
     slopes: np.ndarray  # per row: dependent slope of each block, then the slope in the score
     losses: np.ndarray
     places: np.ndarray  # per row and group: the records of its nonzeros
@@ -167,19 +171,18 @@ class Team(NamedTuple):
 
 
 @compiled
-def link(loss, score):
-    """Return the prediction that belongs to a score; it shares its exponential with the loss."""
+def link(loss, score, fading):
+    """Return the prediction that belongs to a score; fading is exp(-|score|)."""
     if loss == LOGISTIC:
-        fading = np.exp(-abs(score))
         return (ONE if score >= 0 else fading) / (ONE + fading)
     return score
 
 
 @compiled
-def loss_value(loss, score, label):
-    """Return the loss of one row: log loss, or half the squared error."""
+def loss_value(loss, score, label, log):
+    """Return the loss of one row: log loss, or half the squared error; log is log(1 + exp(-|score|))."""
     if loss == LOGISTIC:
-        return max(score, ZERO) - score * label + np.log(ONE + np.exp(-abs(score)))
+        return max(score, ZERO) - score * label + log
     return HALF * (score - label) * (score - label)
 
 
@@ -245,7 +248,7 @@ def list_group(rows, a, b, tables, records, work, u):
 
 @compiled
 def part_of(group, t, tables, work):
-    """Return where a group's part of the sums of a row lies, or the copy of one; those of a group lie together."""
+    """Return where a group's part of the sums of a row lies; those of a group lie together."""
     return group * (work.parts.size // GROUPS) + t * tables.part
 
 
@@ -283,23 +286,39 @@ def scalars_of(pair, scalar):
 
 
 @compiled
-def forward(rows, r, tables, bias, settings, work, t, pair):
-    """Compute the loss of a row and all that pulls on its features, from its groups: S, T and the slopes."""
-    m, top, slopes, weight = tables.widths.size, top_of(rows, r, tables), work.slopes[t], rows.weights[r]
+def join_row(rows, r, tables, bias, work, t, pair):
+    """Join the groups of a row: S, T, and the scores B_{1,p+1} of its blocks; the last one is that of the row."""
+    m, top = tables.widths.size, top_of(rows, r, tables)
     whole, place, scalars = tables.starts[m], t * tables.part, t * tables.part + tables.scalars
     score, excess = bias + scalars_of(pair, scalars), ZERO
-    for p in range(top):  # until the prediction is known, slopes[p] holds B_{1,p+1}
+    for p in range(top):
         n, j = tables.widths[p], 2 * t * whole + tables.starts[p]
         score += join_groups(j, work, pair, place + tables.starts[p], scalars + 1 + 2 * p, n) - excess
         excess = ZERO
         if tables.nested and p + 1 < top:
             excess = join_groups(j + whole, work, pair, place + tables.starts[p] + whole, scalars + 2 + 2 * p, n)
-        slopes[p] = score
-    work.losses[t] = weight * loss_value(settings.loss, score, rows.labels[r])
-    prediction = link(settings.loss, score)
-    slopes[m] = weight * (prediction - rows.labels[r])
+        work.scores[p, t] = score
+    work.scores[m, t] = score
+
+
+@compiled
+def fade_scores(tables, settings, work):
+    """Prepare what predictions and losses of all scores need, many at a time."""
+    m, lanes = tables.widths.size, work.scores.shape[1]
+    if settings.loss == LOGISTIC:
+        for p in range(0 if tables.nested else m, m + 1):
+            fade(work.scores[p], 0, work.fadings[p], 0, work.logs, 0, lanes)
+
+
+@compiled
+def pull_row(rows, r, tables, settings, work, t):
+    """Compute the loss of a row and all that pulls on its features: the slopes, and T for dependent factors."""
+    m, weight, label, score = tables.widths.size, rows.weights[r], rows.labels[r], work.scores[-1, t]
+    work.losses[t] = weight * loss_value(settings.loss, score, label, work.logs[t])
+    prediction = link(settings.loss, score, work.fadings[m, t])
+    work.slopes[t, m] = weight * (prediction - label)
     if tables.nested:
-        pull_dependents(tables, settings, work, t, top, weight, prediction)
+        pull_dependents(tables, settings, work, t, top_of(rows, r, tables), weight, prediction)
 
 
 @compiled
@@ -309,7 +328,7 @@ def pull_dependents(tables, settings, work, t, top, weight, prediction):
     slopes, upper = work.slopes[t], prediction
     free = slopes[m] if settings.joint else ZERO
     for p in range(top - 2, -1, -1):
-        lower = link(settings.loss, slopes[p])
+        lower = link(settings.loss, work.scores[p, t], work.fadings[p, t])
         slopes[p] = weight * settings.dependent_weight * (lower - upper)
         upper = lower
         j = 2 * t * tables.starts[m] + tables.starts[p]
@@ -455,7 +474,7 @@ def update_group(rows, r, group, rate, tables, records, settings, work, t):
     """Update a group's tail features of a row in place, and add the row's part to the sums of its heads."""
     u, first, (start, _), weight = t * GROUPS + group, 0, span_of(rows, r, group), rows.weights[r]
     for k in range(tables.strides.size - 1, -1, -1):
-        middle, stop, shift = work.head_ends[u, k], work.ends[u, k], tables.head_origins[k] - tables.origins[k]
+        middle, stop, shift = work.head_ends[u, k], work.ends[u, k], tables.head_origins[k, group] - tables.origins[k]
         if first < stop:
             some = Listed(work.places[u], rows.values, start, first, middle, stop, shift)
             if k == 0:
@@ -467,13 +486,19 @@ def update_group(rows, r, group, rate, tables, records, settings, work, t):
 
 @compiled
 def update_heads(rate, tables, records, settings, team, work):
-    """Update every head of this thread that occurred in the batch once, by its summed gradient; clear the sums."""
+    """Update every head of this thread that occurred in the batch once, by its summed gradient; clear the sums.
+
+    Away from where two groups meet: cores read ahead, and would read what another thread is writing.
+    """
     for k in range(tables.strides.size):
         stride = tables.strides[k]
-        for i in range(tables.bounds[k, 0, team.first], tables.bounds[k, 0, team.stop]):
-            h = tables.head_origins[k] + i * stride
-            if work.heads[h + 1] != 0:
-                update_head(tables.origins[k] + i * stride, h, k, rate, tables, records, settings, work)
+        for group in range(team.first, team.stop):
+            first, stop = tables.bounds[k, 0, group], tables.bounds[k, 0, group + 1]
+            for n in range(stop - first):
+                i = stop - 1 - n if group == 0 else first + n
+                h = tables.head_origins[k, group] + i * stride
+                if work.heads[h + 1] != 0:
+                    update_head(tables.origins[k] + i * stride, h, k, rate, tables, records, settings, work)
 
 
 @compiled
@@ -496,10 +521,9 @@ def clear_sums(heads, h, n):
 
 
 @compiled
-def fetch_rows(rows, order, first, stop):
-    """Ask for the rows order[first:stop], so that their cache misses overlap."""
-    for t in range(first, stop):
-        r = order[t]
+def fetch_rows(rows, batch):
+    """Ask for the rows of a batch, so that their cache misses overlap."""
+    for r in batch:
         a, b = rows.indptr[r], rows.indptr[r + 1]
         prefetch_shared(rows.labels, r)
         prefetch_shared(rows.weights, r)
@@ -544,38 +568,56 @@ def sum_rows(rows, batch, tables, records, team, work):
 
 
 @compiled
-def exchange(size, turn, tables, team, work):
-    """Pass this thread's sums on, and wait for those of the other; return where both lie, and where the other's do.
+def side_of(turn, work):
+    """Return where sums are passed on that change sides at each turn."""
+    return turn % GROUPS * (work.passed.size // GROUPS)
 
-    Sums are passed on where those of the other were read in the turn before: these lines are in the cache of this core
-    alone, and lines that others have too are slow to write to.
+
+@compiled
+def pass_on(size, turn, tables, team, work):
+    """Copy this thread's sums for the other one.
+
+    They go where those of the other were read in the turn before: these lines are in the cache of this core alone, and
+    lines that others have too are slow to write to.
     """
-    side, own = (team.thread + turn) % GROUPS, part_of(team.first, 0, tables, work)
-    copy(work.passed, part_of(side, 0, tables, work), work.parts, own, size * tables.part)
-    meet(team.gate, team.thread, team.threads, turn + 1)
-    other = part_of(1 - side, 0, tables, work)
+    own = part_of(team.first, 0, tables, work)
+    copy(work.passed, side_of(team.thread + turn, work), work.parts, own, size * tables.part)
+    arrive(team.gate, team.thread, turn + 1)
+
+
+@compiled
+def take_over(turn, tables, team, work):
+    """Wait for the other thread's sums; return where those of both lie, and where the other's do."""
+    wait_for_all(team.gate, team.threads, turn + 1)
+    own, other = part_of(team.first, 0, tables, work), side_of(team.thread + turn + 1, work)
     if team.thread == 0:
         return Pair(work.parts, work.passed, own, other), other
     return Pair(work.passed, work.parts, other, own), other
 
 
 @compiled
-def forward_rows(rows, batch, turn, tables, records, settings, team, work):
+def forward_rows(rows, batch, following, turn, tables, records, settings, team, work):
     """Compute losses and slopes of a batch: each thread adds up its groups, and joins all groups after a meeting.
 
-    To share out the joining too would need one more meeting.
+    To share out the joining too would need one more meeting. The following batch is asked for in the time of waiting.
     """
     size, taken, other = batch.size, batch.size, 0
     sum_rows(rows, batch, tables, records, team, work)
     pair = Pair(work.parts, work.parts, part_of(0, 0, tables, work), part_of(1, 0, tables, work))
     if team.threads > 1:
-        pair, other = exchange(size, turn, tables, team, work)
+        pass_on(size, turn, tables, team, work)
+    fetch_rows(rows, following)
+    if team.threads > 1:
+        pair, other = take_over(turn, tables, team, work)
         taken = 0
     for t in range(size):
         while taken < min(size, t + 1 + TAKEN // tables.part):
             take_part(other + taken * tables.part, tables, work)
             taken += 1
-        forward(rows, batch[t], tables, work.bias[0], settings, work, t, pair)
+        join_row(rows, batch[t], tables, work.bias[0], work, t, pair)
+    fade_scores(tables, settings, work)
+    for t in range(size):
+        pull_row(rows, batch[t], tables, settings, work, t)
 
 
 @compiled
@@ -596,15 +638,14 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
     """
     size, stopped = work.losses.size, -1
     work.bias[:] = bias
+    fetch_rows(rows, order[:size])
     for turn in range(-(-order.size // size)):
-        first = turn * size
-        batch = order[first : first + size]
+        batch, following = order[turn * size : (turn + 1) * size], order[(turn + 1) * size : (turn + 2) * size]
         rate = rate_of(work.bias, settings)
-        fetch_rows(rows, order, first, first + batch.size)
-        forward_rows(rows, batch, turn, tables, records, settings, team, work)
+        forward_rows(rows, batch, following, turn, tables, records, settings, team, work)
         loss, slope = total_of(work.losses, batch.size), total_of(work.slopes[:, -1], batch.size)
         if not np.isfinite(loss):
-            stopped = first
+            stopped = turn * size
             break
         total += loss
         for t in range(batch.size):

@@ -21,6 +21,8 @@ from .pages import give_back, zeroed_pages
 from .ranks import RankPlan
 
 LINE = 16  # float32 numbers in a cache line
+PAGE = 1 << 10  # and in a page, beyond which cores do not read ahead
+PAIR = 128  # bytes of two cache lines
 CHUNK = 1 << 12  # features whose vectors are drawn or copied at a time
 Shadow = Callable[[np.ndarray], np.ndarray]
 SHARED = ("passed", "heads")  # the scratch that threads share
@@ -51,14 +53,15 @@ def _record_size(size: int) -> int:
 
 
 def aligned_zeros(size: int, dtype: Any) -> np.ndarray:
-    """Return zeros that start on a cache line.
+    """Return zeros that share no pair of cache lines with anything else: cores fetch them in pairs.
 
-    >>> aligned_zeros(5, np.float32).ctypes.data % 64
+    >>> aligned_zeros(5, np.float32).ctypes.data % 128
     0
     """
     item = np.dtype(dtype).itemsize
-    raw = np.zeros(size + 64 // item, dtype)
-    skip = -(raw.ctypes.data // item) % (64 // item)
+    unit = PAIR // item
+    raw = np.zeros(_round_up(size, unit) + unit, dtype)
+    skip = -(raw.ctypes.data // item) % unit
     return raw[skip : skip + size]
 
 
@@ -108,6 +111,17 @@ class RecordLayout:
             end = _round_up(end + int(counts[level]) * self.strides[level], LINE)
         return origins, end
 
+    def place_heads(self, bounds: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return per level and group the origin of its heads' sums, and their size; each group starts on a new page."""
+        origins, end = np.zeros((len(self.strides), GROUPS), np.int64), 0
+        for group in range(GROUPS):
+            end = _round_up(end, PAGE)
+            for level, stride in enumerate(self.strides):
+                first, stop = bounds[level, 0, group : group + 2]
+                origins[level, group] = end - first * stride
+                end = _round_up(end + int(stop - first) * stride, LINE)
+        return origins, end
+
     @cached_property
     def members(self) -> list[int]:
         """Number of features of exactly level k = 0 .. m."""
@@ -128,7 +142,7 @@ class RecordLayout:
             starts=np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64),
             shares=(1 / np.array(self.plan.block_ranks, float)).astype(dtype),
             bounds=np.ascontiguousarray(bounds),
-            head_origins=self.place(bounds[:, 0, -1] - bounds[:, 0, 0])[0],
+            head_origins=self.place_heads(bounds)[0],
             states=self.first_state,
             nested=self.plan.nested,
         )
@@ -358,16 +372,19 @@ def make_work(
     layout: RecordLayout, tables: Tables, longest: int, batch_size: int = 1, dtype: Any = np.float32, threads: int = 1
 ) -> Work:
     """Return scratch for mini-batches of so many rows, none longer than the longest."""
-    levels, parts = tables.strides.size, GROUPS * batch_size * tables.part
+    levels, lanes, part = tables.strides.size, _round_up(batch_size, 4), batch_size * tables.part
 
     def zeros(*shape: int, dtype: Any = dtype) -> np.ndarray:
         return aligned_zeros(math.prod(shape), dtype).reshape(shape)
 
     return Work(
-        parts=zeros(parts),
-        passed=zeros(parts if threads > 1 else 0),
-        heads=zeros(layout.place(tables.bounds[:, 0, -1] - tables.bounds[:, 0, 0])[1]),
+        parts=zeros(GROUPS * part),
+        passed=zeros(GROUPS * (part + PAGE) if threads > 1 else 0),  # a page apart: cores read ahead
+        heads=zeros(layout.place_heads(tables.bounds)[1]),
         sums=zeros(2 * batch_size * int(tables.starts[-1])),
+        scores=zeros(levels, lanes),
+        fadings=zeros(levels, lanes),
+        logs=zeros(lanes),
         slopes=zeros(batch_size, levels),
         losses=zeros(batch_size, dtype=np.float64),
         places=zeros(GROUPS * batch_size, longest + 1, dtype=np.int64),

@@ -5,6 +5,7 @@ vector instructions themselves. Where bounds are to be checked, plain twins of t
 """
 
 # mypy: ignore-errors
+import math
 from contextlib import contextmanager
 
 import numpy as np
@@ -16,6 +17,9 @@ from numba.extending import intrinsic
 from .compiling import kernel
 
 FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergence must stay visible
+CONTRACTED = ("contract",)
+FADED = 87.3  # exp(-87.3) is about the least normal number of single precision
+COARSE_LOG_2 = 355 / 512  # log 2, with few digits: its multiples are exact
 PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)
 NARROW = 16  # lanes up to which a loop over some nonzeros is not unrolled: its rests cost more than its turns
 
@@ -240,6 +244,68 @@ def _copy(typingctx, left, i, right, j, n):
 
 
 @intrinsic
+def _fade(typingctx, scores, i, fadings, j, logs, k, n):
+    """Set fadings to exp(-|score|), and logs to log(1 + fading)."""
+
+    def codegen(context, builder, signature, args):
+        pointers = [_start(context, builder, signature, args, place) for place in (0, 2, 4)]
+        _emit_all(builder, pointers, (), _fade_lanes, args[6])
+        return context.get_dummy_value()
+
+    return types.void(scores, types.intp, fadings, types.intp, logs, types.intp, types.intp), codegen
+
+
+def _fade_lanes(b, scores, fadings, logs):
+    size = _call(b, "fabs", _load(b, scores))
+    single = size.type.element == ir.FloatType()
+    fading = _single_fading(b, size) if single else _call(b, "exp", b.fneg(size))
+    b.store(fading, fadings, align=4)
+    log = _single_log(b, fading) if single else _call(b, "log", b.fadd(_all(fading, 1), fading))
+    b.store(log, logs, align=4)
+
+
+def _single_fading(b, size):
+    """Return exp(-size) = 2^whole exp(rest), by Taylor's series of the rest; what is not a number stays so."""
+    size = b.select(b.fcmp_ordered(">", size, _all(size, FADED)), _all(size, FADED), size)
+    whole = _call(b, "rint", b.fmul(size, _all(size, -1 / math.log(2))))
+    rest = b.fneg(b.fadd(size, b.fmul(whole, _all(size, COARSE_LOG_2))))
+    rest = b.fadd(rest, b.fmul(whole, _all(size, COARSE_LOG_2 - math.log(2))))
+    kind = ir.VectorType(ir.IntType(32), size.type.count)
+    bits = b.add(_call(b, "fptosi.sat", whole, kind), ir.Constant(kind, [127] * kind.count))
+    scale = b.bitcast(b.shl(bits, ir.Constant(kind, [23] * kind.count)), size.type)
+    return b.fmul(_polynomial(b, rest, [1 / math.factorial(term) for term in range(8)]), scale)
+
+
+def _single_log(b, fading):
+    """Return log(1 + fading) = 2 atanh(ratio), by its series; the ratio is at most 1/3."""
+    ratio = b.fdiv(fading, b.fadd(fading, _all(fading, 2)))
+    series = [2 / (2 * term + 1) for term in range(7)]
+    return b.fmul(ratio, _polynomial(b, b.fmul(ratio, ratio), series))
+
+
+def _polynomial(b, x, series):
+    """Return series[0] + series[1] x + series[2] x^2 ..."""
+    total = _all(x, series[-1])
+    for factor in reversed(series[:-1]):
+        total = b.fadd(b.fmul(total, x, flags=CONTRACTED), _all(x, factor), flags=CONTRACTED)
+    return total
+
+
+def _all(like, number):
+    """Return a vector of equal numbers."""
+    return ir.Constant(like.type, [number] * like.type.count)
+
+
+def _call(b, name, x, kind=None):
+    """Return the result of one of LLVM's functions for vectors."""
+    kind = kind or x.type
+    suffix = f".v{kind.count}i32" if kind != x.type else ""
+    suffix += f".v{x.type.count}f{'32' if x.type.element == ir.FloatType() else '64'}"
+    call = cgutils.get_or_insert_function(b.module, ir.FunctionType(kind, [x.type]), f"llvm.{name}{suffix}")
+    return b.call(call, [x])
+
+
+@intrinsic
 def _clear(typingctx, array, i, n):
     """Set array[i : i + n] to 0."""
 
@@ -336,6 +402,13 @@ if PLAIN:
         return total
 
     @compiled
+    def fade(scores, i, fadings, j, logs, k, n):
+        """Set fadings to exp(-|score|), and logs to log(1 + fading)."""
+        for f in range(n):
+            fadings[j + f] = np.exp(-abs(scores[i + f]))
+            logs[k + f] = np.log(1 + fadings[j + f])
+
+    @compiled
     def prefetch(array, position):
         """Do nothing."""
 
@@ -370,7 +443,7 @@ else:
     combined_norm = _blockwise(_norm_lanes)
     combine = _blockwise(_combine_lanes)
     add_listed, sum_listed = _adder(anew=False), _adder(anew=True)
-    copy, join, clear = _copy, _join, _clear
+    copy, join, clear, fade = _copy, _join, _clear, _fade
 
     @intrinsic
     def trailing_zeros(typingctx, word):
