@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from worlds import FAMILIES, make_world, pack_rows, random_rows, split_levels, worlds
 
 from rafm.pages import GIVES_BACK
-from rafm.parameters import LINE, PAGE, Parameters, RecordLayout, aligned_zeros, make_scratch, make_work
+from rafm.parameters import LINE, PAGE, Parameters, RecordLayout
 from rafm.ranks import RankPlan
 from rafm.scoring import score
+from rafm.scratch import make_scratch, make_works
 
 ODD = RankPlan("rafm", (1, 3, 17, 70), (40, 33, 20, 7, 3, 0))
 
@@ -63,13 +64,22 @@ def test_records_touch_no_cache_line_they_could_avoid(with_states, world):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [0, 1, 5, 1000])
-def test_arrays_start_on_a_pair_of_cache_lines(size, dtype):
-    found = aligned_zeros(size, dtype)
-    assert found.shape == (size,)
-    assert found.dtype == dtype
-    assert not found.any()
-    assert size == 0 or found.ctypes.data % 128 == 0
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_two_threads_write_to_one_page(dtype, threads):
+    world = make_world("rafm", (3, 70), [2] * 30)
+    layout = world.layout()
+    works = make_works(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), 30, 5, dtype, threads)
+    pages = []
+    for number, work in enumerate(works):
+        for name, array in work._asdict().items():
+            assert not array.any()
+            assert array.ctypes.data % 64 == 0
+            start, stop = array.ctypes.data // 4096, (array.ctypes.data + array.nbytes - 1) // 4096
+            owner = "both" if name in ("passed", "heads") else number
+            pages += [(page, owner) for page in range(start, stop + 1) if array.size]
+    owners = dict(pages)
+    assert all(owners[page] == owner for page, owner in pages)
+    assert len(set(owners.values())) == threads + 1
 
 
 def test_a_scoring_record_has_no_states():
@@ -207,7 +217,7 @@ def test_scaling_keeps_mixture_weights():
 def test_work_is_large_enough_for_the_longest_row():
     world = make_world("rafm", (3, 70), [2] * 30)
     layout = world.layout()
-    work = make_work(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), longest=30, batch_size=5)
+    (work,) = make_works(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), longest=30, batch_size=5)
     assert work.sums.size == 2 * 5 * (4 + 72)
     assert (work.places.shape, work.ends.shape, work.slopes.shape) == ((10, 31), (10, 3), (5, 3))
     assert (work.losses.size, work.heads.size) == (5, PAGE + 4 * layout.strides[2])

@@ -18,9 +18,10 @@ from rafm.batch import Batch, check_batch
 from rafm.engine import Crew
 from rafm.groups import Grouping
 from rafm.optimizers import OPTIMIZERS
-from rafm.parameters import RecordLayout, make_work, work_beside
+from rafm.parameters import RecordLayout
 from rafm.ranks import RankPlan
 from rafm.scoring import score
+from rafm.scratch import make_works
 
 ODD_RANKS = (1, 3, 5, 17, 33, 70)  # none a multiple of 4: all vectors are padded
 ALL_RANKS = (*ODD_RANKS, 4, 8, 16, 32)
@@ -145,8 +146,7 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
     rows = Grouping(np.arange(world.plan.n_features), bounds).split(rows)
     longest = max((len(ids) for (ids, _), _, _ in batch), default=0)
-    first = make_work(layout, tables, longest, batch_size, dtype, threads)
-    works = [first, *(work_beside(first) for _ in range(threads - 1))]
+    works = make_works(layout, tables, longest, batch_size, dtype, threads)
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
     known = (rows, order, tables, records, bias, pack_settings(rule, len(world.model["ranks"]), dtype))

@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from .vectors import PLAIN, compiled
 
 SPINS = 300  # of some ten nanoseconds each
-LINE = 16  # 64-bit counters in two cache lines, since cores fetch them in pairs
+APART = 512  # counters of 64 bits to a page, which has one of them: see scratch.py
 
 
 def _find_yield() -> int:
@@ -96,14 +96,14 @@ else:
     @compiled
     def arrive(gate, thread, turn):
         """Say that a thread has come to the given turn."""
-        _arrive(gate, thread * LINE, turn)
+        _arrive(gate, thread * APART, turn)
 
     @compiled
     def wait_for_all(gate, threads, turn):
         """Wait until all threads have come to the given turn."""
         for thread in range(threads):
             spins = 0
-            while _arrived(gate, thread * LINE) < turn:
+            while _arrived(gate, thread * APART) < turn:
                 spins += 1
                 if spins < SPINS:
                     _pause()

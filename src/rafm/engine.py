@@ -16,12 +16,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from . import kernels, mixture
-from .barrier import LINE
+from .barrier import APART
 from .groups import Grouping, deal
 from .options import TrainingOptions
-from .parameters import Parameters, RecordLayout, Shadow, States, aligned_zeros, make_work, work_beside
+from .parameters import Parameters, RecordLayout, Shadow, States
 from .ranks import RankPlan
 from .scoring import score, score_mixture
+from .scratch import make_works, on_pages
 from .vectors import PLAIN
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards their prior mean
@@ -102,7 +103,7 @@ class Crew:
     """
 
     def __init__(self, threads: int):
-        self.gate = aligned_zeros(threads * LINE, np.int64)
+        self.gate = on_pages({"gate": ((threads * APART,), np.int64)})["gate"]
         self.alone = kernels.Team(0, 1, 0, kernels.GROUPS, self.gate)
         ends = [-(-thread * kernels.GROUPS // threads) for thread in range(threads + 1)]
         parts = enumerate(pairwise(ends))
@@ -201,8 +202,7 @@ class RecordEngine:
             put_states(start, self.layout, self.records, self.bias)
         threads = 1 if PLAIN else min(options.threads, kernels.GROUPS)
         batch_size = batch_size_of(shape, options)
-        work = make_work(self.layout, self.tables, shape.longest, batch_size, threads=threads)
-        self.works = [work, *(work_beside(work) for _ in range(threads - 1))]
+        self.works = make_works(self.layout, self.tables, shape.longest, batch_size, threads=threads)
         self.crew = Crew(threads)
         self.settings = settings_of(options)
 

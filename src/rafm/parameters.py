@@ -7,7 +7,6 @@ of 4 elements and lie on whole cache lines where they fill them; a record touche
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,21 +15,19 @@ from typing import Any
 import numpy as np
 
 from .groups import Grouping, one_group
-from .kernels import GROUPS, Scratch, Tables, Work
+from .kernels import GROUPS, Tables
 from .pages import give_back, zeroed_pages
 from .ranks import RankPlan
 
 LINE = 16  # float32 numbers in a cache line
 PAGE = 1 << 10  # and in a page, beyond which cores do not read ahead
-PAIR = 128  # bytes of two cache lines
 CHUNK = 1 << 12  # features whose vectors are drawn or copied at a time
 Shadow = Callable[[np.ndarray], np.ndarray]
-SHARED = ("passed", "heads")  # the scratch that threads share
 INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
 INITIAL_STATE = 1.0  # AdaGrad accumulators
 
 
-def _round_up(size: int, unit: int) -> int:
+def round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
@@ -49,20 +46,7 @@ def _record_size(size: int) -> int:
     >>> [_record_size(size) for size in (1, 3, 5, 12, 17, 36)]
     [1, 4, 8, 16, 32, 48]
     """
-    return 1 << (size - 1).bit_length() if size <= LINE else _round_up(size, LINE)
-
-
-def aligned_zeros(size: int, dtype: Any) -> np.ndarray:
-    """Return zeros that share no pair of cache lines with anything else: cores fetch them in pairs.
-
-    >>> aligned_zeros(5, np.float32).ctypes.data % 128
-    0
-    """
-    item = np.dtype(dtype).itemsize
-    unit = PAIR // item
-    raw = np.zeros(_round_up(size, unit) + unit, dtype)
-    skip = -(raw.ctypes.data // item) % unit
-    return raw[skip : skip + size]
+    return 1 << (size - 1).bit_length() if size <= LINE else round_up(size, LINE)
 
 
 @dataclass(frozen=True)
@@ -81,7 +65,7 @@ class RecordLayout:
     @cached_property
     def widths(self) -> list[int]:
         """Padded length of each block's vectors."""
-        return [_round_up(rank, 4) for rank in self.plan.block_ranks]
+        return [round_up(rank, 4) for rank in self.plan.block_ranks]
 
     @cached_property
     def offsets(self) -> list[int]:
@@ -89,7 +73,7 @@ class RecordLayout:
         end = self.first_state + len(self.widths) if self.with_states else 1
         places = []
         for width in self.widths:
-            places.append(_round_up(end, _alignment(width)))
+            places.append(round_up(end, _alignment(width)))
             end = places[-1] + (1 + self.shadows) * width
         return places
 
@@ -108,18 +92,18 @@ class RecordLayout:
         origins, end = np.zeros(len(counts), np.int64), 0
         for level in range(len(counts) - 1, -1, -1):
             origins[level] = end - self.plan.sizes[level + 1] * self.strides[level]
-            end = _round_up(end + int(counts[level]) * self.strides[level], LINE)
+            end = round_up(end + int(counts[level]) * self.strides[level], LINE)
         return origins, end
 
     def place_heads(self, bounds: np.ndarray) -> tuple[np.ndarray, int]:
         """Return per level and group the origin of its heads' sums, and their size; each group starts on a new page."""
         origins, end = np.zeros((len(self.strides), GROUPS), np.int64), 0
         for group in range(GROUPS):
-            end = _round_up(end, PAGE)
+            end = round_up(end, PAGE)
             for level, stride in enumerate(self.strides):
                 first, stop = bounds[level, 0, group : group + 2]
                 origins[level, group] = end - first * stride
-                end = _round_up(end + int(stop - first) * stride, LINE)
+                end = round_up(end + int(stop - first) * stride, LINE)
         return origins, end
 
     @cached_property
@@ -137,7 +121,7 @@ class RecordLayout:
             strides=np.array(self.strides, np.int64),
             offsets=np.array(self.offsets, np.int64),
             widths=np.array(self.widths, np.int64),
-            part=_round_up(sums + 1 + 2 * self.plan.n_levels, LINE),
+            part=round_up(sums + 1 + 2 * self.plan.n_levels, LINE),
             scalars=sums,
             starts=np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64),
             shares=(1 / np.array(self.plan.block_ranks, float)).astype(dtype),
@@ -360,41 +344,3 @@ def _numbered(name: str, blocks: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 def _in_order(name: str, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
     n_levels = sum(key.startswith(f"{name}.") for key in arrays)
     return [arrays[f"{name}.{level}"] for level in range(1, n_levels + 1)]
-
-
-def make_scratch(tables: Tables, longest: int, dtype: Any = np.float32) -> Scratch:
-    """Return scratch for scoring rows, none longer than the longest."""
-    widest = int(tables.widths.max(initial=0))
-    return Scratch(aligned_zeros(widest, dtype), np.zeros(longest, np.int64), np.zeros(tables.strides.size, np.int64))
-
-
-def make_work(
-    layout: RecordLayout, tables: Tables, longest: int, batch_size: int = 1, dtype: Any = np.float32, threads: int = 1
-) -> Work:
-    """Return scratch for mini-batches of so many rows, none longer than the longest."""
-    levels, lanes, part = tables.strides.size, _round_up(batch_size, 4), batch_size * tables.part
-
-    def zeros(*shape: int, dtype: Any = dtype) -> np.ndarray:
-        return aligned_zeros(math.prod(shape), dtype).reshape(shape)
-
-    return Work(
-        parts=zeros(GROUPS * part),
-        passed=zeros(GROUPS * (part + PAGE) if threads > 1 else 0),  # a page apart: cores read ahead
-        heads=zeros(layout.place_heads(tables.bounds)[1]),
-        sums=zeros(2 * batch_size * int(tables.starts[-1])),
-        scores=zeros(levels, lanes),
-        fadings=zeros(levels, lanes),
-        logs=zeros(lanes),
-        slopes=zeros(batch_size, levels),
-        losses=zeros(batch_size, dtype=np.float64),
-        places=zeros(GROUPS * batch_size, longest + 1, dtype=np.int64),
-        ends=zeros(GROUPS * batch_size, levels, dtype=np.int64),
-        head_ends=zeros(GROUPS * batch_size, levels, dtype=np.int64),
-        bias=zeros(4),
-    )
-
-
-def work_beside(work: Work) -> Work:
-    """Return the scratch of a further thread."""
-    own = {name: array for name, array in work._asdict().items() if name not in SHARED}
-    return work._replace(**{name: aligned_zeros(a.size, a.dtype).reshape(a.shape) for name, a in own.items()})

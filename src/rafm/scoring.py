@@ -6,7 +6,7 @@ import numpy as np
 
 from . import kernels, mixture
 from .kernels import Rows, Tables
-from .parameters import make_scratch
+from .scratch import make_scratch
 
 
 def score(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, level: int | None = None) -> np.ndarray:
