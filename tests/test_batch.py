@@ -154,11 +154,12 @@ def assert_rows(found, expected):
     assert (found.indptr.dtype, found.indices.dtype, found.values.dtype) == (np.int64, np.int32, np.float32)
 
 
-@pytest.mark.parametrize("length", [63, 64, 65, 1000])
-def test_long_rows_are_sorted_too(length):
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("length", [8, 9, 16, 17, 64, 255, 256, 257, 1000])
+def test_rows_of_any_length_are_sorted(length, repeated):
     rng = np.random.default_rng(0)
-    ids = rng.permutation(2 * length)[:length]
-    values = np.where(rng.random(length) < 0.2, 0.0, rng.integers(1, 100, length))
+    ids = rng.integers(0, length, length) if repeated else rng.permutation(2 * length)[:length]
+    values = np.where(rng.random(length) < 0.2, 0.0, 7 * ids % 100 + 1)  # equal ids may be in any order
     known = rng.permutation(2 * length)[:length]
     checked = check_batch(
         Batch(np.array([0, length, length + 1]), np.append(ids, 0), np.append(values, 1.0), 2 * length)

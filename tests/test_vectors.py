@@ -41,6 +41,11 @@ def fade(scores, i, fadings, j, logs, k, n):
 
 
 @njit
+def count_below(array, n, number):
+    return vectors.count_below(array, n, number)
+
+
+@njit
 def combined_norm(left, i, right, j, n, c, d):
     return vectors.combined_norm(left, i, right, j, n, c, d)
 
@@ -163,6 +168,14 @@ def test_no_elements_means_no_change_and_a_norm_of_zero():
     combine(left, 0, right, 0, 0, one, one)
     assert (left == 1).all()
     assert (right == 1).all()
+
+
+@pytest.mark.parametrize("size", [0, 16, 48, 256])
+def test_count_below_counts_what_is_less(size):
+    numbers = np.random.default_rng(0).integers(-20, 20, size + 16).astype(np.int32)
+    numbers[:2] = np.iinfo(np.int32).max, np.iinfo(np.int32).min
+    for number in (np.iinfo(np.int32).min, -20, 0, 7, np.iinfo(np.int32).max):
+        assert count_below(numbers, size, np.int32(number)) == (numbers[:size] < number).sum()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf], ids=str)

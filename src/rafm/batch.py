@@ -16,9 +16,11 @@ import numpy as np
 from .compiling import kernel
 from .errors import DataValueError, FeatureRangeError
 from .kernels import Rows
+from .vectors import count_below
 
 BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # what training has at hand at a time
-LONG_ROW = 64  # insertion sort is quick only on short or sorted rows
+SHORT_ROW, LONG_ROW = 8, 256  # between these, entries are sorted by comparing all with all
+LANES = 16  # of them at a time
 DENSE_IDS = 1 << 24  # id ranges up to this size get a table, however few ids occur
 
 
@@ -268,17 +270,41 @@ def _sort_coarsely(numbers, values, kept_numbers, kept_values):  # type: ignore[
 
 
 @kernel()
+def _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, room, room_values):  # type: ignore[no-untyped-def]
+    """Copy the known, nonzero entries of numbers[a:b], sorted, to where `place` is; return how many there are.
+
+    An entry's place is the count of entries before it: comparing all with all is quicker than to move some by branches.
+    """
+    n, last, rising = 0, -1, True
+    for e in range(a, b):
+        i, x = numbers[e], values[e]
+        if i >= 0 and x != 0:
+            room[n], room_values[n] = i, x
+            rising, last, n = rising and i >= last, i, n + 1
+    stop, places = -(-n // LANES) * LANES, 0
+    room[n:stop] = np.iinfo(np.int32).max
+    for e in range(n):
+        before = e if rising else count_below(room, stop, room[e])
+        kept_numbers[place + before], kept_values[place + before] = room[e], room_values[e]
+        places += before
+    if 2 * places < n * (n - 1):  # some are equal
+        _sort_known(room[:n], room_values[:n], kept_numbers[place:], kept_values[place:])
+    return n
+
+
+@kernel()
 def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
     """Copy rows in the given order, their known, nonzero entries sorted."""
-    place = 0
+    place, room, room_values = 0, np.empty(LONG_ROW, np.int32), np.empty(LONG_ROW, np.float32)
     for t in range(order.size):
-        r = order[t]
-        row, x = numbers[indptr[r] : indptr[r + 1]], values[indptr[r] : indptr[r + 1]]
-        kept, kept_x = kept_numbers[place:], kept_values[place:]
-        if row.size > LONG_ROW:  # there is room for whole rows: no more was kept of those before
-            _sort_coarsely(row, x, kept, kept_x)
-            place += _sort_known(kept[: row.size], kept_x[: row.size], kept, kept_x)
+        a, b = indptr[order[t]], indptr[order[t] + 1]
+        if SHORT_ROW < b - a <= LONG_ROW:
+            place += _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, room, room_values)
         else:
+            row, x, kept, kept_x = numbers[a:b], values[a:b], kept_numbers[place:], kept_values[place:]
+            if row.size > LONG_ROW:  # there is room for whole rows: no more was kept of those before
+                _sort_coarsely(row, x, kept, kept_x)
+                row, x = kept[: row.size], kept_x[: row.size]
             place += _sort_known(row, x, kept, kept_x)
         kept_indptr[t + 1] = place
     return place

@@ -713,8 +713,24 @@ def score_row(rows, r, tables, records, level, scratch):
     return score
 
 
+@compiled
+def fetch_scored(rows, r, tables, records):
+    """Ask for the first lines of the records of a row, to read them."""
+    e, b = rows.indptr[r], rows.indptr[r + 1]
+    for k in range(tables.widths.size, -1, -1):
+        origin, stride, size = tables.origins[k], tables.strides[k], tables.sizes[k]
+        while e < b and rows.indices[e] < size:
+            o = origin + rows.indices[e] * stride
+            for line in range(o, o + min(stride, FETCHED), LINE):
+                prefetch_shared(records, line)
+            e += 1
+
+
 @entry
 def score_rows(rows, tables, records, bias, level, scratch, scores):
     """Write B_{1,level} of every row into scores."""
+    far = records.size > NEAR
     for r in range(scores.size):
+        if far and r + 1 < scores.size:
+            fetch_scored(rows, r + 1, tables, records)
         scores[r] = bias + score_row(rows, r, tables, records, level, scratch)

@@ -432,6 +432,14 @@ if PLAIN:
         return n
 
     @compiled
+    def count_below(array, n, number):
+        """Return how many of the first n numbers are less than the given one; n is a multiple of 16."""
+        count = 0
+        for k in range(n):
+            count += array[k] < number
+        return count
+
+    @compiled
     def match_bytes(text, position, byte):
         """Return one bit for each of 64 bytes of text, the first one lowest: whether it is the given byte."""
         bits = np.uint64(0)
@@ -462,6 +470,23 @@ else:
             return builder.ctpop(args[0])
 
         return types.uint64(types.uint64), codegen
+
+    @intrinsic
+    def count_below(typingctx, array, n, number):
+        """Return how many of the first n numbers are less than the given one; n is a multiple of 16."""
+
+        def codegen(context, builder, signature, args):
+            start, size = _elements(context, builder, signature, args, 0), args[1]
+            kind, number = ir.VectorType(start.type.pointee, 16), _lanes(builder, args[2], 16)
+            count = cgutils.alloca_once_value(builder, size.type(0))
+            with cgutils.for_range_slice(builder, size.type(0), size, size.type(16)) as (position, _):
+                found = builder.load(builder.bitcast(builder.gep(start, [position]), kind.as_pointer()), align=4)
+                less = builder.bitcast(builder.icmp_signed("<", found, number), ir.IntType(16))
+                more = builder.zext(builder.ctpop(less), size.type)
+                builder.store(builder.add(builder.load(count), more), count)
+            return builder.load(count)
+
+        return types.intp(array, types.intp, array.dtype), codegen
 
     @intrinsic
     def match_bytes(typingctx, text, position, byte):
