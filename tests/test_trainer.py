@@ -2,7 +2,6 @@
 
 import dataclasses
 import time
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from worlds import one_hot, planted
 
 from rafm.batch import Batch, check_batch
 from rafm.data.arrow import ArrowRows, write_arrow
-from rafm.engine import Crew, Pace, RecordEngine, RowShape, arrange
+from rafm.engine import LOOK, PIECE, Crew, Pace, RecordEngine, RowShape, arrange
 from rafm.errors import ConfigError, DataValueError, DivergenceError
 from rafm.features import value_scales
 from rafm.losses import LOG_LOSS, SQUARED_LOSS
@@ -479,23 +478,22 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
     assert all(other == found[0] for other in found)
 
 
-def ways_tried(seconds, calls):
-    """Return how often a pace lets one thread work and how often all, if rows take so long alone and together."""
-    pace, tried = Pace(), Counter()
-    for call in range(calls):
-        tried[pace.alone] += 1
-        pace.note(seconds(call, pace.alone))
-    return tried
+def rows_alone(seconds):
+    """Return the share of rows that one thread trains, if a call takes so long alone and together."""
+    pace, alone, rows = Pace(), 0, 0
+    for call in range(1000):
+        share = LOOK if pace.looking else PIECE
+        alone, rows = alone + share * pace.alone, rows + share
+        pace.note(share, share * seconds(call, pace.alone))
+    return alone / rows
 
 
 def test_a_crew_with_a_busy_neighbour_lets_one_thread_work():
-    tried = ways_tried(lambda call, alone: 1.0 if alone else 10.0, 1000)
-    assert 0 < tried[False] < 50
+    assert 0.99 < rows_alone(lambda call, alone: 1.0 if alone else 10.0) < 1
 
 
 def test_neither_compiling_nor_a_busy_moment_makes_a_crew_let_one_thread_work():
-    tried = ways_tried(lambda call, alone: {0: 1000.0, 4: 1.8}.get(call, 1.7 if alone else 1.0), 1000)
-    assert 0 < tried[True] < 50
+    assert 0 < rows_alone(lambda call, alone: {0: 1000.0, 4: 1.8}.get(call, 1.7 if alone else 1.0)) < 0.01
 
 
 def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():

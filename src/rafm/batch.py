@@ -20,7 +20,7 @@ from .vectors import count_below
 
 BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # what training has at hand at a time
 SHORT_ROW, LONG_ROW = 8, 256  # between these, entries are sorted by comparing all with all
-LANES = 16  # of them at a time
+LANES, LAST = 16, np.int32((1 << 31) - 1)  # so many at a time; after all numbers
 DENSE_IDS = 1 << 24  # id ranges up to this size get a table, however few ids occur
 
 
@@ -282,7 +282,8 @@ def _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, roo
             room[n], room_values[n] = i, x
             rising, last, n = rising and i >= last, i, n + 1
     stop, places = -(-n // LANES) * LANES, 0
-    room[n:stop] = np.iinfo(np.int32).max
+    for e in range(n, stop):
+        room[e] = LAST
     for e in range(n):
         before = e if rising else count_below(room, stop, room[e])
         kept_numbers[place + before], kept_values[place + before] = room[e], room_values[e]
@@ -293,9 +294,9 @@ def _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, roo
 
 
 @kernel()
-def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
+def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_values, room, room_values):  # type: ignore[no-untyped-def]
     """Copy rows in the given order, their known, nonzero entries sorted."""
-    place, room, room_values = 0, np.empty(LONG_ROW, np.int32), np.empty(LONG_ROW, np.float32)
+    place = 0
     for t in range(order.size):
         a, b = indptr[order[t]], indptr[order[t] + 1]
         if SHORT_ROW < b - a <= LONG_ROW:
@@ -317,7 +318,8 @@ def number_rows(batch: Batch, numbering: Numbering, order: np.ndarray | None = N
     kept_indptr = np.zeros(batch.n_rows + 1, np.int64)
     kept_numbers, kept_values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
     given = (read_only(batch.indptr), numbers, read_only(batch.values))
-    size = _sort_rows(*given, order, kept_indptr, kept_numbers, kept_values)
+    room = (np.empty(LONG_ROW, np.int32), np.empty(LONG_ROW, np.float32))
+    size = _sort_rows(*given, order, kept_indptr, kept_numbers, kept_values, *room)
     labels = np.zeros(batch.n_rows, np.float32) if batch.labels is None else batch.labels[order]
     weights = np.ones(batch.n_rows, np.float32) if batch.weights is None else batch.weights[order]
     columns = (np.require(column, requirements="W") for column in (labels, weights))  # read-only ones would recompile

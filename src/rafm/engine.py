@@ -29,8 +29,8 @@ MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards
 PIECE = 1 << 16  # about how many rows are trained between two looks at the clock and for Ctrl-C
 RELEASED = 1 << 62  # a turn that lets every thread pass
 LOOK = 1 << 13  # about how many rows are trained to find out whether one thread alone or all are faster
-LOOKS = 6  # and how often, half of them alone: a single look may meet a moment when others want the cores
-LONGEST_SPAN = 256  # pieces until a crew looks again
+LOOKS = 5  # how often, one for warming up: a single one may meet a moment when others want the cores
+FIRST_SPAN, LONGEST_SPAN = 1 << 19, 1 << 24  # rows until a crew looks again
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
 
@@ -128,7 +128,7 @@ class Crew:
             return call(self.alone)
         start = time.perf_counter()
         result = call(self.alone) if self.pace.alone else self._run_together(call)
-        self.pace.note((time.perf_counter() - start) / max(rows, 1))
+        self.pace.note(rows, time.perf_counter() - start)
         return result
 
     def _run_together(self, call: Callable[[kernels.Team], tuple[float, int]]) -> tuple[float, int]:
@@ -150,33 +150,37 @@ class Crew:
 class Pace:
     """Decides from the time that rows took whether the next ones are trained by one thread or by all.
 
-    It looks at both ways in turn, at first and then ever more seldom. The first look at each is for warming up.
+    It looks at both ways in turn, at first and then ever more seldom. The first look is for warming up.
 
     >>> pace = Pace()
-    >>> [pace.note(2.0 if pace.alone else 1.0) or pace.alone for _ in range(LOOKS + 3)]
-    [True, False, True, False, True, False, True, False, False]
+    >>> [pace.note(LOOK, 2.0 if pace.alone else 1.0) or (pace.alone, pace.looking) for _ in range(LOOKS)]
+    [(True, True), (False, True), (True, True), (False, True), (False, False)]
     """
 
     def __init__(self) -> None:
-        self.span = 1  # calls between two spells of looking, more and more of them
-        self._look(LOOKS + 2)
+        self.span = FIRST_SPAN  # rows between two spells of looking, more and more of them
+        self._look()
 
-    def _look(self, looks: int) -> None:
-        self.alone, self.looking, self.left = False, True, looks
-        self.seconds = [0.0, 0.0]  # of a row, added up over the looks: together, alone
+    def _look(self) -> None:
+        self.alone, self.looking, self.looks = False, True, 0
+        self.seconds = [0.0, 0.0]  # of looks together, and alone
 
-    def note(self, seconds: float) -> None:
-        """Take in how long a row took just now."""
-        if self.looking and self.left <= LOOKS:
-            self.seconds[self.alone] += seconds
-        self.left -= 1
+    def note(self, rows: int, seconds: float) -> None:
+        """Take in how long so many rows took just now."""
         if self.looking:
-            self.alone = not self.alone
-            if not self.left:
-                self.alone, self.looking = self.seconds[True] < self.seconds[False], False
-                self.left, self.span = self.span, min(2 * self.span, LONGEST_SPAN)
-        elif not self.left:
-            self._look(LOOKS)
+            self._note_look(seconds / max(rows, 1))
+        else:
+            self.left -= rows
+            if self.left <= 0:
+                self._look()
+
+    def _note_look(self, seconds: float) -> None:
+        self.seconds[self.alone] += seconds if self.looks else 0
+        self.looks += 1
+        self.alone = not self.alone
+        if self.looks == LOOKS:
+            self.alone, self.looking = self.seconds[True] < self.seconds[False], False
+            self.left, self.span = self.span, min(2 * self.span, LONGEST_SPAN)
 
 
 class RecordEngine:
