@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from worlds import one_hot, planted
 
+from rafm.barrier import APART
 from rafm.batch import Batch, check_batch
 from rafm.data.arrow import ArrowRows, write_arrow
 from rafm.engine import LOOK, PIECE, Crew, Pace, RecordEngine, RowShape, arrange
@@ -464,6 +465,7 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
         pytest.skip("MRMA is trained by AdaGrad alone")
     monkeypatch.setattr("rafm.engine.PIECE", 200)  # so that a crew tries both ways
     monkeypatch.setattr("rafm.engine.LOOK", 32)
+    monkeypatch.setattr("rafm.engine.WARM_UP", 0.0)
     (n_rows, n_columns, n_values), draw = SHAPES[shape], np.random.default_rng(0)
     cells = draw.zipf(1.3, (n_rows, n_columns)) % n_values + n_values * np.arange(n_columns)
     data = one_hot(cells, draw.integers(0, 2, n_rows))
@@ -478,22 +480,29 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
     assert all(other == found[0] for other in found)
 
 
-def rows_alone(seconds):
-    """Return the share of rows that one thread trains, if a call takes so long alone and together."""
-    pace, alone, rows = Pace(), 0, 0
-    for call in range(1000):
-        share = LOOK if pace.looking else PIECE
-        alone, rows = alone + share * pace.alone, rows + share
-        pace.note(share, share * seconds(call, pace.alone))
-    return alone / rows
+def share_alone(nanoseconds, calls=5000):
+    """Return the share of the time in which one thread works, if rows take so long together or alone."""
+    pace, alone, total = Pace(), 0.0, 0.0
+    for call in range(calls):
+        rows = LOOK if pace.looking else PIECE
+        seconds = 1e-9 * rows * nanoseconds(call)[pace.alone]
+        alone, total = alone + seconds * pace.alone, total + seconds
+        pace.note(rows, seconds)
+    return alone / total
 
 
 def test_a_crew_with_a_busy_neighbour_lets_one_thread_work():
-    assert 0.99 < rows_alone(lambda call, alone: 1.0 if alone else 10.0) < 1
+    assert 0.99 < share_alone(lambda call: (2000, 200)) < 1
+    assert 0.9 < share_alone(lambda call: (100 if call < 100 else 2000, 200)) < 1  # from the hundredth call on
 
 
-def test_neither_compiling_nor_a_busy_moment_makes_a_crew_let_one_thread_work():
-    assert 0 < rows_alone(lambda call, alone: {0: 1000.0, 4: 1.8}.get(call, 1.7 if alone else 1.0)) < 0.01
+def test_a_crew_works_again_when_the_neighbour_has_gone():
+    assert 0 < share_alone(lambda call: (2000 if call < 100 else 100, 200)) < 0.4
+
+
+def test_neither_slow_beginnings_nor_a_busy_moment_make_a_crew_let_one_thread_work():
+    first = {0: 1e6, 1: 900, 2: 800}
+    assert 0 < share_alone(lambda call: (first.get(call, 180 if call % 9 == 0 else 100), 170)) < 0.01
 
 
 def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():
@@ -503,7 +512,8 @@ def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():
         if team.thread == 0:
             raise KeyboardInterrupt
         gate.append(team.gate)
-        while team.gate[0] < 2:  # as threads do in a kernel
+        team.gate[team.thread * APART] = 1  # as threads do in a kernel
+        while team.gate[0] < 2:
             time.sleep(0.001)
         return 0.0, -1
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from . import kernels, mixture
 from .barrier import APART
+from .cores import current_core, kept_on, other_cores
 from .groups import Grouping, deal
 from .options import TrainingOptions
 from .parameters import Parameters, RecordLayout, Shadow, States
@@ -29,8 +30,9 @@ MIXTURE_PULL = np.float32(0.01)  # L1 penalty of MRMA's mixture weights, towards
 PIECE = 1 << 16  # about how many rows are trained between two looks at the clock and for Ctrl-C
 RELEASED = 1 << 62  # a turn that lets every thread pass
 LOOK = 1 << 13  # about how many rows are trained to find out whether one thread alone or all are faster
-LOOKS = 5  # how often, one for warming up: a single one may meet a moment when others want the cores
-FIRST_SPAN, LONGEST_SPAN = 1 << 19, 1 << 24  # rows until a crew looks again
+LOOKS = 2  # how often each way: a single look may meet a moment when others want the cores
+WARM_UP, PATIENCE = 0.1, 0.1  # seconds until a crew looks for the first time, or looks because it has become slow
+FIRST_SPAN, LONGEST_SPAN = 2.0, 64.0  # seconds until it looks again
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
 
@@ -42,6 +44,7 @@ class RowShape(NamedTuple):
 
 
 Step = Callable[[kernels.Rows, np.ndarray], tuple[float, int]]
+Call = Callable[[kernels.Team], tuple[float, int]]
 
 
 class Engine(Protocol):
@@ -122,27 +125,41 @@ class Crew:
             return rows
         return max(LOOK // batch_size, 1) * batch_size
 
-    def run(self, rows: int, call: Callable[[kernels.Team], tuple[float, int]]) -> tuple[float, int]:
+    def run(self, rows: int, call: Call) -> tuple[float, int]:
         """Call once per thread, for so many rows; return what all of them return."""
         if len(self.teams) == 1:
             return call(self.alone)
+        if not self.pace.alone:
+            return self._run_together(rows, call)
         start = time.perf_counter()
-        result = call(self.alone) if self.pace.alone else self._run_together(call)
+        result = call(self.alone)
         self.pace.note(rows, time.perf_counter() - start)
         return result
 
-    def _run_together(self, call: Callable[[kernels.Team], tuple[float, int]]) -> tuple[float, int]:
+    def _run_together(self, rows: int, call: Call) -> tuple[float, int]:
+        """Run on different cores. The clock starts when the others wait: an idle core can take milliseconds to wake."""
         self.gate[:] = 0
-        others: list[Future[tuple[float, int]]] = []
+        core, others = current_core(), dict[int, Future[tuple[float, int]]]()
+
+        def help_out(team: kernels.Team) -> tuple[float, int]:
+            with kept_on(other_cores(core)):
+                return call(team)
+
         try:
-            others += (self.pool.submit(call, team) for team in self.teams[1:])
-            result = call(self.teams[0])
+            with kept_on(core):
+                for team in self.teams[1:]:
+                    others[team.thread] = self.pool.submit(help_out, team)
+                while not all(self.gate[thread * APART] or other.done() for thread, other in others.items()):
+                    time.sleep(0)
+                start = time.perf_counter()
+                result = call(self.teams[0])
+                self.pace.note(rows, time.perf_counter() - start)
         except BaseException:  # Ctrl-C before the first thread is in the kernel: the others must not wait for it
             self.gate[:] = RELEASED
             raise
         finally:
-            wait(others)
-        for other in others:
+            wait(others.values())
+        for other in others.values():
             other.result()
         return result
 
@@ -150,37 +167,45 @@ class Crew:
 class Pace:
     """Decides from the time that rows took whether the next ones are trained by one thread or by all.
 
-    It looks at both ways in turn, at first and then ever more seldom. The first look is for warming up.
+    At first all work: the first call may compile, and an idle core of a virtual machine may need many milliseconds to
+    be one of its own. Then it looks at both ways for some rows, the first time to warm up. It looks again when all have
+    become slower than one was, and else ever more seldom.
 
     >>> pace = Pace()
-    >>> [pace.note(LOOK, 2.0 if pace.alone else 1.0) or (pace.alone, pace.looking) for _ in range(LOOKS)]
-    [(True, True), (False, True), (True, True), (False, True), (False, False)]
+    >>> pace.note(LOOK, 1.0), pace.note(LOOK, WARM_UP)
+    (None, None)
+    >>> [pace.note(LOOK, 2.0 if pace.alone else 1.0) or (pace.alone, pace.looking) for _ in range(2 * LOOKS + 1)]
+    [(False, True), (False, True), (True, True), (True, True), (False, False)]
     """
 
     def __init__(self) -> None:
-        self.span = FIRST_SPAN  # rows between two spells of looking, more and more of them
-        self._look()
-
-    def _look(self) -> None:
-        self.alone, self.looking, self.looks = False, True, 0
-        self.seconds = [0.0, 0.0]  # of looks together, and alone
+        self.alone = self.looking = False
+        self.left, self.span = np.inf, FIRST_SPAN  # seconds until it looks, and from then to the next time
+        self.seconds = [0.0, np.inf]  # of a row together, and alone, when it last looked
+        self.slow = 0.0  # for so many seconds all have been slower than one was
 
     def note(self, rows: int, seconds: float) -> None:
         """Take in how long so many rows took just now."""
+        if self.left == np.inf:
+            self.left = WARM_UP
+            return
         if self.looking:
             self._note_look(seconds / max(rows, 1))
-        else:
-            self.left -= rows
-            if self.left <= 0:
-                self._look()
+            return
+        slow = not self.alone and seconds > rows * self.seconds[True]
+        self.slow, self.left = self.slow + seconds if slow else 0.0, self.left - seconds
+        if self.left <= 0 or self.slow > PATIENCE:
+            self.looks, self.before, self.seconds = 0, self.alone, [0.0, 0.0]
+            self.alone, self.looking = False, True
 
     def _note_look(self, seconds: float) -> None:
-        self.seconds[self.alone] += seconds if self.looks else 0
+        self.seconds[self.alone] += seconds / LOOKS if self.looks else 0
         self.looks += 1
-        self.alone = not self.alone
-        if self.looks == LOOKS:
-            self.alone, self.looking = self.seconds[True] < self.seconds[False], False
-            self.left, self.span = self.span, min(2 * self.span, LONGEST_SPAN)
+        self.alone = self.looks > LOOKS
+        if self.looks > 2 * LOOKS:
+            self.alone, self.looking, self.slow = self.seconds[True] < self.seconds[False], False, 0.0
+            self.span = min(2 * self.span, LONGEST_SPAN) if self.alone == self.before else FIRST_SPAN
+            self.left = self.span
 
 
 class RecordEngine:
