@@ -465,6 +465,7 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
         pytest.skip("MRMA is trained by AdaGrad alone")
     monkeypatch.setattr("rafm.engine.PIECE", 200)  # so that a crew tries both ways
     monkeypatch.setattr("rafm.engine.LOOK", 32)
+    monkeypatch.setattr("rafm.engine.AT_FIRST", 0.0)
     monkeypatch.setattr("rafm.engine.WARM_UP", 0.0)
     (n_rows, n_columns, n_values), draw = SHAPES[shape], np.random.default_rng(0)
     cells = draw.zipf(1.3, (n_rows, n_columns)) % n_values + n_values * np.arange(n_columns)
@@ -481,18 +482,17 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
 
 
 def share_alone(nanoseconds, calls=5000):
-    """Return the share of the time in which one thread works, if rows take so long together or alone."""
-    pace, alone, total = Pace(), 0.0, 0.0
+    """Return the share of rows that one thread trains, if a row takes so long together or alone."""
+    pace, alone, total = Pace(), 0, 0
     for call in range(calls):
         rows = LOOK if pace.looking else PIECE
-        seconds = 1e-9 * rows * nanoseconds(call)[pace.alone]
-        alone, total = alone + seconds * pace.alone, total + seconds
-        pace.note(rows, seconds)
+        alone, total = alone + rows * pace.alone, total + rows
+        pace.note(rows, 1e-9 * rows * nanoseconds(call)[pace.alone])
     return alone / total
 
 
 def test_a_crew_with_a_busy_neighbour_lets_one_thread_work():
-    assert 0.99 < share_alone(lambda call: (2000, 200)) < 1
+    assert 0.98 < share_alone(lambda call: (2000, 200)) < 1
     assert 0.9 < share_alone(lambda call: (100 if call < 100 else 2000, 200)) < 1  # from the hundredth call on
 
 
@@ -500,13 +500,18 @@ def test_a_crew_works_again_when_the_neighbour_has_gone():
     assert 0 < share_alone(lambda call: (2000 if call < 100 else 100, 200)) < 0.4
 
 
+def test_a_short_training_is_left_to_one_thread():
+    assert share_alone(lambda call: (100, 200), calls=10) == 1
+
+
 def test_neither_slow_beginnings_nor_a_busy_moment_make_a_crew_let_one_thread_work():
-    first = {0: 1e6, 1: 900, 2: 800}
-    assert 0 < share_alone(lambda call: (first.get(call, 180 if call % 9 == 0 else 100), 170)) < 0.01
+    slow = dict.fromkeys(range(21, 24), 900)  # when the helper begins
+    assert 0 < share_alone(lambda call: (slow.get(call, 180 if call % 9 == 0 else 100), 170 if call else 1e6)) < 0.02
 
 
 def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():
     crew, gate = Crew(2), []
+    crew.pace.alone = False
 
     def call(team):
         if team.thread == 0:

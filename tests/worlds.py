@@ -150,7 +150,9 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
     known = (rows, order, tables, records, bias, pack_settings(rule, len(world.model["ranks"]), dtype))
-    loss, stopped = Crew(threads).run(1, lambda team: kernels.train_rows(*known, 0.0, team, works[team.thread]))
+    crew = Crew(threads)
+    crew.pace.alone = False
+    loss, stopped = crew.run(1, lambda team: kernels.train_rows(*known, 0.0, team, works[team.thread]))
     return Trained(records, bias, *layout.unpack(records), loss, stopped, layout.shadows)
 
 

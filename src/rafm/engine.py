@@ -31,8 +31,9 @@ PIECE = 1 << 16  # about how many rows are trained between two looks at the cloc
 RELEASED = 1 << 62  # a turn that lets every thread pass
 LOOK = 1 << 13  # about how many rows are trained to find out whether one thread alone or all are faster
 LOOKS = 2  # how often each way: a single look may meet a moment when others want the cores
-WARM_UP, PATIENCE = 0.1, 0.1  # seconds until a crew looks for the first time, or looks because it has become slow
-FIRST_SPAN, LONGEST_SPAN = 2.0, 64.0  # seconds until it looks again
+AT_FIRST, WARM_UP = 0.25, 0.1  # seconds in which one works, and in which all do before a look
+PATIENCE = 0.1  # seconds in which all may be slower than one was
+FIRST_SPAN, LONGEST_SPAN = 2.0, 64.0  # seconds between two looks
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
 
 
@@ -167,19 +168,19 @@ class Crew:
 class Pace:
     """Decides from the time that rows took whether the next ones are trained by one thread or by all.
 
-    At first all work: the first call may compile, and an idle core of a virtual machine may need many milliseconds to
-    be one of its own. Then it looks at both ways for some rows, the first time to warm up. It looks again when all have
-    become slower than one was, and else ever more seldom.
+    At first one works: help for less than that does not pay. Then it looks at both ways for some rows; again when all
+    have become slower than one was, and else ever more seldom. Before it looks, all work for a while: an idle core of a
+    virtual machine may need many milliseconds to be one of its own. The first call, which may compile, tells nothing.
 
     >>> pace = Pace()
-    >>> pace.note(LOOK, 1.0), pace.note(LOOK, WARM_UP)
-    (None, None)
+    >>> [pace.note(LOOK, seconds) or pace.alone for seconds in (9.0, AT_FIRST, WARM_UP)]
+    [True, False, False]
     >>> [pace.note(LOOK, 2.0 if pace.alone else 1.0) or (pace.alone, pace.looking) for _ in range(2 * LOOKS + 1)]
     [(False, True), (False, True), (True, True), (True, True), (False, False)]
     """
 
     def __init__(self) -> None:
-        self.alone = self.looking = False
+        self.alone, self.looking, self.decided = True, False, True
         self.left, self.span = np.inf, FIRST_SPAN  # seconds until it looks, and from then to the next time
         self.seconds = [0.0, np.inf]  # of a row together, and alone, when it last looked
         self.slow = 0.0  # for so many seconds all have been slower than one was
@@ -187,24 +188,29 @@ class Pace:
     def note(self, rows: int, seconds: float) -> None:
         """Take in how long so many rows took just now."""
         if self.left == np.inf:
-            self.left = WARM_UP
-            return
-        if self.looking:
+            self.left = AT_FIRST
+        elif self.looking:
             self._note_look(seconds / max(rows, 1))
-            return
-        slow = not self.alone and seconds > rows * self.seconds[True]
-        self.slow, self.left = self.slow + seconds if slow else 0.0, self.left - seconds
-        if self.left <= 0 or self.slow > PATIENCE:
-            self.looks, self.before, self.seconds = 0, self.alone, [0.0, 0.0]
-            self.alone, self.looking = False, True
+        else:
+            slow = not self.alone and seconds > rows * self.seconds[True]
+            self.slow, self.left = self.slow + seconds if slow else 0.0, self.left - seconds
+            if self.left <= 0 or self.slow > PATIENCE:
+                self._prepare_to_look()
+
+    def _prepare_to_look(self) -> None:
+        if self.alone:
+            self.alone, self.left = False, WARM_UP
+        else:
+            self.looking, self.looks, self.seconds = True, 0, [0.0, 0.0]
 
     def _note_look(self, seconds: float) -> None:
         self.seconds[self.alone] += seconds / LOOKS if self.looks else 0
         self.looks += 1
         self.alone = self.looks > LOOKS
         if self.looks > 2 * LOOKS:
-            self.alone, self.looking, self.slow = self.seconds[True] < self.seconds[False], False, 0.0
-            self.span = min(2 * self.span, LONGEST_SPAN) if self.alone == self.before else FIRST_SPAN
+            before, self.decided = self.decided, self.seconds[True] < self.seconds[False]
+            self.alone, self.looking, self.slow = self.decided, False, 0.0
+            self.span = min(2 * self.span, LONGEST_SPAN) if self.decided == before else FIRST_SPAN
             self.left = self.span
 
 
