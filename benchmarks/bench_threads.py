@@ -21,7 +21,7 @@ from arguments import asked_for
 from rafm.bench.shapes import Rows
 from rafm.bench.trainee import Trainee
 
-WARM, TURNS = 4, 12  # the first turns of a crew are trials of both ways
+WARM, TURNS = 4, 12  # in the first turns beside a neighbour a crew notices it
 BUSY = "while True: pass"
 
 
@@ -52,6 +52,7 @@ def compare(rows: Rows, rank: int) -> str:
     crews = [Trainee(rows, "fm", (rank,), threads) for threads in (1, 2)]
     for crew in crews:
         crew.check()
+        crew.settle()
     calm = take_turns(crews)
     with neighbour():
         busy = take_turns(crews).mean(axis=1)

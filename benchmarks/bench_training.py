@@ -24,7 +24,7 @@ from rafm.bench.trainee import REPEATS, Trainee
 
 RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))
 PEER_FACTORS = 3e8  # peers skip tables with more factors than this
-TURNS = 8  # of one and two threads: the first of a crew are trials of both ways
+TURNS = 8  # of one and two threads
 
 
 def compare_threads(rows: Rows, rank: int) -> float:
@@ -33,6 +33,8 @@ def compare_threads(rows: Rows, rank: int) -> float:
     for crew in crews:
         crew.check()
     assert np.array_equal(*(crew.engine.state()["records"] for crew in crews)), "threads must not change a bit"
+    for crew in crews:
+        crew.settle()
     for _ in range(TURNS):
         for crew in crews:
             crew.time(1)

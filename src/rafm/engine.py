@@ -126,6 +126,11 @@ class Crew:
             return rows
         return max(LOOK // batch_size, 1) * batch_size
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is known by now which way is faster."""
+        return len(self.teams) == 1 or bool(np.isfinite(self.pace.seconds[True]) and not self.pace.looking)
+
     def run(self, rows: int, call: Call) -> tuple[float, int]:
         """Call once per thread, for so many rows; return what all of them return."""
         if len(self.teams) == 1:

@@ -16,10 +16,11 @@ TIMED = ("elapsed", "cpu", "seconds", "scored")
 
 
 def time_rafm(shape: str, n_rows: int, rank: int, threads: int) -> dict[str, Any]:
-    """Time an epoch of a plain FM, and on one thread scoring and the the share of heads."""
+    """Time an epoch of a plain FM, and on one thread scoring and the share of heads."""
     rows = SHAPES[shape](n_rows)
     trainee = Trainee(rows, "fm", (rank,), threads, CALM)
     trainee.check()
+    trainee.settle()
     trainee.time()
     found: dict[str, Any] = trainee.seconds._asdict()
     found |= {"head_share": trainee.head_share, "record_bytes": trainee.record_bytes, "scored": None}

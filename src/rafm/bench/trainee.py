@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..batch import number_rows
-from ..engine import RowShape, arrange, make_engine
+from ..engine import RecordEngine, RowShape, arrange
 from ..features import plan_features
 from ..model import Model
 from ..options import resolve
@@ -39,7 +39,7 @@ class Trainee:
         self.grouping = arrange(plan, counts, shape, options)
         self.rows = self.grouping.split(number_rows(batch, features.arranged(self.grouping.order).numbering))
         bias = options.loss.prior(found.label_mean, found.weight)
-        self.engine = make_engine(plan, self.grouping, shape, options, bias)
+        self.engine = RecordEngine(plan, self.grouping, shape, options, bias)
         self.order = visiting_order(batch.n_rows, np.random.default_rng(0))
         *self.levels, _ = describe_plan(plan, counts, batch.n_rows)
         self.best = np.inf  # CPU seconds of an epoch
@@ -56,6 +56,11 @@ class Trainee:
         """Assert that epochs lower the training loss; this also compiles outside the clock."""
         losses = [self.epoch() for _ in range(3)]
         assert losses[2] < losses[1] < losses[0], f"the loss must fall, found {losses}"
+
+    def settle(self) -> None:
+        """Train until it is known whether threads help, as it soon is in a long training."""
+        while not self.engine.crew.settled:
+            self.epoch()
 
     def time(self, repeats: int = REPEATS) -> float:
         """Return the CPU seconds of the fastest epoch so far."""
