@@ -520,10 +520,10 @@ def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():
         team.gate[team.thread * APART] = 1  # as threads do in a kernel
         while team.gate[0] < 2:
             time.sleep(0.001)
-        return 0.0, -1
+        return 0.0, -1, 0
 
     with pytest.raises(KeyboardInterrupt):
-        crew.run(1, call)
+        crew.run(call)
     assert gate[0][0] > 2
 
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import naive
 import numpy as np
@@ -149,10 +150,13 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     works = make_works(layout, tables, longest, batch_size, dtype, threads)
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
-    known = (rows, order, tables, records, bias, pack_settings(rule, len(world.model["ranks"]), dtype))
-    crew = Crew(threads)
+    known = (tables, records, bias, pack_settings(rule, len(world.model["ranks"]), dtype))
+    crew, loss, stopped, done = Crew(threads), 0.0, -1, 0
     crew.pace.alone = False
-    loss, stopped = crew.run(1, lambda team: kernels.train_rows(*known, 0.0, team, works[team.thread]))
+    while done < order.size and stopped < 0:  # threads that have to wait for long stop early
+        step = partial(kernels.train_rows, rows, order[done:], *known, loss)
+        loss, stopped, trained = crew.run(lambda team, step=step: step(team, works[team.thread]))
+        done += trained
     return Trained(records, bias, *layout.unpack(records), loss, stopped, layout.shadows)
 
 

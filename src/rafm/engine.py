@@ -45,7 +45,8 @@ class RowShape(NamedTuple):
 
 
 Step = Callable[[kernels.Rows, np.ndarray], tuple[float, int]]
-Call = Callable[[kernels.Team], tuple[float, int]]
+Trained = tuple[float, int, int]  # loss so far, where it stopped being finite or -1, rows
+Call = Callable[[kernels.Team], Trained]
 
 
 class Engine(Protocol):
@@ -131,23 +132,23 @@ class Crew:
         """Whether it is known by now which way is faster."""
         return len(self.teams) == 1 or bool(np.isfinite(self.pace.seconds[True]) and not self.pace.looking)
 
-    def run(self, rows: int, call: Call) -> tuple[float, int]:
-        """Call once per thread, for so many rows; return what all of them return."""
+    def run(self, call: Call) -> Trained:
+        """Call once per thread; return what all of them return."""
         if len(self.teams) == 1:
             return call(self.alone)
         if not self.pace.alone:
-            return self._run_together(rows, call)
+            return self._run_together(call)
         start = time.perf_counter()
         result = call(self.alone)
-        self.pace.note(rows, time.perf_counter() - start)
+        self.pace.note(result[-1], time.perf_counter() - start)
         return result
 
-    def _run_together(self, rows: int, call: Call) -> tuple[float, int]:
+    def _run_together(self, call: Call) -> Trained:
         """Run on different cores. The clock starts when the others wait: an idle core can take milliseconds to wake."""
         self.gate[:] = 0
-        core, others = current_core(), dict[int, Future[tuple[float, int]]]()
+        core, others = current_core(), dict[int, Future[Trained]]()
 
-        def help_out(team: kernels.Team) -> tuple[float, int]:
+        def help_out(team: kernels.Team) -> Trained:
             with kept_on(other_cores(core)):
                 return call(team)
 
@@ -159,7 +160,7 @@ class Crew:
                     time.sleep(0)
                 start = time.perf_counter()
                 result = call(self.teams[0])
-                self.pace.note(rows, time.perf_counter() - start)
+                self.pace.note(result[-1], time.perf_counter() - start)
         except BaseException:  # Ctrl-C before the first thread is in the kernel: the others must not wait for it
             self.gate[:] = RELEASED
             raise
@@ -264,11 +265,11 @@ class RecordEngine:
         total, done, stopped = 0.0, 0, -1
         while done < order.size and stopped < 0:
             share = order[done : done + self.crew.share(order.size, self.works[0].losses.size)]
-            total, stopped = self.crew.run(share.size, partial(self._step, rows, share, total))
-            stopped, done = (done + stopped if stopped >= 0 else -1), done + share.size
+            total, stopped, trained = self.crew.run(partial(self._step, rows, share, total))
+            stopped, done = (done + stopped if stopped >= 0 else -1), done + trained
         return total, stopped
 
-    def _step(self, rows: kernels.Rows, order: np.ndarray, total: float, team: kernels.Team) -> tuple[float, int]:
+    def _step(self, rows: kernels.Rows, order: np.ndarray, total: float, team: kernels.Team) -> Trained:
         known = (self.tables, self.records, self.bias, self.settings)
         return kernels.train_rows(rows, order, *known, total, team, self.works[team.thread])
 
