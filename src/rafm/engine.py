@@ -144,8 +144,9 @@ class Crew:
         return result
 
     def _run_together(self, call: Call) -> Trained:
-        """Run on different cores. The clock starts when the others wait: an idle core can take milliseconds to wake."""
+        """Run on different cores. A look begins when the others wait: an idle core can take milliseconds to wake."""
         self.gate[:] = 0
+        start = time.perf_counter()
         core, others = current_core(), dict[int, Future[Trained]]()
 
         def help_out(team: kernels.Team) -> Trained:
@@ -158,7 +159,7 @@ class Crew:
                     others[team.thread] = self.pool.submit(help_out, team)
                 while not all(self.gate[thread * APART] or other.done() for thread, other in others.items()):
                     time.sleep(0)
-                start = time.perf_counter()
+                start = time.perf_counter() if self.pace.looking else start
                 result = call(self.teams[0])
                 self.pace.note(result[-1], time.perf_counter() - start)
         except BaseException:  # Ctrl-C before the first thread is in the kernel: the others must not wait for it
