@@ -18,16 +18,22 @@ from numba.extending import intrinsic
 from .vectors import PLAIN, compiled
 
 SPINS = 300  # of some ten nanoseconds each
+MONOTONIC = 6 if sys.platform == "darwin" else 1  # the number of a clock that is never set
 APART = 512  # counters of 64 bits to a page, which has one of them: see scratch.py
 
 
-def _find_yield() -> int:
-    """Return the address of the system's function that lets another thread have this core."""
-    found = ctypes.windll.kernel32.SwitchToThread if sys.platform == "win32" else ctypes.CDLL(None).sched_yield
-    return ctypes.cast(found, ctypes.c_void_p).value
+def _add_functions() -> None:
+    """Give compiled code the system's ways to let another thread have this core, and to read its clock."""
+    if sys.platform == "win32":
+        found = ctypes.windll.kernel32.SwitchToThread, ctypes.windll.kernel32.QueryPerformanceCounter
+    else:
+        library = ctypes.CDLL(None)
+        found = library.sched_yield, library.clock_gettime
+    for name, function in zip(("rafm_yield", "rafm_clock"), found):
+        binding.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
 
 
-binding.add_symbol("rafm_yield", _find_yield())
+_add_functions()
 
 
 def _counter(context, builder, signature, args):
@@ -81,6 +87,27 @@ def _yield(typingctx):
     return types.void(), codegen
 
 
+@intrinsic
+def _microseconds(typingctx):
+    """Return what a clock shows."""
+
+    def codegen(context, builder, signature, args):
+        number, code = ir.IntType(64), ir.IntType(32)
+        shown = cgutils.alloca_once(builder, number, 2)
+        pointer = number.as_pointer()
+        if sys.platform == "win32":
+            kind, given = ir.FunctionType(code, [pointer]), [shown]
+        else:
+            kind, given = ir.FunctionType(code, [code, pointer]), [code(MONOTONIC), shown]
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "rafm_clock"), given)
+        first, second = builder.load(shown), builder.load(builder.gep(shown, [number(1)]))
+        if sys.platform == "win32":
+            return builder.sdiv(first, number(10))  # ticks of a tenth
+        return builder.add(builder.mul(first, number(1_000_000)), builder.sdiv(second, number(1000)))
+
+    return types.int64(), codegen
+
+
 if PLAIN:
 
     @compiled
@@ -101,15 +128,15 @@ else:
 
     @compiled
     def wait_for_all(gate, threads, turn):
-        """Wait until all threads have come to the given turn; return how often the core was yielded."""
-        yields = 0
+        """Wait until all threads have come to the given turn; return the microseconds if it took long."""
+        spins, start = 0, 0
         for thread in range(threads):
-            spins = 0
             while _arrived(gate, thread * APART) < turn:
                 spins += 1
                 if spins < SPINS:
                     _pause()
-                else:
-                    _yield()
-                    yields += 1
-        return yields
+                    continue
+                if spins == SPINS:
+                    start = _microseconds()
+                _yield()
+        return _microseconds() - start if spins >= SPINS else 0

@@ -31,7 +31,7 @@ PIECE = 1 << 16  # about how many rows are trained between two looks at the cloc
 RELEASED = 1 << 62  # a turn that lets every thread pass
 LOOK = 1 << 13  # about how many rows are trained to find out whether one thread alone or all are faster
 LOOKS = 2  # how often each way: a single look may meet a moment when others want the cores
-AT_FIRST, WARM_UP = 0.25, 0.1  # seconds in which one works, and in which all do before a look
+AT_FIRST, WARM_UP = 0.25, 0.2  # seconds in which one works, and in which all do before a look
 PATIENCE = 0.1  # seconds in which all may be slower than one was
 FIRST_SPAN, LONGEST_SPAN = 2.0, 64.0  # seconds between two looks
 LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
@@ -189,7 +189,7 @@ class Pace:
     def __init__(self) -> None:
         self.alone, self.looking, self.decided = True, False, True
         self.left, self.span = np.inf, FIRST_SPAN  # seconds until it looks, and from then to the next time
-        self.seconds = [0.0, np.inf]  # of a row together, and alone, when it last looked
+        self.seconds = [np.inf, np.inf]  # of a row together, and alone, at best when it last looked
         self.slow = 0.0  # for so many seconds all have been slower than one was
 
     def note(self, rows: int, seconds: float) -> None:
@@ -208,10 +208,11 @@ class Pace:
         if self.alone:
             self.alone, self.left = False, WARM_UP
         else:
-            self.looking, self.looks, self.seconds = True, 0, [0.0, 0.0]
+            self.looking, self.looks, self.seconds = True, 0, [np.inf, np.inf]
 
     def _note_look(self, seconds: float) -> None:
-        self.seconds[self.alone] += seconds / LOOKS if self.looks else 0
+        if self.looks:
+            self.seconds[self.alone] = min(seconds, self.seconds[self.alone])
         self.looks += 1
         self.alone = self.looks > LOOKS
         if self.looks > 2 * LOOKS:

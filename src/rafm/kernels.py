@@ -49,7 +49,7 @@ SQUARED, LOGISTIC = 0, 1
 SGD, ADAGRAD, FTRL, ADAM = 0, 1, 2, 3
 SLOW, SLOWER, TINY = np.float32(0.9), np.float32(0.999), np.float32(1e-8)  # Adam's decays, and its least root
 AHEAD, FETCHED, LINE = 2, 64, 16  # ask for records two rows ahead, four cache lines of 16 numbers each
-YIELDS = 32  # so often, and in every fourth batch, may a thread yield its core until it asks all to stop
+LONG_WAIT = 20_000  # a thread that has waited for so many microseconds asks all to stop
 TAKEN = 512  # ask for so many numbers of the other thread before they are needed
 NEAR = 1 << 19  # records of up to so many numbers stay in the cache by themselves
 GROUPS = 2  # sums over a row are taken by groups of features, so that threads can share them
@@ -604,29 +604,29 @@ def asked_to_stop(turn, team):
 
 @compiled
 def take_over(turn, tables, team, work):
-    """Wait for the other thread's sums; return where those of both lie, where the other's do, and the yields."""
-    yields = wait_for_all(team.gate, team.threads, turn + 1)
+    """Wait for the other thread's sums; return where those of both lie, where the other's do, and how long it took."""
+    waited = wait_for_all(team.gate, team.threads, turn + 1)
     own, other = part_of(team.first, 0, tables, work), side_of(team.thread + turn + 1, work)
     if team.thread == 0:
-        return Pair(work.parts, work.passed, own, other), other, yields
-    return Pair(work.passed, work.parts, other, own), other, yields
+        return Pair(work.parts, work.passed, own, other), other, waited
+    return Pair(work.passed, work.parts, other, own), other, waited
 
 
 @compiled
 def forward_rows(rows, batch, following, turn, tables, records, settings, team, work):
     """Compute losses and slopes of a batch: each thread adds up its groups, and joins all groups after a meeting.
 
-    Return how often the core was yielded. To share out the joining too would need one more meeting. The following batch
-    is asked for in the time of waiting.
+    Return the microseconds of a long wait. To share out the joining too would need one more meeting. The next batch is
+    asked for in the time of waiting.
     """
-    size, taken, other, yields = batch.size, batch.size, 0, 0
+    size, taken, other, waited = batch.size, batch.size, 0, 0
     sum_rows(rows, batch, tables, records, team, work)
     pair = Pair(work.parts, work.parts, part_of(0, 0, tables, work), part_of(1, 0, tables, work))
     if team.threads > 1:
         pass_on(size, turn, tables, team, work)
     fetch_rows(rows, following)
     if team.threads > 1:
-        pair, other, yields = take_over(turn, tables, team, work)
+        pair, other, waited = take_over(turn, tables, team, work)
         taken = 0
     for t in range(size):
         while taken < min(size, t + 1 + TAKEN // tables.part):
@@ -636,7 +636,7 @@ def forward_rows(rows, batch, following, turn, tables, records, settings, team, 
     fade_scores(tables, settings, work)
     for t in range(size):
         pull_row(rows, batch[t], tables, settings, work, t)
-    return yields
+    return waited
 
 
 @compiled
@@ -657,15 +657,15 @@ def train_rows(rows, order, tables, records, bias, settings, total, team, work):
     bias is [bias, its state, its second state, mini-batches so far]. One mini-batch after the other: all rows forward,
     then all updates. Every thread of a team calls this at the same time; all return the same, and the first sets bias.
     """
-    size, stopped, trained, yields = work.losses.size, -1, 0, 0
+    size, stopped, trained, waited = work.losses.size, -1, 0, 0
     work.bias[:] = bias
     fetch_rows(rows, order[:size])
     for turn in range(-(-order.size // size)):
         batch, following = order[turn * size : (turn + 1) * size], order[(turn + 1) * size : (turn + 2) * size]
         rate = rate_of(work.bias, settings)
-        if yields > YIELDS + turn // 4:
+        if waited > LONG_WAIT:
             ask_to_stop(turn, team)
-        yields += forward_rows(rows, batch, following, turn, tables, records, settings, team, work)
+        waited += forward_rows(rows, batch, following, turn, tables, records, settings, team, work)
         asked = asked_to_stop(turn, team)
         loss, slope = total_of(work.losses, batch.size), total_of(work.slopes[:, -1], batch.size)
         if not np.isfinite(loss):
