@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from commands import finish, rows_of_pairs, run, run_alone, start
@@ -108,7 +109,10 @@ BAD_ROWS = {
     "nan": (b"1 3:nan\n", "bad.svm:1:3: a value must be finite"),
     "inf": (b"1 3:1e400\n", "bad.svm:1:3: "),
     "an id twice": (b"1 3:1 3:2\n", "bad.svm:1:7: id 3 occurs twice"),
-    "label 2": (b"1 3:1\n2 3:1\n", "bad.svm:2:1: binary labels are 0 and 1, or -1 and 1, found 2"),
+    "label 2": (
+        b"1 3:1\n2 3:1\n",
+        "bad.svm:2:1: binary labels are 0 and 1, or -1 and 1, found 2; ratings need --task regression",
+    ),
     "label text": (b"yes 3:1\n", "bad.svm:1:1: "),
     "labels mixed": (b"0 3:1\n1 3:1\n-1 3:1\n", "bad.svm:3:1: the labels 0 and -1 are mixed"),
     "qid": (b"1 qid:3 3:1\n", "bad.svm:1:3: "),
@@ -319,6 +323,22 @@ def test_a_folder_that_does_not_exist_is_noticed_before_training(folder):
         ran = train(out="nowhere/m.rafm")
         assert ran.error().startswith("nowhere: ")
         assert ran.code == SYSTEM
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no files")
+def test_a_folder_that_takes_no_files_is_noticed_before_training(folder):
+    (folder / "bad.svm").write_bytes(b"not even rows")
+    ran = train(out="/proc/m.rafm")
+    assert ran.error().startswith("/proc/m.rafm: ")
+    assert ran.code == SYSTEM
+
+
+def test_a_metric_that_says_nothing_of_the_validation_rows_is_refused(folder):
+    (folder / "ones.svm").write_text(rows_of_pairs(60, labels=("1", "1")))
+    with nothing_left_behind(folder):
+        ran = train("--valid", "ones.svm", "--metric", "auc", data="rows.svm")
+        assert ran.code == DATA
+        assert "auc says nothing of validation rows whose labels are all the same" in ran.error()
 
 
 def test_a_folder_in_the_place_of_the_model_is_noticed_before_training(folder):

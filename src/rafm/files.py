@@ -46,6 +46,19 @@ def write_atomically(path: PathLike, chunks: Iterable[Chunk]) -> int:
     return n_bytes
 
 
+def check_writable(path: PathLike) -> None:
+    """Raise what write_atomically would if no file can be made in the folder of `path`; leave none there."""
+    mode = _mode(path)
+    if mode is None or stat.S_ISREG(mode):
+        temp = _temp_beside(os.path.realpath(path))
+        try:
+            _write_and_sync(temp, [], None)
+        except OSError as error:
+            _clean_up(temp, error, path)
+            raise
+        os.remove(temp)
+
+
 def _mode(path: PathLike) -> int | None:
     """Return type and permissions of what `path` leads to, None if there is nothing yet."""
     try:

@@ -84,12 +84,14 @@ def check_output(out: str, *inputs: str | None) -> None:
     from pathlib import Path
 
     from ..errors import ConfigError
+    from ..files import check_writable
 
     folder = Path(out).parent
     if not folder.is_dir():
         raise FileNotFoundError(2, "the folder for the output does not exist", str(folder))
     if Path(out).is_dir():
         raise IsADirectoryError(21, "is a folder, not a place for a file", out)
+    check_writable(out)
     for path in inputs:
         if path is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
             raise ConfigError(f"{out} is an input and would be replaced; choose another output", key="out")
