@@ -374,7 +374,7 @@ def test_an_interrupt_while_the_loss_stops_being_finite_writes_nothing(clicks, s
         step(*arguments)
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
-        return 1.0, 5
+        return 1.0, 5, 64
 
     monkeypatch.setattr(engine.kernels, "train_rows", diverged)
     with pytest.raises(KeyboardInterrupt):

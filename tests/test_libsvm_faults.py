@@ -277,7 +277,7 @@ def test_binary_labels_become_zeros_and_ones(labels, expected):  # case 31
     [
         ([0, 1, -1, 0], 12, "0 and -1 are mixed; use 0 and 1, or -1 and 1, found -1"),
         ([-1, 1, 1, 0], 13, "found 0"),
-        ([0, 1, 2, -1], 12, "binary labels are 0 and 1, or -1 and 1, found 2; ratings need --task regression"),
+        ([0, 1, 2, -1], 12, "binary labels are 0 and 1, or -1 and 1, found 2"),
         ([1, np.nan, 2, 1], 11, "found nan"),
         ([0.5, 1, 1, 1], 10, "found 0.5"),
     ],

@@ -89,7 +89,7 @@ LABELS = {
     "case 32 nan": ("nan", "column 'y' must have a number in every row"),
     "case 32 empty": ("", "column 'y' must have a number in every row"),
     "case 32 text": ("yes", "t.csv:3: column 'y' must be numbers, found \"yes\""),
-    "case 32 another number": ("2", "binary labels are 0 and 1, or -1 and 1; found 2; ratings need --task regression"),
+    "case 32 another number": ("2", "binary labels are 0 and 1, or -1 and 1; found 2"),
     "case 31 a mix of 0 and -1": ("-1", "found a mix of 0 and -1"),
 }
 

@@ -236,11 +236,6 @@ class Run:
         if shown > ABSURD * max(self.baseline, 0.1):
             what = f"the training loss of epoch {epoch} is {shown:.4g}, a constant would have {self.baseline:.4g}"
             raise self._divergence(what, epoch, None)
-        if metrics and metrics[self.options.metric] is None:
-            raise DataValueError(
-                f"{self.options.metric} says nothing of validation rows whose labels are all the same; "
-                f"choose rows with both labels, or the metric {self.options.loss.metric}"
-            )
         if any(value is not None and not np.isfinite(value) for value in metrics.values()):
             raise self._divergence(f"the validation loss of epoch {epoch} is not finite", epoch, None)
 

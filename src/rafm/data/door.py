@@ -24,7 +24,7 @@ from .columns import ColumnSpec, TableSpec
 from .coverage import Coverage
 from .detect import NO_ROWS, detect_format
 from .kept import KeptRows
-from .libsvm import BINARY_RULE, RATINGS_ADVICE, Limits
+from .libsvm import Limits
 from .presets import PRESETS, TABLE_FORMATS
 from .shelf import Room
 from .source import source_name
@@ -69,14 +69,13 @@ class Opening:
             "limits": self.limits,
         }
 
-    def table_spec(self, format: str, path: PathLike = "") -> TableSpec:
+    def table_spec(self, format: str) -> TableSpec:
         """Return the specification for a table: the given one, completed by what a preset knows."""
         spec = self.spec or TableSpec()
         if format in PRESETS:
             spec = _with_preset(spec, format)
         if not spec.targets():
-            named = f"{path} is read as a table: " if path else ""
-            raise ConfigError(f"{named}name the column that holds the labels: --label COLUMN", key="label")
+            raise ConfigError("name the column that holds the labels: --label COLUMN", key="label")
         return spec
 
 
@@ -181,7 +180,7 @@ def _learn(
     """Return the encoder of a table and its labelled rows, which are read once."""
     from .encoder import TableEncoder
 
-    spec = opening.table_spec(format, path)
+    spec = opening.table_spec(format)
     with _naming(path):
         batches = _read_as(path, format, spec)
         encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
@@ -298,5 +297,5 @@ def _for_task(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[B
 def _check_binary(labels: set[float], path: PathLike) -> None:
     bad, mixed = labels - {-1, 0, 1}, {-1, 0} <= labels
     if bad or mixed:
-        found = f"{min(bad):g}{RATINGS_ADVICE}" if bad else "a mix of 0 and -1"
-        raise DataValueError(f"{BINARY_RULE}; found {found}", path=str(path))
+        found = f"{min(bad):g}" if bad else "a mix of 0 and -1"
+        raise DataValueError(f"binary labels are 0 and 1, or -1 and 1; found {found}", path=str(path))

@@ -21,8 +21,6 @@ from ..files import PathLike
 from .source import source_name
 from .textrows import Limits, TextRows, iterate_rows, join_rows
 
-BINARY_RULE, RATINGS_ADVICE = "binary labels are 0 and 1, or -1 and 1", "; ratings need --task regression"
-
 __all__ = ["Limits", "TextRows", "check_binary_labels", "iterate_libsvm", "read_libsvm"]
 
 
@@ -58,13 +56,13 @@ def check_binary_labels(labels: np.ndarray, lines: np.ndarray, path: PathLike) -
     >>> check_binary_labels(np.array([-1, 1]), np.array([1, 2]), "train.svm")
     array([0., 1.], dtype=float32)
     """
-    rule, advice = BINARY_RULE, RATINGS_ADVICE
+    rule = "binary labels are 0 and 1, or -1 and 1"
     bad = ~np.isin(labels, (-1, 0, 1))
     if not bad.any() and (labels == 0).any() and (labels == -1).any():
         bad = labels == (-1 if np.argmax(labels == 0) < np.argmax(labels == -1) else 0)
-        rule, advice = "the labels 0 and -1 are mixed; use 0 and 1, or -1 and 1", ""
+        rule = "the labels 0 and -1 are mixed; use 0 and 1, or -1 and 1"
     if bad.any():
         row = int(np.argmax(bad))
-        message = f"{rule}, found {labels[row]:.9g}{advice}"
+        message = f"{rule}, found {labels[row]:.9g}"
         raise DataValueError(message, path=source_name(path), line=int(lines[row]), column=1)
     return (labels == 1).astype(np.float32)
