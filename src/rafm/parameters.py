@@ -28,6 +28,7 @@ INITIAL_STATE = 1.0  # AdaGrad accumulators
 
 
 def round_up(size: int, unit: int) -> int:
+    """Return the least multiple of the unit that is not below the size."""
     return -(-size // unit) * unit
 
 
