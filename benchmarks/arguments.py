@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from rafm.bench.peers import installed
-from rafm.bench.shapes import SHAPES, Rows
+from rafm.lab.bench.peers import installed
+from rafm.lab.bench.shapes import SHAPES, Rows
 
 
 def asked_for(description: str) -> Iterator[tuple[Rows, list[str], list[int]]]:

@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.csv
 from bench_read import write_rows
 
-from rafm.batch import join_rows
 from rafm.cli.convert import WAITING_MB
-from rafm.data.arrow import ArrowRows
-from rafm.data.columns import TableSpec
-from rafm.data.door import Opening, convert
-from rafm.data.shelf import Room
+from rafm.encode.spec import TableSpec
+from rafm.read.converted import ArrowRows
+from rafm.read.open import Opening, convert
+from rafm.rows.checked import join_rows
+from rafm.rows.spill import Room
 
 SEED, N_COUNTS, REPEATS = 0, 13, 5
 SIZES = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000] * 2 + [50, 500, 5000, 50_000, 500_000, 20]

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from rafm.bench.child import Ran
-from rafm.bench.memory import rafm
+from rafm.lab.bench.child import Ran
+from rafm.lab.bench.memory import rafm
 
 SEED, PIECE_ROWS, N_COUNTS, EMPTY = 0, 100_000, 13, 0.03
 SIZES = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000] * 2 + [50, 500, 5000, 50_000, 500_000, 20]

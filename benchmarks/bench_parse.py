@@ -2,14 +2,14 @@
 
     python benchmarks/bench_parse.py [megabytes of each file]
 
-rafm.bench.parse says how: three generated files, both sides in one process.
+rafm.lab.bench.parse says how: three generated files, both sides in one process.
 """
 
 from __future__ import annotations
 
 import sys
 
-from rafm.bench.child import call
+from rafm.lab.bench.child import call
 
 
 def main(megabytes: float) -> None:

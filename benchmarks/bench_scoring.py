@@ -3,7 +3,7 @@
     python benchmarks/bench_scoring.py [--shapes frappe,criteo] [--peers xlearn] [--ranks 8,32,128,512]
 
 Two figures of ours: `kernel` scores rows that are numbered already, as validation rows are in training; `model` is
-Model.scores, which also looks up and sorts the ids of every row. The ratio takes `model`. rafm.bench.peers says
+Model.scores, which also looks up and sorts the ids of every row. The ratio takes `model`. rafm.lab.bench.peers says
 what the peers' figures contain: xLearn also reads its binary cache and writes a line of text per row.
 
 Then RaFM of several rank sets, relative to the FM of their top rank. A level that none of a row's features ends on is
@@ -15,10 +15,10 @@ from __future__ import annotations
 from arguments import asked_for
 from bench_training import PEER_FACTORS, RANK_SETS
 
-from rafm.bench.peers import measure
-from rafm.bench.shapes import Rows
-from rafm.bench.trainee import REPEATS, Scorer
-from rafm.ranks import describe_plan
+from rafm.lab.bench.peers import measure
+from rafm.lab.bench.shapes import Rows
+from rafm.lab.bench.trainee import REPEATS, Scorer
+from rafm.plan.ranks import describe_plan
 
 
 def compare_peers(rows: Rows, peers: list[str], rank: int) -> str:

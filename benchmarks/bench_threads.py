@@ -18,8 +18,8 @@ from contextlib import contextmanager
 import numpy as np
 from arguments import asked_for
 
-from rafm.bench.shapes import Rows
-from rafm.bench.trainee import Trainee
+from rafm.lab.bench.shapes import Rows
+from rafm.lab.bench.trainee import Trainee
 
 WARM, TURNS = 4, 12  # in the first turns beside a neighbour a crew notices it
 BUSY = "while True: pass"

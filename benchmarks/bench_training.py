@@ -3,7 +3,7 @@
     python benchmarks/bench_training.py [--shapes frappe,criteo] [--peers xlearn,vw] [--ranks 8,32,128,512]
 
 First table: a plain FM, millions of factor updates (nonzeros x rank) per CPU second of one epoch, default AdaGrad, and
-how many times as fast as each installed peer that is; rafm.bench.peers says what their figures contain. Two threads
+how many times as fast as each installed peer that is; rafm.lab.bench.peers says what their figures contain. Two threads
 train the same bytes; their column says how many times as fast they are by the clock, which others at work spoil.
 
 Second table: RaFM of several rank sets against the FM of their top rank. A row costs D_k per nonzero and level it
@@ -18,9 +18,9 @@ from __future__ import annotations
 import numpy as np
 from arguments import asked_for
 
-from rafm.bench.peers import measure
-from rafm.bench.shapes import Rows
-from rafm.bench.trainee import REPEATS, Trainee
+from rafm.lab.bench.peers import measure
+from rafm.lab.bench.shapes import Rows
+from rafm.lab.bench.trainee import REPEATS, Trainee
 
 RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))
 PEER_FACTORS = 3e8  # peers skip tables with more factors than this

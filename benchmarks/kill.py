@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from rafm.clicklog import make_click_log, write_libsvm
-from rafm.container import read_container
+from rafm.files.container import read_container
+from rafm.lab.click_log import make_click_log, write_libsvm
 
 
 def main() -> None:

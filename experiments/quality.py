@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from rafm.batch import Batch, check_batch
-from rafm.data.libsvm import check_binary_labels, read_libsvm
 from rafm.metrics import evaluate
-from rafm.model import Model
+from rafm.model.model import Model
 from rafm.options import resolve
-from rafm.trainer import train_model
+from rafm.read.libsvm.libsvm import check_binary_labels, read_libsvm
+from rafm.rows.checked import Batch, check_batch
+from rafm.train.trainer import train_model
 
 SEEDS, EPOCHS, HERE = (0, 1, 2, 3), 30, Path(__file__).parent
 PARTS = ("train", "validation", "test")

@@ -104,7 +104,7 @@ def meetings(rows, weights, n_features):
 def promote(model, levels, fresh, counts, met, rule):
     """Return a RaFM whose features have risen to levels: each new vector solves its equations, one row per member.
 
-    fresh[p][i]: vectors to start from. rule: others, ridge and least, as in the docstring of rafm.promotion.
+    fresh[p][i]: vectors to start from. rule: others, ridge and least, as in the docstring of rafm.train.promotion.
     """
     old, n = model["levels"], len(levels)
     after = {**model, "levels": list(levels), "v": [list(block) for block in model["v"]]}

@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from rafm.data.columns import TableSpec
-from rafm.data.encoder import MISSING, TableEncoder
+from rafm.encode.encoder import MISSING, TableEncoder
+from rafm.encode.spec import TableSpec
 
 
 def spec_of(**columns):

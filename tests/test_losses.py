@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rafm import kernels
 from rafm.errors import ConfigError
+from rafm.kernels import records as kernels
 from rafm.losses import LOG_LOSS, LOSSES, SQUARED_LOSS, loss_for
 
 KINDS = {"logistic": LOG_LOSS, "squared": SQUARED_LOSS}

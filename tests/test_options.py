@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from rafm import kernels
 from rafm.errors import ConfigError
+from rafm.kernels import records as kernels
 from rafm.optimizers import AdaGrad, Sgd, optimizer_for
 from rafm.options import resolve
-from rafm.ranks import NearestRank, Thresholds
+from rafm.plan.ranks import NearestRank, Thresholds
 
 BAD = {
     "unknown task": ("task", "multiclass"),

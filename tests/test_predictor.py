@@ -5,15 +5,15 @@ import functools
 import numpy as np
 import pytest
 from commands import rows_of_pairs
+from fitted import make
 from scipy import sparse
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
-from test_estimators import make
 
-from rafm import data
-from rafm.data import read_rows
 from rafm.errors import ConfigError, DataFormatError, DataValueError
+from rafm.model.file import Saved, save
 from rafm.predictor import Predictor
-from rafm.storage import Saved, save
+from rafm.read import rows as data
+from rafm.read.rows import read_rows
 
 PAIRS = rows_of_pairs(300)
 

@@ -14,15 +14,15 @@ import naive
 import numpy as np
 from hypothesis import strategies as st
 
-from rafm import kernels
-from rafm.batch import Batch, check_batch
-from rafm.engine import Crew
-from rafm.groups import Grouping
+from rafm.kernels import records as kernels
+from rafm.model.scores import score
 from rafm.optimizers import OPTIMIZERS
-from rafm.parameters import RecordLayout
-from rafm.ranks import RankPlan
-from rafm.scoring import score
-from rafm.scratch import make_works
+from rafm.plan.grouping import Grouping
+from rafm.plan.layout import RecordLayout
+from rafm.plan.ranks import RankPlan
+from rafm.plan.scratch import make_works
+from rafm.rows.checked import Batch, check_batch
+from rafm.train.engine import Crew
 
 ODD_RANKS = (1, 3, 5, 17, 33, 70)  # none a multiple of 4: all vectors are padded
 ALL_RANKS = (*ODD_RANKS, 4, 8, 16, 32)

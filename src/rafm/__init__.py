@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .data.columns import TableSpec
-    from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load
+    from .encode.spec import TableSpec
+    from .estimators.machine import RaFMClassifier, RaFMRegressor, TableTransformer, load
     from .optimizers import AdaGrad, Adam, Ftrl, Sgd
-    from .ranks import NearestRank, Thresholds
+    from .plan.ranks import NearestRank, Thresholds
 
 __all__ = [
     "AdaGrad",
@@ -29,17 +29,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "RaFMClassifier": "estimators",
-    "RaFMRegressor": "estimators",
-    "TableTransformer": "estimators",
-    "load": "estimators",
-    "TableSpec": "data.columns",
+    "RaFMClassifier": "estimators.machine",
+    "RaFMRegressor": "estimators.machine",
+    "TableTransformer": "estimators.machine",
+    "load": "estimators.machine",
+    "TableSpec": "encode.spec",
     "AdaGrad": "optimizers",
     "Adam": "optimizers",
     "Ftrl": "optimizers",
     "Sgd": "optimizers",
-    "NearestRank": "ranks",
-    "Thresholds": "ranks",
+    "NearestRank": "plan.ranks",
+    "Thresholds": "plan.ranks",
 }
 
 

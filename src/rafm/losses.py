@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import kernels
 from .errors import ConfigError
+from .kernels import records as kernels
 
 
 @dataclass(frozen=True)

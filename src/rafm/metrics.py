@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import kernels
 from .errors import ConfigError
+from .kernels import records as kernels
 from .losses import Loss
 
 METRICS = {"binary": ("log_loss", "auc", "normalized_entropy"), "regression": ("rmse", "mae")}

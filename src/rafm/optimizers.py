@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from . import kernels
 from .errors import ConfigError
+from .kernels import records as kernels
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from .errors import ConfigError
 from .losses import Loss, loss_for
 from .metrics import check_metric
 from .optimizers import OPTIMIZERS, AdaGrad, Ftrl, Optimizer, optimizer_for
-from .ranks import LevelRule, NearestRank, Thresholds, check_ranks
+from .plan.ranks import LevelRule, NearestRank, Thresholds, check_ranks
 
 UPDATES = ("joint", "algorithm1")
 USUAL_ROW = 10.0  # nonzeros of a row up to which learning rates are as they are

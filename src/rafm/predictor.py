@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .batch import Batch
-from .data.coverage import Coverage
-from .data.door import Opening, batches_of
+from .encode.coverage import Coverage
 from .errors import ConfigError, DataValueError
-from .files import PathLike
+from .files.atomic import PathLike
 from .metrics import Tally
-from .storage import Saved, load
+from .model.file import Saved, load
+from .read.open import Opening, batches_of
+from .rows.checked import Batch
 
 ANY = Opening("binary")  # the model knows its task
 

@@ -71,7 +71,7 @@ def check_around(whole: tuple[list, str], found: tuple[list, list]) -> None:
 
 
 def fuzz_libsvm(data: bytes) -> None:
-    from rafm.data.libsvm import iterate_libsvm
+    from rafm.read.libsvm.libsvm import iterate_libsvm
 
     whole = collect(iterate_libsvm, text_rows, data, threads=1)
     assert whole == collect(iterate_libsvm, text_rows, data, chunk_bytes=5, threads=1)
@@ -81,7 +81,7 @@ def fuzz_libsvm(data: bytes) -> None:
 
 
 def fuzz_libffm(data: bytes) -> None:
-    from rafm.data.libffm import iterate_libffm
+    from rafm.read.libsvm.libffm import iterate_libffm
 
     whole = collect(iterate_libffm, text_rows, data, threads=1, duplicates="sum", index_base=1)
     assert whole == collect(iterate_libffm, text_rows, data, threads=1, duplicates="sum", index_base=1, chunk_bytes=5)
@@ -89,7 +89,7 @@ def fuzz_libffm(data: bytes) -> None:
 
 
 def fuzz_delimited(data: bytes) -> None:
-    from rafm.data.delimited import read_delimited
+    from rafm.read.csv.reader import read_delimited
 
     def table_rows(batch: Any) -> list:
         batch.validate(full=True)
@@ -107,8 +107,8 @@ def fuzz_delimited(data: bytes) -> None:
 
 
 def fuzz_source(data: bytes) -> None:
-    from rafm.data.detect import detect_format
-    from rafm.data.source import open_bytes
+    from rafm.read.compression import open_bytes
+    from rafm.read.detect import detect_format
 
     def pieces(path: str, size: int) -> Any:
         with open_bytes(path) as source:
@@ -127,11 +127,13 @@ def main() -> None:
     import atheris
 
     target = TARGETS[sys.argv.pop(1)]
-    include = [f"rafm.data.{name}" for name in ("scan", "cut", "textrows", "faults", "source", "detect", "delimited")]
+    include = [
+        f"rafm.read.rows.{name}" for name in ("scan", "cut", "textrows", "faults", "source", "detect", "delimited")
+    ]
     with atheris.instrument_imports(include=include):
-        import rafm.data.detect
-        import rafm.data.libffm
-        import rafm.data.libsvm  # noqa: F401
+        import rafm.read.detect
+        import rafm.read.libsvm.libffm
+        import rafm.read.libsvm.libsvm  # noqa: F401
     atheris.Setup(sys.argv, target)
     atheris.Fuzz()
 

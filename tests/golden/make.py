@@ -20,16 +20,16 @@ sys.path.insert(0, str(HERE.parent))
 
 import naive  # noqa: E402
 
-from rafm.batch import Numbering  # noqa: E402
-from rafm.data.coders import Bins, Buckets, Clock, Lists, LogBins, Number, Words  # noqa: E402
-from rafm.data.columns import ColumnSpec, TableSpec  # noqa: E402
-from rafm.data.encoder import Column, TableEncoder  # noqa: E402
-from rafm.data.strings import StringTable  # noqa: E402
+from rafm.encode.coders import Bins, Buckets, Clock, Lists, LogBins, Number, Words  # noqa: E402
+from rafm.encode.encoder import Column, TableEncoder  # noqa: E402
+from rafm.encode.spec import ColumnSpec, TableSpec  # noqa: E402
+from rafm.encode.strings import StringTable  # noqa: E402
 from rafm.losses import LOSSES  # noqa: E402
-from rafm.model import Model  # noqa: E402
-from rafm.parameters import Parameters  # noqa: E402
-from rafm.ranks import RankPlan  # noqa: E402
-from rafm.storage import Saved, save  # noqa: E402
+from rafm.model.file import Saved, save  # noqa: E402
+from rafm.model.model import Model  # noqa: E402
+from rafm.plan.layout import Parameters  # noqa: E402
+from rafm.plan.ranks import RankPlan  # noqa: E402
+from rafm.rows.checked import Numbering  # noqa: E402
 
 VERSION = 1
 PLANS = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..data.coverage import Coverage
-    from ..data.door import Opening
+    from ..encode.coverage import Coverage
+    from ..read.open import Opening
 
 DATA_HELP = (
     'libsvm, libffm, CSV, TSV, Criteo or Avazu text (plain, gzip, zstd; "-" is the standard input), Parquet, Arrow.'
@@ -44,8 +44,8 @@ def opening(
     spec: Any = None,
 ) -> Opening:
     """Return how files are to be read."""
-    from ..data import Limits
-    from ..data.door import Opening
+    from ..read.open import Opening
+    from ..read.rows import Limits
 
     given = {"max_features": max_features, "max_line_bytes": max_line_bytes}
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
@@ -56,7 +56,7 @@ def with_room(files: Opening, memory: float, folder: str | None, told: Any = Non
     """Return how files are to be read, with so many megabytes of memory for rows and a folder for the others."""
     from dataclasses import replace
 
-    from ..data.shelf import Room
+    from ..rows.spill import Room
 
     return replace(files, room=Room(memory, folder, told))
 
@@ -67,7 +67,7 @@ def table_spec(
     """Return the specification of a table from a file and, stronger, from arguments; None if nothing is given."""
     from dataclasses import replace
 
-    from ..data.columns import TableSpec
+    from ..encode.spec import TableSpec
 
     given = {"label": label, "weight": weight, "min_count": min_count}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -84,7 +84,7 @@ def check_output(out: str, *inputs: str | None) -> None:
     from pathlib import Path
 
     from ..errors import ConfigError
-    from ..files import check_writable
+    from ..files.atomic import check_writable
 
     folder = Path(out).parent
     if not folder.is_dir():

@@ -32,9 +32,9 @@ def bench(
     """
     from pathlib import Path
 
-    from ..bench.budget import FULL, QUICK
-    from ..bench.command import choose_parts, choose_peers, run_bench, write_results
-    from ..bench.report import report_lines
+    from ..lab.bench.budget import FULL, QUICK
+    from ..lab.bench.command import choose_parts, choose_peers, run_bench, write_results
+    from ..lab.bench.report import report_lines
 
     named = None if peers is None else [name for name in peers.split(",") if name]
     chosen = choose_parts(parts or []), choose_peers(named)

@@ -47,8 +47,8 @@ def convert(
     """Write rows as an Arrow file, which opens at once and trains without fitting in memory."""
     from pathlib import Path
 
-    from ..data import door
     from ..losses import loss_for
+    from ..read import open as door
 
     check_output(out, data)
     spec = table_spec(columns, column, label, weight, min_count)

@@ -13,6 +13,6 @@ def demo(
     seed: Annotated[int, typer.Option(help="Equal seeds give equal logs and models.")] = 0,
 ) -> None:
     """Make a long-tailed click log, train LR, FM, DiFacto and RaFM on it, and compare them."""
-    from ..demo import run_demo
+    from ..lab.demo import run_demo
 
     run_demo(out, rows, seed)

@@ -21,7 +21,7 @@ def evaluate(
 
     Of tables it is told on stderr, and within --json, which values training has never seen.
     """
-    from ..data.coverage import Coverage
+    from ..encode.coverage import Coverage
     from ..errors import DataValueError
     from ..predictor import Predictor
 

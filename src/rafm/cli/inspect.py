@@ -41,8 +41,8 @@ def inspect(
 
     Bad lines are listed and left out, and the exit code is then 3, for training would stop at the first.
     """
-    from ..container import is_container
     from ..errors import DataValueError
+    from ..files.container import is_container
 
     if path.endswith(".rafm") or (path != "-" and is_container(path)):
         report, lines = _model_report(path)
@@ -59,10 +59,10 @@ def inspect(
 
 
 def _model_report(path: str) -> tuple[dict[str, Any], list[str]]:
-    from ..progress import plan_lines
-    from ..ranks import describe_plan
-    from ..storage import load
-    from ..trainer import Planned
+    from ..model.file import load
+    from ..plan.ranks import describe_plan
+    from ..train.progress import plan_lines
+    from ..train.trainer import Planned
 
     saved = load(path)
     model = saved.model
@@ -101,9 +101,9 @@ def _history_line(entry: dict[str, Any], best: int) -> str:
 
 
 def _data_report(path: str, ranks: str | None, rank_scale: float, files: Any) -> tuple[dict[str, Any], list[str]]:
-    from ..doctor.examine import examine
-    from ..doctor.report import as_json, as_lines, plan_for, suggest_ranks
-    from ..progress import level_lines
+    from ..inspect.examine import examine
+    from ..inspect.report import as_json, as_lines, plan_for, suggest_ranks
+    from ..train.progress import level_lines
 
     found = examine(path, files)
     given = suggest_ranks(found.frequencies()) if ranks is None else whole_numbers(ranks, "ranks")

@@ -34,8 +34,8 @@ def paper(
     from pathlib import Path
 
     from ..datasets import data_folder
-    from ..paper.budget import FULL, QUICK
-    from ..paper.command import reproduce
+    from ..lab.paper.budget import FULL, QUICK
+    from ..lab.paper.command import reproduce
 
     folder = Path(out)
     target = Path(page) if page else folder / "results.md"

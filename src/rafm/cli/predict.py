@@ -25,8 +25,8 @@ def predict(
     """
     if out is not None:
         check_output(out, model, data)
-    from ..data.coverage import Coverage
-    from ..files import write_atomically
+    from ..encode.coverage import Coverage
+    from ..files.atomic import write_atomically
     from ..predictor import Predictor
 
     coverage = Coverage()

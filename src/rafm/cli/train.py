@@ -31,8 +31,8 @@ from .arguments import (
 )
 
 if TYPE_CHECKING:
-    from ..model import Model
-    from ..storage import Saved
+    from ..model.file import Saved
+    from ..model.model import Model
 
 
 TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")
@@ -107,7 +107,7 @@ def train(
 
     from ..errors import ConfigError
     from ..options import resolve
-    from ..ranks import Thresholds
+    from ..plan.ranks import Thresholds
 
     given = None if thresholds is None else Thresholds(whole_numbers(thresholds, "thresholds"))
     chosen: dict[str, Any] = {
@@ -153,7 +153,7 @@ def train(
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:
-    from ..checkpoint import Checkpoint, NoCheckpoint
+    from ..train.checkpoint import Checkpoint, NoCheckpoint
 
     return NoCheckpoint() if folder is None else Checkpoint(folder, seconds, lambda text: print(text, file=sys.stderr))
 
@@ -172,7 +172,7 @@ def _given(context: typer.Context) -> set[str]:
 def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
     """Read the model to go on from; what it knows of its input cannot be said differently."""
     from ..errors import ConfigError
-    from ..storage import load
+    from ..model.file import load
 
     saved, given = load(path), _given(context)
     for name in TABLE_OPTIONS:
@@ -206,8 +206,8 @@ def _choices_to_go_on(context: typer.Context, model: Model, chosen: dict[str, An
 
 def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple[Any, Any]:
     """Return the training rows and their encoder."""
-    from ..data.door import further_rows, training_rows
     from ..errors import FeatureRangeError
+    from ..read.open import further_rows, training_rows
 
     if start is None:
         return training_rows(data, files, lambda text: print(text, file=stream))
@@ -238,12 +238,12 @@ def _run(
 ) -> dict[str, Any]:
     import time
 
-    from ..data.door import labelled_rows
-    from ..eventlog import log_events
-    from ..progress import show_events
-    from ..storage import Saved, save
-    from ..trainer import Continued, Finished
-    from ..trainer import train as train_events
+    from ..model.file import Saved, save
+    from ..read.open import labelled_rows
+    from ..train.event_log import log_events
+    from ..train.progress import show_events
+    from ..train.trainer import Continued, Finished
+    from ..train.trainer import train as train_events
 
     begun = time.perf_counter()
     rows, encoder = _open_rows(data, files, start, stream)
@@ -278,7 +278,7 @@ def _run(
 
 
 def _warn_of_one_class(event: Any, path: str) -> None:
-    from ..trainer import Planned
+    from ..train.trainer import Planned
 
     if isinstance(event, Planned) and event.one_class:
         print(f"warning: {path}: all labels are the same", file=sys.stderr)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataValueError
-from ..files import write_atomically
+from ..files.atomic import write_atomically
 from .catalog import Download, Entry
 from .prepared import digest, record_sums
 

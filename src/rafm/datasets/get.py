@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ..batch import join_rows
-from ..data import read_rows
-from ..data.columns import TableSpec
-from ..data.door import Opening
-from ..data.encoder import TableEncoder
-from ..data.tables import read_table
+from ..encode.encoder import TableEncoder
+from ..encode.spec import TableSpec
 from ..errors import DataValueError
+from ..read.open import Opening
+from ..read.rows import read_rows
+from ..read.tables import read_table
+from ..rows.checked import join_rows
 from .catalog import Entry
 from .fetch import raw_files
 from .formats import TABLES

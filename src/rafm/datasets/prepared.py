@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ..batch import Batch, check_batch
-from ..data import read_rows
-from ..data.libsvm import iterate_libsvm
 from ..errors import ConfigError, DataValueError
-from ..files import write_atomically
+from ..files.atomic import write_atomically
+from ..read.libsvm.libsvm import iterate_libsvm
+from ..read.rows import read_rows
+from ..rows.checked import Batch, check_batch
 from .catalog import CATALOG
 
 PARTS = ("train", "validation", "test")

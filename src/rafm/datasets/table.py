@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..batch import Batch
 from ..errors import DataValueError
+from ..rows.checked import Batch
 
 MAX_ROUNDS = 100  # of drawing negatives again that turned out to be positives
 

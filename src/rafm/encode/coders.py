@@ -1,0 +1,289 @@
+"""Cells -> codes: the number of a feature within its column. One coder per kind of column.
+
+A coder has `n_values`, how many codes it gives; `slots`, which encodes cells; and `value_name`, which says what a code
+stands for. Codes of rare and of missing values come after those and belong to the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..rows.checked import read_only
+from .assemble import ABSENT, Slot
+from .casts import as_finite, as_numbers, as_text, as_times, check_finite, family, plain
+from .interning import NULL, UNKNOWN
+from .numeric import standardise
+from .spec import ColumnSpec
+from .strings import StringTable, hash_buckets
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+HOURS = 24
+MAX_SPAN = 1 << 16  # bins in a smaller range are looked up in a table
+
+
+class Coder(Protocol):
+    """Encodes the cells of one column."""
+
+    @property
+    def n_values(self) -> int:
+        """How many codes there are."""
+
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return the codes of cells, of which the first is in this row."""
+
+    def value_name(self, code: int) -> str:
+        """Return what a code stands for."""
+
+
+class TextCoder(Coder, Protocol):
+    """Encodes texts; what categories and lists are made of."""
+
+    @property
+    def code_cells(self) -> CellCodes:
+        """Return what gives the code of every cell, UNKNOWN or NULL."""
+
+
+class CellCodes:
+    """Codes cells by their texts; those of a dictionary once per distinct value, and once for the blocks it spans."""
+
+    def __init__(self, code_texts: Callable[[pa.Array], np.ndarray]):
+        self._code_texts = code_texts
+        self._last: tuple[object, pa.Array | None, np.ndarray] = ((), None, np.zeros(0, np.int32))
+
+    def __call__(self, cells: pa.Array) -> np.ndarray:
+        """Return the code of every cell, UNKNOWN or NULL."""
+        if not pa.types.is_dictionary(cells.type):
+            return self._code_texts(as_text(cells))
+        codes = self._dictionary_codes(cells.dictionary)
+        return codes[cells.indices.fill_null(codes.size - 1).to_numpy(zero_copy_only=False)]
+
+    def _dictionary_codes(self, words: pa.Array) -> np.ndarray:
+        """Return the codes of a dictionary and at the end NULL, again if it is the same memory as last time."""
+        place = (words.offset, len(words), *(buffer.address if buffer else 0 for buffer in words.buffers()))
+        last, _, codes = self._last
+        if place != last:
+            codes = np.append(self._code_texts(as_text(words)), np.int32(NULL))
+            self._last = (place, words, codes)  # the words are kept, so that their memory is not used again
+        return codes
+
+
+@dataclass(frozen=True)
+class Words:
+    """One code per text of a table."""
+
+    table: StringTable
+
+    @property
+    def n_values(self) -> int:
+        return len(self.table)
+
+    def code_texts(self, texts: pa.Array) -> np.ndarray:
+        """Return the code of every text, UNKNOWN or NULL."""
+        return self.table.lookup(texts)
+
+    @cached_property
+    def code_cells(self) -> CellCodes:
+        return CellCodes(self.code_texts)
+
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return one code per cell."""
+        return [Slot(self.code_cells(cells))]
+
+    def grown(self, other: Words) -> Words:
+        """Return these words, then those of the other that are new."""
+        table = StringTable()
+        for words in (self, other):
+            table.intern(words.table.as_array())
+        return Words(table)
+
+    def value_name(self, code: int) -> str:
+        """Return the text; one that looks like <rare> or <missing> gets a backslash in front."""
+        text = self.table[code].decode(errors="backslashreplace")
+        return f"\\{text}" if text.startswith(("<", "\\")) else text
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The code of a text is its XXH64 modulo a number of buckets."""
+
+    n_values: int
+
+    def code_texts(self, texts: pa.Array) -> np.ndarray:
+        """Return the bucket of every text, or NULL."""
+        return hash_buckets(texts, self.n_values)
+
+    @cached_property
+    def code_cells(self) -> CellCodes:
+        return CellCodes(self.code_texts)
+
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return one code per cell."""
+        return [Slot(self.code_cells(cells))]
+
+    def value_name(self, code: int) -> str:
+        """Return the number of the bucket."""
+        return f"#{code}"
+
+
+@dataclass(frozen=True)
+class Number:
+    """One code, whose value is the standardised number."""
+
+    name: str
+    mean: float
+    spread: float
+    n_values = 1
+
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return code 0 and the standardised number; the value of a missing one is 1, for the feature of missing."""
+        numbers = read_only(as_numbers(cells))
+        codes, values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
+        if standardise(numbers, self.mean, self.spread, codes, values):
+            check_finite(numbers, self.name, row)
+        return [Slot(codes, values)]
+
+    def value_name(self, code: int) -> str:
+        """Return nothing: the feature is named like its column."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Code i for numbers from edges[i - 1] up to, but not with, edges[i]."""
+
+    name: str
+    edges: tuple[float, ...]
+
+    @property
+    def n_values(self) -> int:
+        return len(self.edges) + 1
+
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return one code per cell."""
+        numbers = as_finite(cells, self.name, row)
+        codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
+        codes[np.isnan(numbers)] = NULL
+        return [Slot(codes)]
+
+    def value_name(self, code: int) -> str:
+        """Return the bin as an interval."""
+        ends = (-np.inf, *self.edges, np.inf)
+        return f"[{ends[code]!r},{ends[code + 1]!r})"
+
+
+def log_bin(numbers: np.ndarray) -> np.ndarray:
+    """Return floor(log(x)^2) for x > 2, else x rounded down; NaN stays.
+
+    >>> log_bin(np.array([-1.0, 0.0, 2.0, 3.0, 1000.0]))
+    array([-1.,  0.,  2.,  1., 47.])
+    """
+    return np.floor(np.where(numbers > 2, np.log(np.maximum(numbers, 1)) ** 2, numbers))
+
+
+@dataclass(frozen=True)
+class LogBins:
+    """One code per distinct log_bin; bins rise."""
+
+    name: str
+    bins: tuple[float, ...]
+
+    @property
+    def n_values(self) -> int:
+        return len(self.bins)
+
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return one code per cell."""
+        found = log_bin(as_finite(cells, self.name, row))
+        missing = np.isnan(found)
+        codes = self.code_bins(np.where(missing, 0, found))
+        codes[missing] = NULL
+        return [Slot(codes)]
+
+    def code_bins(self, found: np.ndarray) -> np.ndarray:
+        """Return the code of every bin; unless those known are far apart, by a table that has UNKNOWN at both ends."""
+        low, span = (self.bins[0], self.bins[-1] - self.bins[0]) if self.bins else (0.0, 0.0)
+        if span < MAX_SPAN:
+            table = np.full(int(span) + 3, UNKNOWN, np.int32)
+            table[(np.array(self.bins) - low).astype(int) + 1] = np.arange(self.n_values)
+            return table[np.clip(found - (low - 1), 0, span + 2).astype(np.int64)]
+        padded = np.array([*self.bins, np.nan])  # equal to nothing
+        codes = np.searchsorted(padded[:-1], found).clip(0, self.n_values)
+        return np.where(padded[codes] == found, codes, UNKNOWN).astype(np.int32)
+
+    def value_name(self, code: int) -> str:
+        """Return the bin's number."""
+        return str(int(self.bins[code]))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Two codes per time: its hour, its weekday."""
+
+    name: str
+    format: str | None
+    n_values = HOURS + len(WEEKDAYS)
+
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return the hour and the weekday of every cell; a missing time is missing once."""
+        times = as_times(cells, self.format, self.name, row)
+        hours, days = (part(times).fill_null(NULL).to_numpy(zero_copy_only=False) for part in (pc.hour, pc.day_of_week))
+        weekdays = np.where(days == NULL, ABSENT, days + HOURS)
+        return [Slot(hours.astype(np.int32)), Slot(weekdays.astype(np.int32))]
+
+    def value_name(self, code: int) -> str:
+        """Return "hour 8" or "Tuesday"."""
+        return f"hour {code}" if code < HOURS else WEEKDAYS[code - HOURS]
+
+
+def split_lists(cells: pa.Array, separator: str | None) -> tuple[pa.Array, np.ndarray]:
+    """Return the elements of all lists one after the other, and how many each has, -1 for a null list."""
+    cells = plain(cells)
+    if family(cells.type) == "text":
+        cells = pc.split_pattern(as_text(cells), separator)
+        elements = pc.utf8_trim_whitespace(cells.flatten())
+        elements = pc.if_else(pc.equal(elements, ""), pa.scalar(None, elements.type), elements)
+    elif family(cells.type) == "list":
+        elements = cells.flatten()
+    else:
+        return pa.nulls(0, pa.string()), np.full(len(cells), -1)
+    sizes = pc.list_value_length(cells).fill_null(-1).to_numpy(zero_copy_only=False)
+    return elements, sizes.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Several codes per cell, each with the value 1, 1/n or 1/sqrt(n)."""
+
+    words: TextCoder
+    spec: ColumnSpec
+
+    @property
+    def n_values(self) -> int:
+        return self.words.n_values
+
+    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
+        """Return the codes of every list; a null list has the code NULL, a null in a list is left out."""
+        elements, sizes = split_lists(cells, self.spec.separator)
+        entries = np.where(sizes < 0, 1, sizes)
+        codes = np.full(int(entries.sum()), NULL, np.int32)
+        found = self.words.code_cells(elements)
+        codes[np.repeat(sizes >= 0, entries)] = np.where(found == NULL, ABSENT, found)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(entries)])
+        return [Slot(codes, self._values(codes, offsets), offsets)]
+
+    def _values(self, codes: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        present = np.concatenate([[0], np.cumsum(codes != ABSENT)])
+        n = np.maximum(np.diff(present[offsets]), 1)
+        scale = {"1": np.ones(n.size), "1/n": 1 / n, "1/sqrt(n)": 1 / np.sqrt(n)}[self.spec.scale]
+        return np.repeat(scale, np.diff(offsets)).astype(np.float32)
+
+    def value_name(self, code: int) -> str:
+        """Return what the code of one element stands for."""
+        return self.words.value_name(code)

@@ -1,0 +1,287 @@
+"""Training rows -> coders: one learner per kind of column, fed block by block, in memory that the rows do not grow.
+
+What a learner finds does not depend on the order of the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import DataValueError
+from ..rows.arrow import array_of
+from ..rows.checked import read_only
+from .casts import as_finite, as_numbers, as_times, check_finite
+from .coders import (
+    MAX_SPAN,
+    Bins,
+    Buckets,
+    CellCodes,
+    Clock,
+    Coder,
+    Lists,
+    LogBins,
+    Number,
+    TextCoder,
+    Words,
+    log_bin,
+    split_lists,
+)
+from .interning import NULL, UNKNOWN, count_ids
+from .numeric import OTHER, code_wholes, sum_known, sum_squares
+from .quantiles import ValueCounts, bin_edges
+from .spec import ColumnSpec, TableSpec
+from .strings import StringTable, sorted_order
+
+KEPT_BITS = 20  # of mean and spread, in units of the spread: the order of rows shows only beyond
+LARGEST = 1e100  # the squares of larger numbers could not be summed
+
+
+def first_place(mask: np.ndarray) -> int:
+    """Return where the first True is, or -1.
+
+    >>> first_place(np.array([False, True, True])), first_place(np.array([False]))
+    (1, -1)
+    """
+    place = int(mask.argmax()) if mask.size else 0
+    return place if mask.size and mask[place] else -1
+
+
+class Learner(Protocol):
+    """Sees the cells of one column, then makes its coder."""
+
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Learn from cells, of which the first is in this row; return where the first missing one is, or -1."""
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the coder, and whether it left out values as rare."""
+
+
+class CodeLearner:
+    """Numbers the values of a column by first appearance, so that cells can be encoded without being looked at again.
+
+    codes: of the latest cells. final_codes: what they became, UNKNOWN if rare, and NULL at -2.
+    """
+
+    codes = final_codes = np.zeros(0, np.int32)
+
+    def recode(self, coder: Any) -> None:
+        """Let final_codes be those of another coder of the same kind."""
+        raise NotImplementedError
+
+
+class WordLearner(CodeLearner):
+    """Counts texts; those seen often enough get codes in the order of their bytes."""
+
+    def __init__(self, min_count: int):
+        self.min_count = min_count
+        self._table, self._counts = StringTable(), np.zeros(0, np.int64)
+        self._code_cells = CellCodes(self._table.intern)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Count the cells."""
+        self.codes = self._code_cells(cells)
+        if len(self._table) > self._counts.size:
+            more = np.zeros(max(self._counts.size, len(self._table)), np.int64)
+            self._counts = np.concatenate([self._counts, more])
+        return count_ids(self.codes, self._counts)
+
+    def finish(self) -> tuple[TextCoder, bool]:
+        """Return the words that are not rare; a dictionary's values that never occurred are none."""
+        counts = self._counts[: len(self._table)]
+        kept, words = np.flatnonzero(counts >= self.min_count), self._table.as_array()
+        order = kept[sorted_order(words if kept.size == counts.size else words.take(array_of(kept, np.int64)))]
+        self.final_codes = np.full(counts.size + 2, UNKNOWN, np.int32)
+        self.final_codes[order] = np.arange(kept.size, dtype=np.int32)
+        self.final_codes[NULL] = NULL
+        words = StringTable.of_distinct(words.take(array_of(order, np.int64)))
+        return Words(words), bool(((counts > 0) & (counts < self.min_count)).any())
+
+    def recode(self, words: Any) -> None:
+        """Let final_codes be those of other words."""
+        self.final_codes[:NULL] = words.code_texts(self._table.as_array())
+
+
+class BucketLearner:
+    """Has nothing to learn but whether cells are missing."""
+
+    def __init__(self, n_buckets: int):
+        self._coder = Buckets(n_buckets)
+        self._code_cells = CellCodes(self._coder.code_texts)
+
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Look for missing cells."""
+        return first_place(self._code_cells(cells) < 0)
+
+    def finish(self) -> tuple[TextCoder, bool]:
+        """Return the buckets."""
+        return self._coder, False
+
+
+class ListLearner:
+    """Learns from the elements of lists."""
+
+    def __init__(self, spec: ColumnSpec, words: WordLearner | BucketLearner):
+        self._spec, self._words = spec, words
+
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Learn the elements."""
+        elements, sizes = split_lists(cells, self._spec.separator)
+        self._words.update(elements, row)
+        return first_place(sizes < 0)
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the coder of lists."""
+        words, has_rare = self._words.finish()
+        return Lists(words, self._spec), has_rare
+
+
+class NumberLearner:
+    """Keeps count, mean, sum of squares about the mean, and range."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._n, self._mean, self._squares = 0, 0.0, 0.0
+        self._low, self._high = math.inf, -math.inf
+
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Join the block's mean and squares with those so far (Chan, Golub and LeVeque)."""
+        numbers = read_only(as_numbers(cells))
+        self._low, self._high = (
+            float(bound.reduce(numbers, initial=so_far))
+            for bound, so_far in ((np.fmin, self._low), (np.fmax, self._high))
+        )
+        if max(-self._low, self._high) > LARGEST:
+            check_finite(numbers, self._name, row)
+            raise DataValueError(f"column {self._name!r} has numbers beyond {LARGEST}; make it bins")
+        missing = np.isnan(numbers)
+        known = numbers.size - int(np.count_nonzero(missing))
+        if known:
+            mean, n = sum_known(numbers) / known, self._n + known
+            step = mean - self._mean
+            self._squares += sum_squares(numbers, mean) + step * step * self._n * known / n
+            self._mean += step * known / n
+            self._n = n
+        return first_place(missing)
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return mean and spread, rounded so that the order of rows does not show."""
+        spread = math.sqrt(self._squares / self._n) if self._n else 0.0
+        if spread == 0 or self._low == self._high:
+            return Number(self._name, self._low if self._n else 0.0, 1.0), False
+        unit = 2.0 ** (math.frexp(spread)[1] - KEPT_BITS)
+        return Number(self._name, round(self._mean / unit) * unit, round(spread / unit) * unit), False
+
+
+class BinsLearner:
+    """Counts numbers to find quantiles."""
+
+    def __init__(self, spec: ColumnSpec):
+        self._spec, self._counts = spec, ValueCounts()
+
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Count the numbers."""
+        numbers = as_finite(cells, self._spec.name, row)
+        self._counts.add(numbers)
+        return first_place(np.isnan(numbers))
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the bins."""
+        return Bins(self._spec.name, tuple(bin_edges(self._counts, self._spec.n_bins).tolist())), False
+
+
+@cache
+def _whole_bins() -> tuple[np.ndarray, np.ndarray]:
+    """Return the bins of the first whole numbers, and which of them each number has."""
+    bins, places = np.unique(log_bin(np.arange(MAX_SPAN)), return_inverse=True)
+    return bins, places.astype(np.int32)
+
+
+class LogBinsLearner(CodeLearner):
+    """Counts the logarithmic bins; most counts are small whole numbers, whose bins are known."""
+
+    def __init__(self, name: str, min_count: int):
+        self._name, self._min_count = name, min_count
+        bins, self._whole_codes = _whole_bins()
+        self._numbers = {bin: number for number, bin in enumerate(bins.tolist())}
+        self._counts = np.zeros(bins.size, np.int64)
+
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Count the bins of the cells."""
+        numbers = read_only(as_numbers(cells))
+        self.codes = np.empty(numbers.size, np.int32)
+        if code_wholes(numbers, self._whole_codes, self.codes, self._counts):
+            self._code_others(numbers, row)
+        return first_place(self.codes == NULL)
+
+    def _code_others(self, numbers: np.ndarray, row: int) -> None:
+        others = np.flatnonzero(self.codes == OTHER)
+        check_finite(numbers, self._name, row)
+        found, places, counts = _count(log_bin(numbers[others]))
+        own = np.array([self._numbers.setdefault(bin, len(self._numbers)) for bin in found.tolist()], np.int32)
+        self._counts = np.append(self._counts, np.zeros(len(self._numbers) - self._counts.size, np.int64))
+        self._counts[own] += counts
+        self.codes[others] = own[places]
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the bins that are not rare."""
+        kept = sorted(bin for bin, number in self._numbers.items() if self._counts[number] >= max(self._min_count, 1))
+        coder = LogBins(self._name, tuple(kept))
+        self.recode(coder)
+        return coder, bool(len(kept) < np.count_nonzero(self._counts))
+
+    def recode(self, coder: Any) -> None:
+        """Let final_codes be those of these bins."""
+        self.final_codes = np.append(
+            coder.code_bins(np.array(list(self._numbers))), np.array([NULL, UNKNOWN], np.int32)
+        )
+
+
+def _count(bins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return as np.unique does distinct whole numbers, where each bin is among them, and how often they occur.
+
+    It sorts, which is slow in a small range.
+    """
+    low, high = bins.min(initial=0), bins.max(initial=0)
+    if high - low > MAX_SPAN:
+        return np.unique(bins, return_inverse=True, return_counts=True)
+    steps = (bins - low).astype(np.int64)
+    counts = np.bincount(steps)
+    found = np.flatnonzero(counts)
+    return found + low, (np.cumsum(counts > 0) - 1)[steps], counts[found]
+
+
+class ClockLearner:
+    """Has nothing to learn but whether times can be read and are missing."""
+
+    def __init__(self, spec: ColumnSpec):
+        self._spec = spec
+
+    def update(self, cells: pa.Array, row: int) -> int:
+        """Read the times."""
+        return first_place(np.asarray(as_times(cells, self._spec.format, self._spec.name, row).is_null()))
+
+    def finish(self) -> tuple[Coder, bool]:
+        """Return the clock."""
+        return Clock(self._spec.name, self._spec.format), False
+
+
+def learner_of(column: ColumnSpec, table: TableSpec) -> Learner:
+    """Return the learner of a column; its own settings come before the table's."""
+    min_count = table.min_count if column.min_count is None else column.min_count
+    hash_size = table.hash_size if column.hash_size is None else column.hash_size
+    if column.kind in ("category", "list"):
+        words = BucketLearner(hash_size) if hash_size else WordLearner(min_count)
+        return words if column.kind == "category" else ListLearner(column, words)
+    if column.kind == "log_bins":
+        return LogBinsLearner(column.name, min_count)
+    if column.kind == "number":
+        return NumberLearner(column.name)
+    return BinsLearner(column) if column.kind == "bins" else ClockLearner(column)

@@ -1,0 +1,146 @@
+"""An encoder as header and tensors of a model file, and back. See docs/file-format.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import ModelFormatError, ModelVersionError
+from .casts import FAMILIES
+from .coders import Bins, Buckets, Clock, Coder, Lists, LogBins, Number, TextCoder, Words
+from .encoder import Column, TableEncoder
+from .spec import MAX_BUCKETS, ColumnSpec, TableSpec
+from .strings import StringTable
+
+VERSION = 1
+STATE = ("family", "rare", "missing", "n_values", "n_buckets", "mean", "spread", "edges", "bins")
+Header = dict[str, Any]
+Tensors = dict[str, np.ndarray]
+
+
+def encoder_parts(encoder: TableEncoder) -> tuple[Header, Tensors]:
+    """Return the encoder's header and tensors: all texts one after the other, and where each ends."""
+    table = encoder.spec.to_dict()
+    specs = table.pop("columns", {})
+    learnt = {column.name: _state(column) for column in encoder.columns}
+    columns = [{"name": name, **specs[name], **learnt.get(name, {})} for name in sorted(specs)]
+    tables = [words.table for column in encoder.columns if isinstance(words := _words_of(column.coder), Words)]
+    starts = np.cumsum([0, *(words.text.size for words in tables)])
+    ends = [words.ends + start for words, start in zip(tables, starts)]
+    text = [np.zeros(0, np.uint8), *(words.text for words in tables)]
+    tensors = {"encoder.text": np.concatenate(text), "encoder.ends": np.concatenate([np.zeros(0, np.int64), *ends])}
+    return {"version": VERSION, "table": table, "columns": columns}, tensors
+
+
+def _words_of(coder: Coder) -> Coder:
+    return coder.words if isinstance(coder, Lists) else coder
+
+
+def _state(column: Column) -> Header:
+    """Return what was learnt about a column, but for its texts."""
+    coder = _words_of(column.coder)
+    state: Header = {}
+    if isinstance(coder, Words):
+        state = {"n_values": coder.n_values}
+    elif isinstance(coder, Buckets):
+        state = {"n_buckets": coder.n_values}
+    elif isinstance(coder, Number):
+        state = {"mean": coder.mean, "spread": coder.spread}
+    elif isinstance(coder, Bins):
+        state = {"edges": list(coder.edges)}
+    elif isinstance(coder, LogBins):
+        state = {"bins": list(coder.bins)}
+    return {"family": column.family, "rare": column.has_rare, "missing": column.has_missing, **state}
+
+
+def read_encoder(header: Any, tensors: Tensors) -> TableEncoder:
+    """Return the encoder; whatever it would not write itself is refused."""
+    version = header.get("version") if isinstance(header, dict) else None
+    if type(version) is int and version > VERSION:
+        raise ModelVersionError(f"its encoder has version {version}, this rafm knows {VERSION}; update rafm")
+    try:
+        encoder = _read(header, tensors)
+        told, written = (
+            json.dumps(parts, sort_keys=True, allow_nan=False) for parts in (header, encoder_parts(encoder)[0])
+        )
+    except ModelFormatError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise ModelFormatError(f"its encoder cannot be: {error!r:.200}") from None
+    if told != written:
+        raise ModelFormatError("its encoder is not as rafm writes it")
+    return encoder
+
+
+def _read(header: Header, tensors: Tensors) -> TableEncoder:
+    texts = _read_texts(tensors["encoder.text"], tensors["encoder.ends"])
+    specs, columns, used = [], [], 0
+    for told in header["columns"]:
+        settings = {key: value for key, value in told.items() if key not in STATE and key != "name"}
+        specs.append(ColumnSpec.from_dict(told["name"], settings))
+        n_values = told.get("n_values", 0)
+        if specs[-1].kind != "ignore":
+            coder = _read_coder(specs[-1], told, texts[used : used + n_values])
+            flags = (told["rare"], told["missing"])
+            if told["family"] not in FAMILIES or any(type(flag) is not bool for flag in flags):
+                raise ValueError(f"{told!r:.160}")
+            columns.append(Column(specs[-1], told["family"], coder, told["rare"], told["missing"]))
+            used += n_values
+    if used != len(texts):
+        raise ModelFormatError(f"its encoder has {len(texts)} values, but its columns {used}")
+    spec = TableSpec.from_dict(header["table"]).with_columns(specs)
+    return TableEncoder(spec, tuple(columns))
+
+
+def _read_coder(spec: ColumnSpec, told: Header, texts: pa.Array) -> Coder:
+    name = spec.name
+    if spec.kind in ("category", "list"):
+        words = _read_buckets(told) if "n_buckets" in told else _read_words(name, told["n_values"], texts)
+        return words if spec.kind == "category" else Lists(words, spec)
+    if spec.kind == "number":
+        mean, spread = float(told["mean"]), float(told["spread"])
+        if not (math.isfinite(mean) and 0 < spread < math.inf):
+            raise ValueError(f"mean {mean}, spread {spread}")
+        return Number(name, mean, spread)
+    if spec.kind == "bins":
+        return Bins(name, _read_rising(told["edges"]))
+    return LogBins(name, _read_rising(told["bins"])) if spec.kind == "log_bins" else Clock(name, spec.format)
+
+
+def _read_rising(numbers: list[float]) -> tuple[float, ...]:
+    found = tuple(float(number) for number in numbers)
+    if list(found) != sorted(set(found)) or not all(map(math.isfinite, found)):
+        raise ValueError("edges and bins must rise")
+    return found
+
+
+def _read_buckets(told: Header) -> TextCoder:
+    if type(told["n_buckets"]) is not int or not 0 < told["n_buckets"] <= MAX_BUCKETS:
+        raise ValueError(f"n_buckets {told['n_buckets']!r:.20}")
+    return Buckets(told["n_buckets"])
+
+
+def _read_words(name: str, n_values: int, texts: pa.Array) -> TextCoder:
+    table = StringTable()
+    table.intern(texts)
+    if len(table) != len(texts):
+        raise ModelFormatError(f"column {name!r:.80} of its encoder has a value twice")
+    if len(texts) != n_values:
+        raise ModelFormatError(f"column {name!r:.80} of its encoder has {n_values} values, found {len(texts)}")
+    return Words(table)
+
+
+def _read_texts(text: np.ndarray, ends: np.ndarray) -> pa.Array:
+    """Return the texts that end at these places."""
+    places = np.concatenate([np.zeros(1, np.int64), ends])
+    if (places[1:] < places[:-1]).any() or places[-1] != text.size:
+        raise ModelFormatError("the values of its encoder do not fill their text")
+    found = pa.Array.from_buffers(pa.large_binary(), ends.size, [None, pa.py_buffer(places), pa.py_buffer(text)])
+    try:
+        return found.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        raise ModelFormatError("the values of its encoder are not UTF-8") from None

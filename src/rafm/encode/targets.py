@@ -1,0 +1,56 @@
+"""Labels and weights of encoded rows, from the columns that the specification names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import DataValueError
+from ..rows.checked import Batch
+from .assemble import take_rows
+from .casts import as_finite, family
+from .spec import TableSpec
+
+
+def with_targets(rows: Batch, table: pa.Table | pa.RecordBatch, spec: TableSpec, first_row: int = 0) -> Batch:
+    """Return the rows with those labels and weights that the table has; first_row is what errors call the first row."""
+    names = table.schema.names
+    if spec.clicks is not None and spec.impressions is not None:
+        if spec.clicks not in names or spec.impressions not in names:
+            return rows
+        clicks, impressions = (_numbers(table, name, first_row) for name in (spec.clicks, spec.impressions))
+        return _with_clicks(rows, clicks, impressions, spec, first_row)
+    labels = _numbers(table, spec.label, first_row) if spec.label in names else None
+    weights = _numbers(table, spec.weight, first_row) if spec.weight in names else None
+    if weights is not None:
+        _check(weights < 0, weights, f"weight {spec.weight!r}", "must not be negative", first_row)
+    return Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights)
+
+
+def _numbers(table: pa.Table | pa.RecordBatch, name: str | None, first_row: int) -> np.ndarray:
+    """Return a column as float32, one finite number per row."""
+    cells = table.column(name)
+    if family(cells.type) not in ("number", "boolean"):
+        raise DataValueError(f"column {name!r} must be numbers or true and false, but its type is {cells.type}")
+    chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
+    numbers = np.concatenate([np.zeros(0), *(as_finite(chunk, str(name), first_row) for chunk in chunks)])
+    _check(np.isnan(numbers), numbers, f"column {name!r}", "must have a number in every row", first_row)
+    return numbers.astype(np.float32)
+
+
+def _check(wrong: np.ndarray, numbers: np.ndarray, what: str, rule: str, first_row: int) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataValueError(f"{what} {rule}, found {numbers[row]:g} in row {first_row + row}")
+
+
+def _with_clicks(rows: Batch, clicks: np.ndarray, impressions: np.ndarray, spec: TableSpec, first_row: int) -> Batch:
+    """Return each row up to twice: label 1 weighted by its clicks, label 0 by the other impressions."""
+    what = f"clicks {spec.clicks!r}"
+    _check(clicks < 0, clicks, what, "must not be negative", first_row)
+    _check(clicks > impressions, clicks, what, f"must not exceed impressions {spec.impressions!r}", first_row)
+    weights = np.column_stack([clicks, impressions - clicks]).ravel()
+    kept = np.flatnonzero(weights > 0)
+    indptr, entries = take_rows(rows.indptr, kept // 2)
+    labels = 1 - (kept % 2).astype(np.float32)
+    return Batch(indptr, rows.indices[entries], rows.values[entries], rows.n_features, labels, weights[kept])

@@ -1,0 +1,149 @@
+"""An examination as JSON and as lines for people."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..plan.ranks import NearestRank, RankPlan, assign_levels, check_ranks, describe_levels
+from .examine import Examination
+from .findings import counted, findings, percent, share_of_positive
+from .sketch import Frequencies
+
+BINS = (1, 3, 9, 33, 129, 513, 2049, 8193)  # lower ends, as in the paper's first figure
+SHOWN_SHARE = 0.0005  # a most frequent value that is rarer is not worth its name
+COMMON_RANKS = (8, 32, 128, 512)
+
+
+class Planning(NamedTuple):
+    """A plan of ranks, and what its levels cost."""
+
+    plan: RankPlan
+    described: list[dict[str, float]]
+
+
+def suggest_ranks(found: Frequencies, least: int = 16) -> tuple[int, ...]:
+    """Return those of the common ranks that at least so many features would get; at least the lowest.
+
+    >>> suggest_ranks(Frequencies(np.array([2, 40]), np.array([1000, 50])))
+    (8, 32)
+    """
+    lowest, *others = COMMON_RANKS
+    return (lowest, *(rank for rank in others if found.features[found.counts >= rank / 2].sum() >= least))
+
+
+def plan_for(found: Frequencies, ranks: tuple[int, ...], scale: float, n_rows: int) -> Planning:
+    """Return the plan that training would make for these ranks."""
+    levels = assign_levels(found.counts, check_ranks("rafm", ranks), NearestRank(scale))
+    reach = [levels >= k for k in range(len(ranks) + 1)]
+    plan = RankPlan("rafm", tuple(ranks), (*(int(found.features[at].sum()) for at in reach), 0))
+    seen = [float((found.counts * found.features)[at].sum()) for at in reach]
+    return Planning(plan, describe_levels(plan, seen, n_rows))
+
+
+def histogram(found: Frequencies) -> list[tuple[str, int, float]]:
+    """Return per range of counts its name, the number of features and their share of all nonzeros."""
+    lines, nonzeros = [], found.counts * found.features
+    for low, high in zip(BINS, (*BINS[1:], None)):
+        inside = (found.counts >= low) & (found.counts < (high or np.inf))
+        name = f"{low}-{high - 1}" if high else f"{low}-"
+        lines.append((name, int(found.features[inside].sum()), float(nonzeros[inside].sum() / max(nonzeros.sum(), 1))))
+    return lines
+
+
+def as_json(found: Examination) -> dict[str, Any]:
+    """Return all that was found."""
+    frequencies, labels = found.frequencies(), found.labels
+    return {
+        "kind": "data",
+        "format": found.format,
+        "rows": found.rows,
+        "nonzeros": found.nonzeros,
+        "per_row": round(found.nonzeros / max(found.rows, 1), 2),
+        "features": int(frequencies.features.sum()),
+        "exact": _is_exact(found),
+        **({} if found.largest_id is None else {"largest_id": found.largest_id}),
+        "task": None if not found.is_labelled else "binary" if labels.is_binary else "regression",
+        "label_mean": round(labels.mean, 6) if labels.weight else None,
+        "label_range": [labels.low, labels.high] if labels.weight else None,
+        "labels": labels.report() if found.is_labelled else None,
+        "columns": [column.report(labels) for column in found.columns],
+        "ignored": found.ignored,
+        "duplicates": {"rows": found.repeated, "exact": found.distinct.is_exact},
+        "bad_lines": {
+            "count": found.bad.count,
+            "complete": not found.gave_up,
+            "first": [{"line": error.line, "message": str(error)} for error in found.bad.first()],
+        },
+        "findings": findings(found),
+        "frequencies": [
+            {"seen": name, "features": size, "share_of_nonzeros": share} for name, size, share in histogram(frequencies)
+        ],
+    }
+
+
+def _is_exact(found: Examination) -> bool:
+    return found.features.is_exact and all(column.values.is_exact for column in found.columns)
+
+
+def as_lines(found: Examination) -> list[str]:
+    """Return what a reader wants to know first: numbers, columns, bad lines, findings, frequencies."""
+    frequencies = found.frequencies()
+    lines = [f"{name:14} {text}" for name, text in _facts(found, int(frequencies.features.sum()))]
+    if found.columns:
+        lines += ["", *_column_lines(found)]
+    if found.bad.count:
+        lines += ["", *(str(error) for error in found.bad.first())]
+        more = found.bad.count - len(found.bad.first())
+        lines += [f"and {more:,} more"] if more else []
+    lines += ["", *(f"* {line}" for line in findings(found) or ["nothing suspicious"])]
+    lines += ["", "seen       features  share of nonzeros"]
+    return lines + [f"{name:9} {size:9d} {share:18.3f}" for name, size, share in histogram(frequencies)]
+
+
+def _facts(found: Examination, n_features: int) -> list[tuple[str, str]]:
+    about = "" if _is_exact(found) else "about "
+    per_row = found.nonzeros / found.rows
+    facts = [
+        ("format", f"{found.format}: {found.reason}"),
+        ("rows", f"{found.rows}"),
+        ("labels", _label_text(found)),
+        ("features", f"{about}{n_features}, {per_row:.1f} per row"),
+        ("duplicates", f"{'' if found.distinct.is_exact else 'about '}{counted(found.repeated, 'row')}"),
+        ("bad lines", f"{found.bad.count}"),
+    ]
+    if found.ignored:
+        facts.append(("ignored", ", ".join(found.ignored)))
+    return facts
+
+
+def _label_text(found: Examination) -> str:
+    labels = found.labels
+    if not found.is_labelled:
+        return "none"
+    if labels.is_binary:
+        return f"two classes, {percent(share_of_positive(found))} positive"
+    return f"mean {labels.mean:.6g}, std {labels.spread:.6g}, from {labels.low:g} to {labels.high:g}"
+
+
+def _column_lines(found: Examination) -> list[str]:
+    """Return a table with one line per column."""
+    last = "auc" if found.labels.is_binary else "r2"
+    heading = ("column", "kind", "values", "once", "twice", "missing", last, "top value", "share")
+    rows = [heading]
+    for column in found.columns:
+        told = column.report(found.labels)
+        about = "" if told["exact"] else "~"
+        power = "-" if told[last] is None else f"{told[last]:.3f}"
+        counts = (f"{about}{told[name]}" for name in ("values", "once", "twice"))
+        top = (told["top"] if told["top_share"] >= SHOWN_SHARE else "-", f"{told['top_share']:.3f}")
+        rows.append((told["name"], told["kind"], *counts, f"{told['missing']:.3f}", power, *top))
+    widths = [max(map(len, cells)) for cells in zip(*rows)]
+    left = (0, 1, 7)
+    return [
+        "   ".join(
+            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,115 @@
+"""A measurement in a process of its own: other libraries print, abort and hang, and memory is a process's.
+
+    python -m rafm.lab.bench.child MODULE FUNCTION ARGUMENTS RESULT
+
+calls the function of rafm.lab.bench.MODULE with the JSON file of keyword arguments, and writes what it returns as JSON.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+INTERVAL = 0.005  # seconds between two looks at a process
+
+
+class Ran(NamedTuple):
+    """What a process left behind: elapsed seconds, the most anonymous memory seen in MB, and why it failed or ""."""
+
+    seconds: float
+    peak: float
+    output: str
+    failure: str
+
+
+def watch(command: Sequence[object], limit: float, environment: dict[str, str] | None = None) -> Ran:
+    """Run a command for at most so many seconds, watching its memory; what it starts ends with it.
+
+    Anonymous memory (RssAnon) is what a process has asked for. Pages of a mapped file are not in it, because the system
+    takes them back whenever it likes.
+
+    >>> watch([sys.executable, "-c", "raise SystemExit('no')"], 60).failure
+    'exit code 1: no'
+    """
+    begin, peak = time.perf_counter(), 0
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [*map(str, command)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+        )
+        try:
+            while process.poll() is None and time.perf_counter() < begin + limit:
+                peak = max(peak, anonymous_kilobytes(process.pid))
+                time.sleep(INTERVAL)
+        finally:
+            seconds, late = time.perf_counter() - begin, process.poll() is None
+            if late:
+                _end(process)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    return Ran(seconds, 1024e-6 * peak, text, f"stopped after {limit:.0f} s" if late else _failure(process, text))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and what it started."""
+    import signal
+
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _failure(process: subprocess.Popen[bytes], text: str) -> str:
+    if process.returncode == 0:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"exit code {process.returncode}: {lines[-1][:200] if lines else 'no message'}"
+
+
+def anonymous_kilobytes(process: int) -> int:
+    """Return the anonymous memory of a process, 0 if it has just ended or the system does not tell."""
+    try:
+        found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def call(module: str, function: str, limit: float, threads: int = 1, **arguments: Any) -> dict[str, Any]:
+    """Call a function of rafm.lab.bench in a process of its own; return its result and `peak`, or what is `failed`."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    settled = {"OMP_NUM_THREADS": str(threads), "TQDM_DISABLE": "1", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
+    settled["USER"] = os.environ.get("USER", "nobody")  # xLearn aborts without it
+    with tempfile.TemporaryDirectory() as folder:
+        given, result = Path(folder, "arguments.json"), Path(folder, "result.json")
+        given.write_text(json.dumps({**arguments, "threads": threads}))
+        program = [sys.executable, "-m", "rafm.lab.bench.child", module, function, given, result]
+        ran = watch(program, limit, settled)
+        if ran.failure:
+            return {"failed": ran.failure}
+        return {**json.loads(result.read_text()), "peak": ran.peak}
+
+
+def main(module: str, function: str, arguments: str, result: str) -> None:
+    """Call the function in a folder that goes afterwards; its result must be a dictionary."""
+    found = getattr(importlib.import_module(f"rafm.lab.bench.{module}"), function)
+    with tempfile.TemporaryDirectory() as folder:
+        given = json.loads(Path(arguments).read_text())
+        os.chdir(folder)  # some libraries leave files where they are
+        Path(result).write_text(json.dumps(found(**given)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,86 @@
+"""How many MB/s of libsvm text become rows, compared with scikit-learn's loader, and with only splitting the text?
+
+Small ids are frequent, as in files that are numbered by falling frequency. Splitting reads the file and stores where
+each token begins, in a compiled loop: what any reader must do. CPU seconds are of all threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+from sklearn.datasets import load_svmlight_file
+
+from ...read.libsvm.libsvm import read_libsvm
+from .clock import Seconds, least_seconds
+
+N_FEATURES, SEED = 1_000_000, 0
+SHAPES = {"clicks, 39 a row": (39, 0.0), "clicks, 10 a row": (10, 0.0), "decimals, 39 a row": (39, 0.5)}
+
+
+def row_text(random: np.random.Generator, n_entries: int, decimals: float) -> str:
+    """Return one row; `decimals` is the share of values that are not 1."""
+    ids = np.unique((N_FEATURES * random.random(n_entries) ** 4).astype(int))
+    values = [f"{random.normal():.6f}" if random.random() < decimals else "1" for _ in ids]
+    return f"{random.integers(2)} " + " ".join(f"{i}:{value}" for i, value in zip(ids, values)) + "\n"
+
+
+def write_rows(path: Path, megabytes: float, n_entries: int, decimals: float) -> None:
+    """Write about so many megabytes: a hundredth of them, repeated."""
+    random, rows, size = np.random.default_rng(SEED), [], 0
+    while size < megabytes * 1e4:
+        rows.append(row_text(random, n_entries, decimals))
+        size += len(rows[-1])
+    path.write_text("".join(rows) * 100)
+
+
+@njit(nogil=True)
+def token_starts(text, starts):  # type: ignore[no-untyped-def]
+    """Store where tokens begin: behind blanks, colons and line ends; return how many there are."""
+    n = 0
+    for at in range(text.size):
+        byte = text[at]
+        starts[n] = at + 1
+        n += (byte == 32) | (byte == 58) | (byte == 10)
+    return n
+
+
+def split(path: Path) -> int:
+    """Read the file and find its tokens; return how many there are."""
+    text = np.fromfile(path, np.uint8)
+    return int(token_starts(text, np.empty(text.size // 2 + 2, np.int64)))
+
+
+def in_turns(runs: list[Callable[[], object]], repeats: int) -> list[Seconds]:
+    """Return the least seconds of each; the runs take turns."""
+    taken = [[least_seconds(run) for run in runs] for _ in range(repeats)]
+    return [Seconds(*map(min, zip(*own))) for own in zip(*taken)]
+
+
+def check_agreement(path: Path) -> None:
+    """Assert that both read the same rows; this also compiles ours outside the clock."""
+    rows = read_libsvm(path)
+    matrix, labels = load_svmlight_file(str(path), zero_based=True)
+    np.testing.assert_array_equal(rows.labels, labels)
+    np.testing.assert_array_equal(rows.indptr, matrix.indptr)
+    np.testing.assert_array_equal(rows.indices, matrix.indices)
+    np.testing.assert_array_equal(rows.values, matrix.data.astype(np.float32))
+
+
+def time_parsing(megabytes: float, threads: int = 0) -> dict[str, Any]:
+    """Write, check and time each shape, in the folder that this process is in."""
+    path, lines = Path("train.svm"), []
+    for name, (n_entries, decimals) in SHAPES.items():
+        write_rows(path, megabytes, n_entries, decimals)
+        check_agreement(path)
+        split(path)
+        size = path.stat().st_size / 1e6
+        ours, splitting = in_turns([lambda: read_libsvm(path), lambda: split(path)], repeats=9)
+        (theirs,) = in_turns([lambda: load_svmlight_file(str(path), zero_based=True)], repeats=2)
+        who = {"rafm": ours, "sklearn": theirs, "split": splitting}
+        speeds = {each: {"elapsed": size / taken.elapsed, "cpu": size / taken.cpu} for each, taken in who.items()}
+        lines.append({"rows": name, **speeds})
+    return {"lines": lines}

@@ -1,0 +1,139 @@
+"""Engines and models, ready for the clock: everything is checked and compiled before it starts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from ...model.model import Model
+from ...model.scores import score
+from ...options import resolve
+from ...plan.features import plan_features
+from ...plan.layout import RecordLayout
+from ...plan.ranks import describe_plan
+from ...rows.checked import number_rows
+from ...rows.stats import survey
+from ...train.engine import RecordEngine, RowShape, arrange
+from ...train.loader import visiting_order
+from ...train.trainer import train_model
+from .clock import Seconds, cpu_seconds, least_seconds
+from .shapes import Rows
+
+REPEATS = 3
+CALM = 0.02  # a learning rate for few rows and long vectors: the time is that of any other
+CHECKED = 50  # rows scored by the definition
+
+
+class Trainee:
+    """An engine with its rows, ready for the clock."""
+
+    def __init__(
+        self, rows: Rows, family: str, ranks: tuple[int, ...], threads: int = 1, learning_rate: float | None = None
+    ):
+        batch = rows.batch()
+        options = resolve(task="binary", model=family, ranks=ranks, threads=threads, learning_rate=learning_rate)
+        options, found = options.for_rows_of(rows.indices.size / batch.n_rows), survey([batch])
+        features = plan_features(found, batch.n_features, options.family, options.ranks, options.rule)
+        shape = RowShape(found.rows, found.longest)
+        plan, counts = features.plan, features.counts
+        self.grouping = arrange(plan, counts, shape, options)
+        self.rows = self.grouping.split(number_rows(batch, features.arranged(self.grouping.order).numbering))
+        bias = options.loss.prior(found.label_mean, found.weight)
+        self.engine = RecordEngine(plan, self.grouping, shape, options, bias)
+        self.order = visiting_order(batch.n_rows, np.random.default_rng(0))
+        *self.levels, _ = describe_plan(plan, counts, batch.n_rows)
+        self.best = np.inf  # CPU seconds of an epoch
+        self.elapsed = np.inf
+
+    def epoch(self) -> float:
+        """Train one epoch; return the mean loss."""
+        (train,) = self.engine.sweeps()
+        total, diverged = train(self.rows, self.order)
+        assert diverged < 0, f"diverged at row {diverged}"
+        return total / self.order.size
+
+    def check(self) -> None:
+        """Assert that epochs lower the training loss; this also compiles outside the clock."""
+        losses = [self.epoch() for _ in range(3)]
+        assert losses[2] < losses[1] < losses[0], f"the loss must fall, found {losses}"
+
+    def settle(self) -> None:
+        """Train until it is known whether threads help, as it soon is in a long training."""
+        while not self.engine.crew.settled:
+            self.epoch()
+
+    def time(self, repeats: int = REPEATS) -> float:
+        """Return the CPU seconds of the fastest epoch so far."""
+        taken = least_seconds(self.epoch, repeats)
+        self.best, self.elapsed = min(self.best, taken.cpu), min(self.elapsed, taken.elapsed)
+        return self.best
+
+    @property
+    def seconds(self) -> Seconds:
+        """The fastest epoch so far, by both clocks."""
+        return Seconds(self.elapsed, self.best)
+
+    @property
+    def active_factors(self) -> float:
+        """Active factors of the mean row: the sum over levels of D_k times the row's nonzeros of that level or more."""
+        return float(sum(line["factors_per_row"] for line in self.levels))
+
+    @property
+    def nanoseconds_per_row(self) -> float:
+        """CPU time of a row in the fastest epoch."""
+        return 1e9 * self.best / self.order.size
+
+    @property
+    def record_bytes(self) -> int:
+        """Size of everything that is trained, states included."""
+        return int(self.engine.state()["records"].nbytes)
+
+    @property
+    def head_share(self) -> float:
+        """Share of the nonzeros whose features step once per mini-batch."""
+        heads = np.zeros(int(self.rows.indices.max(initial=0)) + 1, bool)
+        for begin, end in ((group[0], group[-1]) for group in self.grouping.bounds[:, 0]):
+            heads[begin:end] = True
+        return float(heads[self.rows.indices].mean())
+
+
+class Scorer:
+    """A model trained for one epoch, and the rows to score."""
+
+    def __init__(self, rows: Rows, family: str, ranks: tuple[int, ...]):
+        self.batch = rows.batch()
+        options = resolve(task="binary", model=family, ranks=ranks, n_epochs=1)
+        self.model = train_model(self.batch, options)
+        self.rows = number_rows(self.batch, self.model.numbering)
+        layout, parameters = RecordLayout(self.model.plan, with_states=False), self.model.parameters
+        self.tables, self.records = layout.tables(), layout.pack(parameters.weights, parameters.factors)
+        self.kernel_best = self.model_best = np.inf
+        self.check()
+
+    def kernel(self) -> np.ndarray:
+        """Score rows that are numbered already."""
+        return score(self.rows, self.tables, self.records, self.model.parameters.bias[0])
+
+    def check(self) -> None:
+        """Assert that scores are those of the definition; this also compiles outside the clock."""
+        ends = self.rows.indptr[: 1 + CHECKED]
+        expected = [plain_score(self.model, self.rows.indices[a:b]) for a, b in pairwise(ends)]
+        np.testing.assert_allclose(self.kernel()[:CHECKED], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(self.model.scores(self.batch), self.kernel())
+
+    def time(self, repeats: int = REPEATS) -> None:
+        """Keep the CPU seconds of the fastest pass so far, both ways."""
+        self.kernel_best = min(self.kernel_best, cpu_seconds(self.kernel, repeats))
+        self.model_best = min(self.model_best, cpu_seconds(lambda: self.model.scores(self.batch), repeats))
+
+
+def plain_score(model: Model, numbers: np.ndarray) -> float:
+    """Return the score of a row whose values are all 1, pair by pair at the rank that both features have."""
+    parameters, levels = model.parameters, model.plan.levels()
+    total = parameters.bias[0].astype(float) + parameters.weights[numbers].sum(dtype=float)
+    for place, i in enumerate(numbers):
+        for j in numbers[:place]:
+            block = parameters.factors[min(levels[i], levels[j]) - 1]
+            total += block[i].astype(float) @ block[j].astype(float)
+    return float(total)

@@ -1,0 +1,192 @@
+"""A made-up click log with a long tail and a known truth, for demonstrations, tests and benchmarks.
+
+The truth is a factorization machine whose features differ in depth. A frequent user has tastes along up to
+32 axes; a rare one only along the first few, and a pair of features agrees or disagrees along the axes that
+both have. So a single rank is too small for the head, too large for the tail, or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import ConfigError
+
+
+class Field(NamedTuple):
+    """A categorical column, and how much of the truth its values carry.
+
+    Value r = 1, 2, ... is drawn in proportion to 1 / (r + shift) ** exponent. `effect` is the standard
+    deviation of the linear weights, `taste` that of each coordinate, of which there are at most `max_axes`.
+    """
+
+    name: str
+    size: int
+    exponent: float
+    shift: float
+    effect: float
+    taste: float
+    max_axes: int
+
+
+FIELDS = (
+    Field("user", 30_000, 1.1, 4.0, 0.3, 0.7, 32),
+    Field("item", 15_000, 1.1, 4.0, 0.3, 0.7, 32),
+    Field("site", 400, 1.0, 2.0, 0.3, 0.3, 24),
+    Field("device", 40, 1.2, 1.0, 0.2, 0.3, 4),
+    Field("hour", 24, 0.0, 0.0, 0.2, 0.3, 2),
+    Field("weekday", 7, 0.0, 0.0, 0.1, 0.3, 2),
+    Field("position", 10, 0.7, 0.0, 0.5, 0.3, 2),
+    Field("category", 60, 0.0, 0.0, 0.2, 0.3, 4),
+)
+CLICK_RATE = 0.2
+ROWS_PER_AXIS = 32  # a feature has one axis for each so many of 300,000 rows
+
+
+@dataclass(frozen=True)
+class ClickLog:
+    """Rows of a click log as CSR arrays, with the probability each label was drawn from.
+
+    Row r has the features `indices[indptr[r]:indptr[r + 1]]`, one per field, in rising order; those of
+    field f are numbered from `offsets[f]` up to `offsets[f + 1]`.
+
+    >>> log = make_click_log(n_rows=1000, seed=7)
+    >>> len(log), log.n_features, log.field_names[:2]
+    (1000, 45541, ('user', 'item'))
+    >>> [len(part) for part in log.split((0.8, 0.1, 0.1))]
+    [800, 100, 100]
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    probabilities: np.ndarray
+    field_names: tuple[str, ...]
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return self.labels.size
+
+    @property
+    def n_features(self) -> int:
+        """Count the features of all fields, seen or not."""
+        return int(self.offsets[-1])
+
+    @property
+    def bayes_log_loss(self) -> float:
+        """Compute the log loss of the true probabilities: nobody can expect to do better."""
+        chosen = np.where(self.labels > 0, self.probabilities, 1 - self.probabilities)
+        return float(-np.log(chosen).mean())
+
+    def take(self, rows: np.ndarray) -> ClickLog:
+        """Copy the given rows, in the given order, into a log of their own."""
+        table = self.indices.reshape(len(self), len(self.field_names))[rows]
+        return _log_of(table, self.labels[rows], self.probabilities[rows], self.field_names, self.offsets)
+
+    def split(self, fractions: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0) -> tuple[ClickLog, ...]:
+        """Deal the rows at random into parts of the given fractions; every row goes into one part."""
+        if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
+            raise ConfigError(f"fractions must be at least 0 and sum to 1, found {tuple(fractions)}", "fractions")
+        ends = np.rint(np.cumsum(fractions)[:-1] * len(self)).astype(np.int64)
+        order = np.random.default_rng(seed).permutation(len(self))
+        return tuple(self.take(rows) for rows in np.split(order, ends))
+
+
+def make_click_log(n_rows: int = 300_000, seed: int = 0) -> ClickLog:
+    """Draw a click log: eight fields, Zipf-like users and items, one row in five clicked.
+
+    The same `n_rows` and `seed` give the same log. But for its constant, the truth depends on the seed alone.
+    """
+    if n_rows < 1:
+        raise ConfigError(f"n_rows must be at least 1, found {n_rows}", "n_rows")
+    truth_rng, row_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
+    shares = {field.name: _shares(field, truth_rng) for field in FIELDS}
+    category_of = truth_rng.integers(_size("category"), size=_size("item"))
+    columns = {name: _draw(share, n_rows, row_rng) for name, share in shares.items()}
+    columns["category"] = category_of[columns["item"]]  # an item does not change its category
+    scores = _true_scores(columns, shares, truth_rng)
+    probabilities = _with_click_rate(scores, CLICK_RATE)
+    labels = (row_rng.random(n_rows) < probabilities).astype(np.float32)
+    offsets = np.cumsum([0, *(field.size for field in FIELDS)])
+    table = np.column_stack([columns[field.name] + start for field, start in zip(FIELDS, offsets)])
+    return _log_of(table, labels, probabilities, tuple(columns), offsets)
+
+
+def write_libsvm(path: str | PathLike[str], log: ClickLog) -> None:
+    """Write `label id:1 id:1 ...` lines to `path`, ids as in the log: counted from 0, rising."""
+    tokens = np.array([b" %d:1" % i for i in range(log.n_features)], dtype=object)
+    cells = np.empty((len(log), len(log.field_names) + 2), dtype=object)
+    cells[:, 0] = np.where(log.labels > 0, b"1", b"0").astype(object)
+    cells[:, 1:-1] = tokens[log.indices].reshape(len(log), -1)
+    cells[:, -1] = b"\n"
+    with open(path, "wb") as file:
+        file.write(b"".join(cells.ravel().tolist()))
+
+
+def _log_of(
+    table: np.ndarray,
+    labels: np.ndarray,
+    probabilities: np.ndarray,
+    names: tuple[str, ...],
+    offsets: np.ndarray,
+) -> ClickLog:
+    """Wrap a table of feature ids, one row per log row and one column per field."""
+    indptr = np.arange(len(table) + 1, dtype=np.int64) * len(names)
+    indices = table.astype(np.int64).ravel()
+    values = np.ones(indices.size, dtype=np.float32)
+    return ClickLog(indptr, indices, values, labels, probabilities, names, offsets.astype(np.int64))
+
+
+def _size(name: str) -> int:
+    """Look up the number of values of a field."""
+    return next(field.size for field in FIELDS if field.name == name)
+
+
+def _shares(field: Field, rng: np.random.Generator) -> np.ndarray:
+    """Give each value of a field its share of the rows; numbering does not follow popularity."""
+    shares = (np.arange(1, field.size + 1) + field.shift) ** -field.exponent
+    return rng.permutation(shares / shares.sum())
+
+
+def _draw(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw `n_rows` values in proportion to their shares."""
+    ends = np.cumsum(shares)
+    return np.minimum(np.searchsorted(ends, rng.random(n_rows), side="right"), shares.size - 1)
+
+
+def _true_scores(columns: dict[str, np.ndarray], shares: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """Score the rows by weights and, axis by axis, by sum_{i<j} v_i v_j = (|sum v|^2 - sum |v|^2) / 2."""
+    weights = {field.name: rng.normal(0, field.effect, field.size) for field in FIELDS}
+    axes = {field.name: _axes(field, shares[field.name], rng) for field in FIELDS}
+    scores = sum(weights[name][column] for name, column in columns.items())
+    for axis in range(max(field.max_axes for field in FIELDS)):
+        here = [axes[f.name][axis][columns[f.name]] for f in FIELDS if axis < f.max_axes]
+        scores += (sum(here) ** 2 - sum(v**2 for v in here)) / 2
+    return scores
+
+
+def _axes(field: Field, shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw one line of coordinates per axis; a feature has zeros beyond the depth its rows could show."""
+    depth = np.maximum(1, 300_000 * shares / ROWS_PER_AXIS)
+    lines = rng.normal(0, field.taste, (field.max_axes, field.size))
+    return lines * (np.arange(field.max_axes)[:, None] < depth)
+
+
+def _with_click_rate(scores: np.ndarray, rate: float) -> np.ndarray:
+    """Shift the scores until the mean probability is `rate`, by bisection; return the probabilities."""
+    low, high = -30.0, 30.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        too_many = _sigmoid(scores + middle).mean() > rate
+        low, high = (low, middle) if too_many else (middle, high)
+    return _sigmoid(scores + low)
+
+
+def _sigmoid(scores: np.ndarray) -> np.ndarray:
+    """Map scores to probabilities."""
+    return 1 / (1 + np.exp(-scores))

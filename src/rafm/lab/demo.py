@@ -1,0 +1,133 @@
+"""The demonstration: one generated click log, several models, a table and a picture."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from ..metrics import evaluate
+from ..model.file import Saved, save
+from ..model.model import Model
+from ..options import resolve
+from ..rows.checked import Batch, check_batch, take_rows
+from ..train.progress import show_events
+from ..train.trainer import Finished, train, train_model
+from .click_log import ClickLog, make_click_log, write_libsvm
+
+L2 = 0.01  # the same for all models; the best of a small grid for every one of them
+CONTESTANTS: dict[str, dict[str, Any]] = {
+    "LR": {"model": "lr"},
+    "FM 8": {"model": "fm", "ranks": 8},
+    "FM 16": {"model": "fm", "ranks": 16},
+    "FM 32": {"model": "fm", "ranks": 32},
+    "DiFacto 2,8,32": {"model": "difacto", "ranks": (2, 8, 32), "rank_scale": 0.25},
+    "RaFM 2,8,32": {"model": "rafm", "ranks": (2, 8, 32), "rank_scale": 0.25},
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one model did on the test rows."""
+
+    name: str
+    model: Model
+    metrics: dict[str, float | None]
+    n_bytes: int
+    seconds: float
+
+    def line(self) -> str:
+        """Return one line of the comparison."""
+        loss, area = self.metrics["log_loss"], self.metrics["auc"]
+        return (
+            f"{self.name:15} {loss:9.5f} {area:8.5f} {self.model.n_parameters:11,d} {self.n_bytes:11,d} "
+            f"{self.model.best_epoch:6d} {self.seconds:8.1f}"
+        )
+
+
+def run_demo(folder: str, n_rows: int = 300_000, seed: int = 0, out: TextIO | None = None) -> list[Result]:
+    """Train all contestants on a generated log and compare them; rows, models and picture go into the folder."""
+    out = out or sys.stdout
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    log = make_click_log(n_rows, seed)
+    parts = log.split((0.8, 0.1, 0.1), seed)
+    for part, name in zip(parts, ("train", "valid", "test")):
+        write_libsvm(Path(folder, f"{name}.libsvm"), part)
+    print(_introduction(log, parts), file=out)
+    batches = [check_batch(Batch(p.indptr, p.indices, p.values, log.n_features, p.labels)) for p in parts]
+    print(f"Kernels ready after {_compile(batches[0], seed):.1f} s; compiled code is kept for the next run.", file=out)
+    results = [_train_one(name, batches, folder, seed, out) for name in CONTESTANTS]
+    print("\nmodel            log loss      auc  parameters       bytes   kept  seconds", file=out)
+    print("\n".join(result.line() for result in results), file=out)
+    print(f"{'best possible':15} {parts[2].bayes_log_loss:9.5f}", file=out)
+    picture = Path(folder, "comparison.png")
+    print(draw(results, picture), file=out)
+    return results
+
+
+def _compile(rows: Batch, seed: int) -> float:
+    """Train a moment, so that compilation does not count as training; return the seconds it took."""
+    start = time.perf_counter()
+    few = take_rows(rows, 0, min(64, rows.n_rows))
+    train_model(few, resolve(task="binary", ranks=(2, 4), n_epochs=1, seed=seed), few)
+    return time.perf_counter() - start
+
+
+def _introduction(log: ClickLog, parts: tuple[ClickLog, ...]) -> str:
+    counts = np.bincount(parts[0].indices, minlength=log.n_features)
+    rare = float((counts[counts > 0] <= 2).mean())
+    sizes = ", ".join(f"{len(part):,} {name}" for part, name in zip(parts, ("training", "validation", "test")))
+    return (
+        f"A generated click log: {sizes} rows; fields {', '.join(log.field_names)}.\n"
+        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; frequent ones have richer tastes."
+    )
+
+
+def _train_one(name: str, batches: list[Batch], folder: str, seed: int, out: TextIO) -> Result:
+    training, valid, test = batches
+    options = resolve(task="binary", l2=L2, seed=seed, **CONTESTANTS[name])
+    print(f"\n{name}", file=out)
+    start = time.perf_counter()
+    for event in show_events(train(training, options, valid), options, stream=out):
+        last = event
+    assert isinstance(last, Finished)
+    seconds = time.perf_counter() - start
+    file = Path(folder, name.lower().replace(" ", "-").replace(",", "-") + ".rafm")
+    n_bytes = save(file, Saved(last.model))
+    labels = np.zeros(0, np.float32) if test.labels is None else test.labels
+    found = evaluate(last.model.loss, labels, last.model.scores(test), np.ones(test.n_rows))
+    return Result(name, last.model, found, n_bytes, seconds)
+
+
+def draw(results: list[Result], path: Path) -> str:
+    """Draw test loss against size, and validation loss by epoch; return a line that says where, or why not."""
+    try:
+        import matplotlib
+    except ImportError:
+        return "no picture: it needs matplotlib, which `pip install 'rafm[report]'` brings"
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (sizes, epochs) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    linear, *factorized = results  # the linear model is far off; it would squeeze the others together
+    colors = pyplot.cm.viridis(np.linspace(0, 0.85, len(factorized)))
+    for at, (result, marker, color) in enumerate(zip(factorized, "vs^DP", colors)):
+        style = {"marker": marker, "color": "crimson" if result.name.startswith("RaFM") else color}
+        place = (result.model.n_parameters, result.metrics["log_loss"])
+        sizes.plot(*place, linestyle="", markersize=9, **style)
+        below = at == len(factorized) - 1
+        sizes.annotate(result.name, place, textcoords="offset points", xytext=(6, -14 if below else 8), fontsize=9)
+        losses = [entry["valid_log_loss"] for entry in result.model.history]
+        epochs.plot(range(1, len(losses) + 1), losses, markersize=5, label=result.name, **style)
+    title = f"Test loss against size (LR: {linear.metrics['log_loss']:.3f})"
+    sizes.set(xscale="log", xlabel="parameters", ylabel="test log loss", title=title)
+    sizes.margins(x=0.3, y=0.25)
+    epochs.set(xlabel="epoch", ylabel="validation log loss", title="While training")
+    epochs.legend(fontsize=8)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+    return f"picture: {path}"

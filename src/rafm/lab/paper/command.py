@@ -1,0 +1,69 @@
+"""Run artefacts and write them and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConfigError
+from .artefact import Artefact, write_artefact
+from .budget import Budget
+from .complexity import table1
+from .curves import figure1, figure3, table2
+from .industrial import figure4
+from .lab import Lab
+from .page import write_page
+from .store import Store
+from .tables34 import authors, claims, competitions, frontier, rules, tables34
+
+ARTEFACTS: dict[str, Callable[[Lab, Budget], Artefact]] = {
+    "figure1": figure1,
+    "table1": table1,
+    "figure3": figure3,
+    "table2": table2,
+    "tables34": tables34,
+    "frontier": frontier,
+    "update-rules": rules,
+    "figure4": figure4,
+}
+OPTIONAL = {"authors-protocol": authors}
+
+
+def chosen(names: Sequence[str], with_authors: bool) -> dict[str, Callable[[Lab, Budget], Artefact]]:
+    """Return the artefacts to run: the named ones, or all.
+
+    >>> list(chosen(["figure1"], with_authors=True))
+    ['figure1', 'authors-protocol']
+    """
+    known = ARTEFACTS | OPTIONAL
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"no artefact {name!r}; there are {', '.join(known)}", key="artefacts")
+    wanted = list(names or ARTEFACTS) + (list(OPTIONAL) if with_authors else [])
+    return {name: known[name] for name in known if name in wanted}
+
+
+def reproduce(
+    names: Sequence[str],
+    budget: Budget,
+    data: Path,
+    folder: Path,
+    page: Path,
+    workers: int = 1,
+    with_authors: bool = False,
+    command: str = "rafm paper",
+    tell: Callable[[str], Any] = print,
+) -> list[Artefact]:
+    """Run what is missing, then write the artefacts' folders and the page."""
+    wanted = chosen(names, with_authors)
+    with Lab(data, Store(folder / "runs.jsonl"), workers, tell) as lab:
+        found = []
+        for name, make in wanted.items():
+            tell(f"{name}")
+            found.append(make(lab, budget))
+            own = command if name in OPTIONAL else command.replace(" --authors-protocol", "")
+            write_artefact(folder, found[-1], own)
+        told = claims(competitions(lab, budget)) if "tables34" in wanted or "frontier" in wanted else []
+    write_page(page, folder, found, told, budget, command)
+    return found

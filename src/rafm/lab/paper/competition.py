@@ -1,0 +1,121 @@
+"""All models on one data set: L2 chosen on validation for every candidate, then all seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ...rows.stats import survey
+from .budget import Budget, Study
+from .lab import Lab
+from .published import TABLES
+from .search import choose_l2, loss_of
+from .tasks import Result, Run, rows_of
+
+SMALL = 5  # on tags, RaFM is to beat the best FM with at most a fifth of its parameters
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A candidate with its chosen L2, and what came out for each seed."""
+
+    run: Run
+    results: list[Result]
+
+    @property
+    def losses(self) -> list[float]:
+        """Return the test loss of each seed: log loss or RMSE."""
+        return [found["test"][self.metrics[0]] for found in self.results]
+
+    @property
+    def second(self) -> list[float]:
+        """Return the other test metric of each seed: AUC or MAE."""
+        return [found["test"][self.metrics[1]] for found in self.results]
+
+    @property
+    def metrics(self) -> tuple[str, str]:
+        return ("log_loss", "auc") if "auc" in self.results[0]["test"] else ("rmse", "mae")
+
+    @property
+    def parameters(self) -> int:
+        return self.results[0]["parameters"]
+
+    @property
+    def valid(self) -> float:
+        return loss_of(self.results[0])
+
+    def seconds(self, name: str) -> float:
+        """Return a time, averaged over seeds."""
+        return float(np.mean([found[name] for found in self.results]))
+
+    def record(self) -> dict[str, Any]:
+        """Return the contender as plain values."""
+        return {"run": self.run.task(), "results": self.results}
+
+
+@dataclass(frozen=True)
+class Competition:
+    """The contenders of every family, and the one of each with the least validation loss."""
+
+    study: Study
+    families: dict[str, list[Contender]]
+
+    @property
+    def metrics(self) -> tuple[str, str]:
+        return ("log loss", "AUC") if "auc" in self.families["FM"][0].metrics else ("RMSE", "MAE")
+
+    @property
+    def winners(self) -> dict[str, Contender]:
+        return {family: best(own) for family, own in self.families.items()}
+
+    def within(self, family: str, parameters: float) -> Contender | None:
+        """Return the best of a family, by validation, with at most so many parameters."""
+        small = [each for each in self.families[family] if each.parameters <= parameters]
+        return best(small) if small else None
+
+    def rivals(self) -> list[tuple[Contender, Contender, int]]:
+        """Return for each FM's size the best FM and RaFM within it, where there is a RaFM so small."""
+        sizes = sorted({each.parameters for each in self.families["FM"]})
+        pairs = [(self.within("FM", size), self.within("RaFM", size), size) for size in sizes]
+        return [(fm, rafm, size) for fm, rafm, size in pairs if fm and rafm]
+
+    def decisive(self) -> set[Run]:
+        """Return the runs that tables, frontier and claims compare: those need all seeds."""
+        limits = [self.winners["FM"].parameters / SMALL, TABLES["Frappe"]["RaFM"].millions * 1e6]
+        small = [self.within("RaFM", limit) for limit in limits]
+        pairs = [each for fm, rafm, _ in self.rivals() for each in (fm, rafm)]
+        return {each.run for each in (*self.winners.values(), *small, *pairs) if each}
+
+
+def best(contenders: Sequence[Contender]) -> Contender:
+    """Return the contender of least validation loss."""
+    return min(contenders, key=lambda each: each.valid)
+
+
+def training_counts(lab: Lab, study: Study) -> np.ndarray:
+    """Return how often each feature that occurs does so in the training rows."""
+    return survey([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
+
+
+def compete(lab: Lab, budget: Budget, study: Study) -> Competition:
+    """Search with the first seed, then train with all seeds what is compared."""
+    candidates = budget.candidates(study, training_counts(lab, study))
+    chosen = {family: choose_l2(lab, runs, budget.coarse, budget.refine) for family, runs in candidates.items()}
+    first = {
+        family: [one for one in with_seeds(lab, runs, budget.seeds[:1]) if isfinite(one.valid)]
+        for family, runs in chosen.items()
+    }
+    found = Competition(study, first)
+    again = sorted(found.decisive(), key=str)
+    seeded = dict(zip(again, with_seeds(lab, again, budget.seeds)))
+    return Competition(study, {f: [seeded.get(one.run, one) for one in own] for f, own in first.items()})
+
+
+def with_seeds(lab: Lab, runs: Sequence[Run], seeds: Sequence[int]) -> list[Contender]:
+    """Train every run with every seed."""
+    results = iter(lab.results([replace(run, seed=seed).task() for run in runs for seed in seeds]))
+    return [Contender(run, [next(results) for _ in seeds]) for run in runs]

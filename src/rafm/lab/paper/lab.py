@@ -1,0 +1,117 @@
+"""Where tasks are done: a pool of single-threaded processes in front of a store."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ...datasets.prepared import digest, part_paths
+from ...options import resolve
+from ...rows.checked import Batch
+from ...train.trainer import train_model
+from .store import Store, key_of
+from .tasks import Result, execute, warm_up
+
+Task = dict[str, Any]
+
+
+def behaviour() -> str:
+    """Return a fingerprint of how models train: losses of tiny runs, to five digits, so that rounding does not show.
+
+    It is part of every key: results of an engine that trained differently are not mixed with those of this one.
+    """
+    draw = np.random.default_rng(0)
+    users, items = draw.integers(0, 40, 3000) ** 2 // 40, 40 + draw.integers(0, 30, 3000)
+    labels = ((users + items) % 3 == 0).astype(np.float32)
+    indices = np.stack([users, items], axis=1).ravel()
+    rows = Batch(np.arange(0, 6001, 2), indices, np.ones(6000, np.float32), 70, labels)
+    losses = []
+    for model, more in (
+        ("fm", {"ranks": 8}),
+        ("rafm", {}),
+        ("rafm", {"update": "algorithm1"}),
+        ("difacto", {}),
+        ("mrma", {}),
+    ):
+        settings: dict[str, Any] = {"ranks": (2, 8, 32), **more}
+        model_of = train_model(rows, resolve(task="binary", model=model, n_epochs=3, **settings), rows)
+        losses.append(round(model_of.history[-1]["valid_log_loss"], 5))
+    return key_of(losses)
+
+
+class Lab:
+    """Does tasks that are not in the store yet, and keeps their results."""
+
+    def __init__(self, folder: Path, store: Store, workers: int = 1, tell: Callable[[str], Any] = print):
+        self.folder, self.store, self.workers, self.tell = folder, store, workers, tell
+        self.data: dict[str, list[str]] = {}
+        self.pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+
+    @cached_property
+    def engine(self) -> str:
+        return behaviour()
+
+    def key(self, task: Task) -> str:
+        """Return the key of a task: what it does, on which bytes, with which engine."""
+        name = task.get("data")
+        if name is not None and name not in self.data:
+            self.data[name] = [digest(path) for path in part_paths(self.folder, name)]
+        return key_of(self.engine, task, self.data.get(name or "", []))
+
+    def results(self, tasks: Sequence[Task]) -> list[Result]:
+        """Return the results of tasks in their order, after doing those that are missing."""
+        keys = [self.key(task) for task in tasks]
+        missing = {key: task for key, task in zip(keys, tasks) if key not in self.store}
+        if missing:
+            self._do(missing)
+        return [self.store[key] for key in keys]
+
+    def _do(self, missing: dict[str, Task]) -> None:
+        if self.workers == 1:
+            for done, (key, task) in enumerate(missing.items(), start=1):
+                self._keep(key, task, execute(task, self.folder), f"{done}/{len(missing)}")
+            return
+        running = {self._pool().submit(execute, task, self.folder): key for key, task in missing.items()}
+        done = 0
+        waiting: set[Future[Result]] = set(running)
+        while waiting:
+            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in finished:
+                done += 1
+                self._keep(running[future], missing[running[future]], future.result(), f"{done}/{len(missing)}")
+
+    def _keep(self, key: str, task: Task, result: Result, place: str) -> None:
+        self.store.add(key, task, result)
+        shown = {
+            name: value
+            for name, value in task.items()
+            if name not in ("kind", "epochs", "patience") and value is not None
+        }
+        text = " ".join(f"{name}={value}" for name, value in shown.items())
+        valid = result.get("valid")
+        self.tell(f"[{place}] {task['kind']} {text}" + (f": {valid:.5f}" if isinstance(valid, float) else ""))
+
+    def _pool(self) -> ProcessPoolExecutor:
+        """Start the workers when they are first needed; each computes with one thread."""
+        if self.pool is None:
+            os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+            context = multiprocessing.get_context("spawn")
+            self.pool = ProcessPoolExecutor(self.workers, context, initializer=warm_up)
+        return self.pool

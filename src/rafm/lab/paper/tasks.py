@@ -1,0 +1,218 @@
+"""Single runs: what a worker does with a task. A task is a kind and plain values; so is its result.
+
+Times are CPU seconds of one thread, under names that end in `seconds`: all that differs when a run is done again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...datasets.prepared import DataSet, load_prepared
+from ...errors import DivergenceError
+from ...inspect.report import histogram
+from ...inspect.sketch import Frequencies
+from ...metrics import evaluate
+from ...model.model import Model
+from ...options import TrainingOptions, resolve
+from ...plan.ranks import NearestRank, describe_plan
+from ...rows.checked import Batch
+from ...rows.stats import survey
+from ...train.trainer import EpochFinished, Finished, train, train_model
+
+CLIP = 1e-4  # of probabilities, in the authors' scripts
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run on one data set; with its first columns alone if n_columns is given.
+
+    protocol "authors" counts features over training, validation and test rows, clips probabilities and clamps ratings
+    to the range of the test labels, as the authors' scripts do.
+    """
+
+    data: str
+    model: str
+    ranks: tuple[int, ...] = ()
+    rank_scale: float = 1.0
+    update: str = "joint"
+    l2: float = 0.0
+    seed: int = 0
+    epochs: int = 30
+    patience: int = 3
+    n_columns: int | None = None
+    protocol: str = "ours"
+
+    @property
+    def family(self) -> str:
+        """Name the model as tables do."""
+        names = {"lr": "LR", "fm": "FM", "difacto": "DiFacto", "mrma": "MRMA", "rafm": "RaFM"}
+        return names[self.model] + (" (Algorithm 1)" if self.update == "algorithm1" else "")
+
+    @property
+    def rank_text(self) -> str:
+        """Write the ranks, and the generosity of the rank rule unless it is the paper's.
+
+        >>> Run("frappe", "rafm", (64, 512), rank_scale=2).rank_text
+        '{64,512} c=2'
+        """
+        ranks = ",".join(map(str, self.ranks))
+        text = ranks if self.model in ("fm", "lr") else f"{{{ranks}}}"
+        return text + (f" c={self.rank_scale:g}" if self.rank_scale != 1 else "")
+
+    @property
+    def label(self) -> str:
+        return f"{self.family} {self.rank_text}".strip()
+
+    def task(self) -> dict[str, Any]:
+        """Return the run as a task."""
+        return {"kind": "train", **asdict(self), "ranks": list(self.ranks), "rank_scale": float(self.rank_scale)}
+
+
+@lru_cache(maxsize=2)
+def rows_of(folder: Path, data: str, n_columns: int | None) -> DataSet:
+    """Read a data set, keeping the last ones."""
+    return load_prepared(folder, data, n_columns)
+
+
+def options_of(run: Run, found: DataSet) -> TrainingOptions:
+    """Return the run's choices as the trainer wants them."""
+    levels = None
+    if run.protocol == "authors" and run.ranks:
+        counts = np.zeros(found.parts[0].n_features, np.int64)
+        for part in found.parts:
+            counts += np.bincount(part.indices, minlength=counts.size)
+        levels = NearestRank(run.rank_scale)(counts, run.ranks)
+    return resolve(
+        task=found.task,
+        model=run.model,
+        ranks=run.ranks or None,
+        rank_scale=run.rank_scale,
+        levels=levels,
+        update=run.update,
+        l2=run.l2,
+        n_epochs=run.epochs,
+        patience=run.patience,
+        seed=run.seed,
+    )
+
+
+def judge(model: Model, batch: Batch, protocol: str = "ours") -> dict[str, float | None]:
+    """Return the metrics of a model on labelled rows."""
+    assert batch.labels is not None
+    scores = model.scores(batch)
+    if protocol == "authors":
+        scores = clip(scores, model.loss.task, batch.labels)
+    return evaluate(model.loss, batch.labels, scores, np.ones(batch.n_rows))
+
+
+def clip(scores: np.ndarray, task: str, labels: np.ndarray) -> np.ndarray:
+    """Return scores with probabilities between 1e-4 and 1 - 1e-4, or ratings within the range of the labels.
+
+    >>> clip(np.array([50.0, 0.0]), "binary", np.zeros(2)).round(2)
+    array([9.21, 0.  ])
+    """
+    limit = np.log1p(-CLIP) - np.log(CLIP)
+    low, high = (-limit, limit) if task == "binary" else (float(labels.min()), float(labels.max()))
+    return np.clip(scores, low, high)
+
+
+def train_run(config: dict[str, Any], folder: Path) -> Result:
+    """Train a model and judge its best epoch; a run that diverges has an endless loss."""
+    run = Run(**{**config, "ranks": tuple(config["ranks"])})
+    found = rows_of(folder, run.data, run.n_columns)
+    training, valid, test = found.parts
+    options = options_of(run, found)
+    start = time.process_time()
+    try:
+        *_, last = train(training, options, valid)
+    except DivergenceError as error:
+        return {"diverged": str(error), "valid": None}
+    train_seconds = time.process_time() - start
+    assert isinstance(last, Finished)
+    model = last.model
+    start = time.process_time()
+    metrics = judge(model, test, run.protocol)
+    history = [entry[f"valid_{model.loss.metric}"] for entry in model.history]
+    return {
+        "parameters": model.n_parameters,
+        "factors_per_row": factors_per_row(model),
+        "valid": history[model.best_epoch - 1],
+        "test": metrics,
+        "best_epoch": model.best_epoch,
+        "history": history,
+        "pass_seconds": train_seconds / len(history),
+        "test_seconds": time.process_time() - start,
+    }
+
+
+def factors_per_row(model: Model) -> float:
+    """Return the numbers that a row touches on average: what time should be proportional to."""
+    lines = describe_plan(model.plan, model.counts, model.n_rows)[:-1]
+    return round(sum(line["factors_per_row"] for line in lines), 3)
+
+
+def low_curve(config: dict[str, Any], folder: Path) -> Result:
+    """Return the validation loss of B_{1,1} after each epoch: a model of n epochs is that of n + 1 on its way."""
+    run = Run(**{**config, "ranks": tuple(config["ranks"])})
+    found = rows_of(folder, run.data, run.n_columns)
+    training, valid, _ = found.parts
+    assert valid.labels is not None
+    losses = []
+    for epochs in range(1, run.epochs + 1):
+        model = train_model(training, options_of(replace(run, epochs=epochs), found))
+        scores = model.scores(valid, level=1)
+        losses.append(evaluate(model.loss, valid.labels, scores, np.ones(valid.n_rows))[model.loss.metric])
+    return {"history": losses}
+
+
+def occurrences(config: dict[str, Any], folder: Path) -> Result:
+    """Count how often features occur in the training rows."""
+    found = survey([rows_of(folder, config["data"], None).parts[0]])
+    bins = histogram(Frequencies(*np.unique(found.counts, return_counts=True)))
+    return {"rows": found.rows, "features": int(found.counts.size), "bins": [list(line) for line in bins]}
+
+
+def time_pass(training: Batch, options: TrainingOptions) -> float:
+    """Return the CPU seconds of the quickest epoch."""
+    seconds, start = [], time.process_time()
+    for event in train(training, options):
+        now = time.process_time()
+        if isinstance(event, EpochFinished):
+            seconds.append(now - start)
+        start = now
+    return min(seconds)
+
+
+def warm_up() -> None:
+    """Train a moment, so that compiling or loading kernels counts for nobody."""
+    batch = Batch(np.array([0, 2, 4]), np.array([0, 1, 1, 2]), np.ones(4, np.float32), 3, np.array([0.0, 1.0]))
+    for model in ("rafm", "mrma"):
+        train_model(batch, resolve(task="binary", model=model, ranks=(2, 4), n_epochs=1), batch)
+
+
+def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
+    """Return what each kind of task does."""
+    from .complexity import measure
+    from .industrial import stream_run
+
+    return {
+        "train": train_run,
+        "low_curve": low_curve,
+        "occurrences": occurrences,
+        "complexity": measure,
+        "stream": stream_run,
+    }
+
+
+def execute(task: dict[str, Any], folder: Path) -> Result:
+    """Do a task."""
+    config = dict(task)
+    return kinds()[config.pop("kind")](config, folder)

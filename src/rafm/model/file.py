@@ -1,0 +1,312 @@
+"""The .rafm file: a model, and the encoder of its table if it has one. See docs/file-format.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import ConfigError, ModelFormatError, ModelVersionError
+from ..files.atomic import PathLike
+from ..files.container import read_container, write_container
+from ..losses import LOSSES
+from ..optimizers import OPTIMIZERS, Optimizer
+from ..plan.layout import Parameters, RecordLayout
+from ..plan.ranks import FAMILIES, RankPlan, check_ranks
+from ..rows.checked import Numbering
+from .model import Model
+
+if TYPE_CHECKING:
+    from ..encode.encoder import TableEncoder
+
+STATES_VERSION = 1
+LARGEST = 2**62  # whole numbers below this fit into int64, whatever is added to them
+_Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a model file holds.
+
+    classes: the two of a classifier, as they were in training. columns: their names, if it was trained on a frame of
+    numbers.
+    """
+
+    model: Model
+    encoder: TableEncoder | None = None
+    index_base: int = 0
+    classes: list[Any] | None = None
+    columns: list[str] | None = None
+
+
+def save(path: PathLike, saved: Saved) -> int:
+    """Write a model file in one atomic step; return its size in bytes."""
+    model = saved.model
+    tensors = _without_zeros(model.parameters.arrays()) | {
+        "ids": _short(model.numbering.ids),
+        "counts": _short(model.counts),
+    }
+    header = {
+        "family": model.plan.family,
+        "ranks": list(model.plan.ranks),
+        "sizes": list(model.plan.sizes[:-1]),
+        "task": model.loss.task,
+        "n_inputs": model.numbering.n_inputs,
+        "n_rows": model.n_rows,
+        "index_base": saved.index_base,
+        "classes": saved.classes,
+        "best_epoch": model.best_epoch,
+        "history": model.history,
+        "options": model.options,
+        "encoder": None,
+    }
+    if saved.columns is not None:
+        header["columns"] = saved.columns
+    if model.parameters.states is not None:
+        header["states_version"] = STATES_VERSION
+    if model.n_dropped:
+        header["dropped"] = model.n_dropped
+    if saved.encoder is not None:
+        header["encoder"], more = _encoder_parts(saved.encoder)
+        tensors.update(more)
+    return write_container(path, tensors, header)
+
+
+def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays of parameters, but of blocks with zero vectors the others alone, and which they are."""
+    found = dict(arrays)
+    for name, block in arrays.items():
+        if name.startswith("factors.") and not (alive := block.any(axis=1)).all():
+            found[name] = block[alive]
+            found[name.replace("factors", "rows")] = np.flatnonzero(alive).astype(np.int32)
+    return found
+
+
+def _with_zeros(plan: RankPlan, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the tensors with all vectors of a block; undoes the former."""
+    found = dict(tensors)
+    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
+        if f"rows.{level}" in tensors:
+            found[f"factors.{level}"] = np.zeros((size, rank), np.float32)
+            found[f"factors.{level}"][tensors[f"rows.{level}"]] = tensors[f"factors.{level}"]
+    return found
+
+
+def _short(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers in 4 bytes each if they fit, else in 8."""
+    return numbers.astype(np.int32 if numbers.max(initial=0) < 2**31 else np.int64)
+
+
+def load(path: PathLike) -> Saved:
+    """Read a model file, checking that its parts fit together; nothing in it is ever executed."""
+    header, tensors = read_container(path)
+    try:
+        _check_header(header)
+        plan = _read_plan(header)
+        _check_tensors(plan, header, tensors)
+        encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
+    except (ModelFormatError, ModelVersionError) as error:
+        raise type(error)(f"{Path(path).name}: {error}") from None
+    model = Model(
+        plan=plan,
+        numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
+        counts=tensors["counts"].astype(np.int64),
+        loss=LOSSES[header["task"]],
+        parameters=Parameters.from_arrays(_with_zeros(plan, tensors)),
+        n_rows=header["n_rows"],
+        history=header["history"],
+        best_epoch=header["best_epoch"],
+        options=header["options"],
+        n_dropped=header.get("dropped", 0),
+    )
+    return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
+
+
+def _is_whole(found: Any) -> bool:
+    return type(found) is int and 0 <= found < LARGEST
+
+
+def _is_number(found: Any) -> bool:
+    return type(found) in (int, float) and abs(found) < LARGEST
+
+
+def _are_whole(found: Any) -> bool:
+    return isinstance(found, list) and all(map(_is_whole, found))
+
+
+def _are_classes(found: Any) -> bool:
+    """Tell whether these are one or two labels of one type, all different."""
+    if not isinstance(found, list) or len({type(label) for label in found}) != 1:
+        return False
+    return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
+
+
+def _are_columns(found: Any, n_inputs: int) -> bool:
+    """Tell whether these are as many different names as there are inputs."""
+    names = isinstance(found, list) and all(isinstance(name, str) for name in found)
+    return names and len(set(found)) == len(found) == n_inputs
+
+
+def _is_epoch(found: Any) -> bool:
+    """Tell whether this is an entry of a history."""
+    if not isinstance(found, dict) or not _is_whole(found.get("epoch")):
+        return False
+    return all(value is None or _is_number(value) for value in found.values())
+
+
+def _is_options(found: Any) -> bool:
+    plain = (bool, int, float, str, type(None))
+
+    def is_plain(value: Any) -> bool:
+        return type(value) in plain or (isinstance(value, list) and all(map(_is_number, value)))
+
+    return isinstance(found, dict) and all(map(is_plain, found.values()))
+
+
+_HEADER: dict[str, Callable[[Any], bool]] = {
+    "family": lambda found: found in FAMILIES,
+    "ranks": _are_whole,
+    "sizes": _are_whole,
+    "task": lambda found: isinstance(found, str) and found in LOSSES,
+    "n_inputs": _is_whole,
+    "n_rows": _is_whole,
+    "index_base": lambda found: _is_whole(found) and found < 2,
+    "classes": lambda found: found is None or _are_classes(found),
+    "best_epoch": _is_whole,
+    "history": lambda found: isinstance(found, list) and all(map(_is_epoch, found)),
+    "options": _is_options,
+    "encoder": lambda found: found is None or isinstance(found, dict),
+}
+
+
+def _check_header(header: dict[str, Any]) -> None:
+    if header.get("kind") == "checkpoint":
+        raise ModelFormatError("is a checkpoint, the state of a run. The command that wrote it makes the model of it.")
+    for name, is_right in _HEADER.items():
+        if name not in header:
+            raise ModelFormatError(f"its header has no {name!r}")
+        if not is_right(header[name]):
+            raise ModelFormatError(f"its header has {name} = {header[name]!r:.80}, which no model has")
+    _check_states_version(header)
+    if not _is_whole(header.get("dropped", 0)):
+        raise ModelFormatError(f"its header has dropped = {header['dropped']!r:.80}, which no model has")
+    if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
+        raise ModelFormatError(f"its header has columns = {header['columns']!r:.80}, which no model has")
+
+
+def _check_states_version(header: dict[str, Any]) -> None:
+    """Check that this version of rafm can go on from the states of the optimiser, if there are any."""
+    if "states_version" not in header:
+        return
+    version, optimizer = header["states_version"], header["options"].get("optimizer")
+    if _is_whole(version) and version > STATES_VERSION:
+        raise ModelVersionError(f"its states have version {version}, this rafm knows {STATES_VERSION}; update rafm")
+    if version != STATES_VERSION or type(version) is not int or optimizer not in OPTIMIZERS:
+        raise ModelFormatError(f"its states have version {version!r:.20} and optimizer {optimizer!r:.40}")
+
+
+def _read_plan(header: dict[str, Any]) -> RankPlan:
+    family, ranks, sizes = header["family"], tuple(header["ranks"]), tuple(header["sizes"])
+    try:
+        known = check_ranks(family, ranks) == ranks
+    except ConfigError as error:
+        raise ModelFormatError(f"its plan cannot work: {error}") from None
+    if not known or len(sizes) != len(ranks) + 1 or list(sizes) != sorted(sizes, reverse=True):
+        raise ModelFormatError(f"its sizes {sizes!r:.80} do not fit its ranks {ranks!r:.80}, or do not fall")
+    if family == "mrma" and sizes[-1] != sizes[0]:
+        raise ModelFormatError(
+            f"its sizes {sizes!r:.80} must be equal: all features of model {family!r} have all ranks"
+        )
+    return RankPlan(family, ranks, (*sizes, 0))
+
+
+def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
+    """Return shape and type of each tensor of an optimiser's states."""
+    layout, n = RecordLayout(plan, True, optimizer.shadows), plan.n_features
+    shapes: dict[str, tuple[int, ...]] = {"bias": (4,), "label_scale": (1,), "value_scales": (n,)}
+    shapes["weights"] = (n, layout.first_state - 1)
+    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
+        shapes[f"factors.{level}"] = (size, 1 + optimizer.shadows * rank)
+    if plan.family == "mrma":
+        shapes["mixture"] = (n, plan.n_levels)
+    return {f"states.{name}": (shape, ("float32",)) for name, shape in shapes.items()}
+
+
+def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, np.ndarray]) -> _Wanted:
+    """Return shape and allowed types of each tensor; those of an encoder may have any length."""
+    n, reals, wholes = plan.n_features, ("float32",), ("int32", "int64")
+    wanted: _Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
+    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
+        if f"rows.{level}" in tensors:
+            size = tensors[f"rows.{level}"].size
+            wanted[f"rows.{level}"] = ((size,), ("int32",))
+        wanted[f"factors.{level}"] = ((size, rank), reals)
+    if plan.family == "mrma":
+        wanted["mixture"] = ((n, plan.n_levels), reals)
+    if encoder is not None:
+        for name, kind in (("encoder.ends", "int64"), ("encoder.text", "uint8")):
+            wanted[name] = ((tensors.get(name, np.zeros(0)).size,), (kind,))
+    return wanted
+
+
+def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    """Check names, types and shapes of all tensors, and that ids are distinct and in range."""
+    wanted = _wanted(plan, header["encoder"], tensors)
+    if "states_version" in header:
+        wanted |= _wanted_states(plan, OPTIMIZERS[header["options"]["optimizer"]])
+    extra = [name for name in tensors if name not in wanted]
+    if extra:
+        raise ModelFormatError(f"tensor {extra[0]!r} does not belong in this model")
+    for name, (shape, allowed) in wanted.items():
+        if name not in tensors:
+            raise ModelFormatError(f"tensor {name!r} is missing")
+        found = tensors[name]
+        if found.shape != shape or found.dtype.name not in allowed:
+            raise ModelFormatError(
+                f"tensor {name!r} must have shape {shape} and type {' or '.join(allowed)}, "
+                f"found {found.shape} and {found.dtype}"
+            )
+    for level, size in enumerate(plan.sizes[1:-1], start=1):
+        rows = tensors.get(f"rows.{level}", np.zeros(0, np.int32))
+        if rows.size and (rows[0] < 0 or rows[-1] >= size or (np.diff(rows) <= 0).any()):
+            raise ModelFormatError(f"tensor 'rows.{level}' must rise and stay below {size}")
+    n, ids = plan.n_features, tensors["ids"]
+    if n and (ids.min() < 0 or ids.max() >= header["n_inputs"] or np.unique(ids).size != n):
+        raise ModelFormatError("its feature ids must be distinct and below n_inputs")
+    if n and tensors["counts"].min() < 0:
+        raise ModelFormatError("its counts must not be negative")
+    if "states_version" in header:
+        _check_states(tensors, OPTIMIZERS[header["options"]["optimizer"]])
+
+
+def _check_states(tensors: dict[str, np.ndarray], optimizer: type[Optimizer]) -> None:
+    """Check that scales are powers that divide exactly, and sums of squares not below where they start."""
+    for name, base in (("label_scale", 4), ("value_scales", 2)):
+        scales = tensors[f"states.{name}"].astype(float)
+        if not ((scales > 0).all() and (np.log2(scales) % np.log2(base) == 0).all()):
+            raise ModelFormatError(f"its states.{name} must be powers of {base}")
+    squares = [tensors["states.bias"][1:2], tensors["states.weights"][:, 0]]
+    squares += [found[:, 0] for name, found in tensors.items() if name.startswith("states.factors.")]
+    if min(found.min(initial=np.inf) for found in squares) < optimizer.first_state:
+        raise ModelFormatError(f"sums of squares in its states must be at least {optimizer.first_state:g}")
+
+
+def _encoder_parts(encoder: TableEncoder) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the encoder's header and tensors."""
+    from ..encode.serialize import encoder_parts
+
+    return encoder_parts(encoder)
+
+
+def _read_encoder(header: dict[str, Any] | None, n_inputs: int, tensors: dict[str, np.ndarray]) -> TableEncoder | None:
+    if header is None:
+        return None
+    from ..encode.serialize import read_encoder
+
+    encoder = read_encoder(header, tensors)
+    if encoder.n_features != n_inputs:
+        raise ModelFormatError(f"its encoder makes {encoder.n_features} features, but the model has {n_inputs}")
+    return encoder

@@ -1,0 +1,135 @@
+"""A trained model: plan, parameters and loss -> scores and predictions."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError, DataValueError
+from ..kernels.records import Tables
+from ..losses import Loss
+from ..plan.layout import Parameters, RecordLayout
+from ..plan.ranks import RankPlan
+from ..rows.checked import Batch, Numbering, number_rows, take_rows
+from .scores import score, score_mixture
+
+SHARE = 1 << 15  # rows that a thread scores at a time
+
+
+@dataclass(frozen=True)
+class Model:
+    """Scores rows of feature ids; knows how often each feature was seen and how training went.
+
+    Feature number i has id numbering.ids[i] and was seen counts[i] times. The history has one entry per epoch.
+    """
+
+    plan: RankPlan
+    numbering: Numbering
+    counts: np.ndarray
+    loss: Loss
+    parameters: Parameters
+    n_rows: int  # seen in training
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_epoch: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    n_dropped: int = 0  # features that were seen, but have nothing but zeros and are not kept
+
+    @cached_property
+    def _layout(self) -> RecordLayout:
+        return RecordLayout(self.plan, with_states=False)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return self._layout.tables()
+
+    @cached_property
+    def _records(self) -> np.ndarray:
+        return self._layout.pack(self.parameters.weights, self.parameters.factors)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.plan.n_parameters
+
+    def scores(self, batch: Batch, level: int | None = None, threads: int = 1) -> np.ndarray:
+        """Return the score of every row; with a level p the paper's B_{1,p}, for RaFM alone.
+
+        Many rows are shared out to the threads; the scores are the same.
+        """
+        if level is not None and not (self.plan.nested and 1 <= level <= self.plan.n_levels):
+            raise ConfigError(
+                f"level must lie between 1 and {self.plan.n_levels} and needs model='rafm', "
+                f"found {level!r} for {self.plan.family!r}",
+                key="level",
+            )
+        level, starts = None if level is None else int(level), range(0, batch.n_rows, SHARE)
+        if threads == 1 or len(starts) < 2:
+            found = self._score(batch, level)
+        else:
+            parts = (take_rows(batch, start, min(start + SHARE, batch.n_rows)) for start in starts)
+            first = self._score(next(parts), level)  # alone, so that records are packed once
+            with ThreadPoolExecutor(threads, "rafm") as pool:
+                found = np.concatenate([first, *pool.map(lambda part: self._score(part, level), parts)])
+        if not np.isfinite(found).all():
+            row = int(np.flatnonzero(~np.isfinite(found))[0])
+            largest = float(np.abs(take_rows(batch, row, row + 1).values).max())
+            raise DataValueError(f"the score of row {row} is beyond float32; its largest value is {largest:g}")
+        return found
+
+    def _score(self, batch: Batch, level: int | None) -> np.ndarray:
+        rows, bias = number_rows(batch, self.numbering), self.parameters.bias[0]
+        if self.parameters.mixture is not None:
+            return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
+        return score(rows, self._tables, self._records, bias, level)
+
+    def predict(self, batch: Batch) -> np.ndarray:
+        """Return the prediction of every row: probabilities, or values."""
+        return self.loss.predict(self.scores(batch).astype(float))
+
+    def levels(self) -> np.ndarray:
+        """Return the level of every feature id, 0 for those never seen."""
+        return self._by_id(self.plan.levels())
+
+    def feature_counts(self) -> np.ndarray:
+        """Return how often every feature id was seen in training."""
+        return self._by_id(self.counts)
+
+    def with_ids(self, ids: np.ndarray, n_inputs: int) -> Model:
+        """Return the same model for rows in which feature id i is called ids[i]."""
+        return replace(self, numbering=Numbering(ids[self.numbering.ids], n_inputs))
+
+    def for_scoring(self) -> Model:
+        """Return the same model without what training alone needs: states of the optimiser, and FTRL's zeros."""
+        model = replace(self, parameters=replace(self.parameters, states=None))
+        return model.without_zeros() if self.options.get("optimizer") == "ftrl" else model
+
+    def without_zeros(self) -> Model:
+        """Return the same model without features whose numbers are all 0, which score like unknown ones.
+
+        Features with a weight and nothing but zero vectors have no vectors any more.
+        """
+        plan, found = self.plan, self.parameters
+        alive = np.zeros(plan.n_features, bool)
+        for block in found.factors:
+            alive[: len(block)] |= block.any(axis=1)
+        levels = np.where(alive, plan.levels(), 0)
+        kept = np.flatnonzero(alive | (found.weights != 0))
+        order = kept[np.lexsort((kept, -self.counts[kept], -levels[kept]))]
+        sizes = tuple(int((levels[kept] >= level).sum()) for level in range(plan.n_levels + 1))
+        factors = [block[order[:size]] for block, size in zip(found.factors, sizes[1:])]
+        return replace(
+            self,
+            plan=replace(plan, sizes=(*sizes, 0)),
+            numbering=Numbering(self.numbering.ids[order], self.numbering.n_inputs),
+            counts=self.counts[order],
+            parameters=replace(found, weights=found.weights[order], factors=factors),
+            n_dropped=self.n_dropped + plan.n_features - order.size,
+        )
+
+    def _by_id(self, by_number: np.ndarray) -> np.ndarray:
+        table = np.zeros(self.numbering.n_inputs, np.int64)
+        table[self.numbering.ids] = by_number
+        return table

@@ -1,0 +1,26 @@
+"""Scores of numbered rows, from training and scoring records alike: serial, without the GIL, safe in many threads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels import mixture
+from ..kernels import records as kernels
+from ..kernels.records import Rows, Tables
+from ..plan.scratch import make_scratch
+
+
+def score(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, level: int | None = None) -> np.ndarray:
+    """Return B_{1,level} of every row; the prediction before the link is that of the top level."""
+    longest = int(np.diff(rows.indptr).max(initial=0))
+    scores = np.empty(rows.labels.size, records.dtype)
+    level = tables.widths.size if level is None else level
+    kernels.score_rows(rows, tables, records, bias, level, make_scratch(tables, longest, records.dtype), scores)
+    return scores
+
+
+def score_mixture(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, weights: np.ndarray) -> np.ndarray:
+    """Return the MRMA score of every row, given the mixture weights."""
+    scores = np.empty(rows.labels.size, records.dtype)
+    mixture.score_rows(rows, tables, records, bias, weights, scores)
+    return scores

@@ -1,0 +1,108 @@
+"""Dealing features out to groups, so that threads can share them.
+
+A row's sums are taken group by group and then joined, whatever the number of threads: so the number of threads changes
+no bit. A thread has whole groups, and while training the features of a group lie together: the hardware that reads
+ahead in memory never reaches into what another thread is writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..kernels.compiling import kernel
+from ..kernels.records import GROUPS, Rows
+from .ranks import RankPlan
+
+DEALT = 512  # features that are dealt out one by one, most frequent first
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Features in the order of level, heads before others, group, and falling count.
+
+    bounds[k, 0] are the bounds of the groups among the heads of level k, bounds[k, 1] those among its other features.
+    """
+
+    order: np.ndarray
+    bounds: np.ndarray
+
+    def undo(self, values: np.ndarray) -> np.ndarray:
+        """Return values of the first features, given in this order, in the order that it was made from."""
+        found = np.empty_like(values)
+        found[self.order[: len(values)]] = values
+        return found
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Where each feature of the order that it was made from is in this order."""
+        return self.undo(np.arange(self.order.size))
+
+    def group_of(self) -> np.ndarray:
+        """Return the group of each feature, in this order."""
+        lengths = np.diff(self.bounds[::-1]).ravel()  # levels fall
+        return np.repeat(np.arange(lengths.size, dtype=np.uint8) % GROUPS, lengths)
+
+    def split(self, rows: Rows) -> Rows:
+        """Return the rows with their features by group, moved in place, rising in each."""
+        middles, longest = np.empty(rows.labels.size, np.int64), int(np.diff(rows.indptr).max(initial=0))
+        room = (np.empty(longest, rows.indices.dtype), np.empty(longest, rows.values.dtype))
+        _split_rows(rows.indptr, rows.indices, rows.values, self.group_of(), middles, *room)
+        return rows._replace(middles=middles)
+
+
+@kernel()
+def _split_rows(indptr, indices, values, group_of, middles, later, later_values):  # type: ignore[no-untyped-def]
+    """Move the features of the second group to the end of each row; note where they begin. Those wait in `later`."""
+    for r in range(middles.size):
+        at, n = indptr[r], 0
+        for e in range(indptr[r], indptr[r + 1]):
+            i, x = indices[e], values[e]
+            if group_of[i] == 0:
+                indices[at], values[at] = i, x
+                at += 1
+            else:
+                later[n], later_values[n] = i, x
+                n += 1
+        middles[r] = at
+        for k in range(n):
+            indices[at + k], values[at + k] = later[k], later_values[k]
+
+
+def deal(plan: RankPlan, counts: np.ndarray, threshold: float = np.inf) -> Grouping:
+    """Deal the features of each level out to groups that have about as many occurrences each.
+
+    Heads are features that occur more often than the threshold; counts fall within a level.
+
+    >>> deal(RankPlan("fm", (8,), (6, 6, 0)), np.array([9, 4, 3, 2, 1, 1])).order
+    array([0, 4, 1, 2, 3, 5])
+    """
+    order, bounds = [], np.zeros((plan.n_levels + 1, 2, GROUPS + 1), np.int64)
+    for level in range(plan.n_levels, -1, -1):
+        start, stop = plan.sizes[level + 1], plan.sizes[level]
+        middle = start + int((counts[start:stop] > threshold).sum())
+        for part, (first, last) in enumerate(((start, middle), (middle, stop))):
+            groups = _deal_counts(counts[first:last])
+            order.append(first + np.argsort(groups, kind="stable"))
+            bounds[level, part] = first + np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=GROUPS))])
+    return Grouping(np.concatenate(order), bounds)
+
+
+def one_group(sizes: Sequence[int]) -> np.ndarray:
+    """Return the bounds if there are no heads and all features are in the first group; sizes are those of a plan."""
+    bounds = np.repeat(np.array(sizes[:-1])[:, None, None], 2 * (GROUPS + 1), axis=1).reshape(-1, 2, GROUPS + 1)
+    bounds[:, 0], bounds[:, 1, 0] = np.array(sizes[1:])[:, None], sizes[1:]
+    return bounds
+
+
+def _deal_counts(counts: np.ndarray) -> np.ndarray:
+    """Return a group for each feature: to the one with least so far, then to and fro."""
+    there = np.arange(counts.size) % (2 * GROUPS)
+    groups, costs = np.minimum(there, 2 * GROUPS - 1 - there), np.zeros(GROUPS)
+    for place in range(min(DEALT, counts.size)):
+        groups[place] = costs.argmin()
+        costs[groups[place]] += counts[place]
+    return groups

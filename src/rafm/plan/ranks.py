@@ -1,0 +1,204 @@
+"""Counts -> levels -> plan: which rank every feature gets, and what that costs.
+
+With ranks D_1 < ... < D_m, a feature of level k has vectors of ranks D_1 .. D_k; level 0 means no vector at all.
+Features are numbered by falling level, ties by falling count, so that F_k, the features of level k or more, are the
+numbers below `sizes[k]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ConfigError
+
+FAMILIES = ("rafm", "fm", "lr", "difacto", "mrma")
+MAX_RANK = 65_536
+DEFAULT_RANKS = {"fm": (32,)}
+
+LevelRule = Callable[[np.ndarray, Sequence[int]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class NearestRank:
+    """Give a feature seen n times the rank nearest to scale * n, in logarithms; the paper has scale 1.
+
+    >>> NearestRank()(np.array([1, 10, 20, 5000]), (8, 32, 128))
+    array([1, 1, 2, 3])
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise ConfigError(f"rank_scale must be a positive number, found {self.scale}", key="rank_scale")
+
+    def __call__(self, counts: np.ndarray, ranks: Sequence[int]) -> np.ndarray:
+        boundaries = np.sqrt(np.multiply(ranks[:-1], ranks[1:], dtype=float)) / self.scale
+        return np.searchsorted(boundaries, counts, side="left") + 1
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Give level k + 2 to features seen at least minimum[k] times, and level 1 to the others.
+
+    >>> Thresholds((10, 100))(np.array([3, 10, 500]), (8, 32, 128))
+    array([1, 2, 3])
+    """
+
+    minimum: tuple[float, ...]
+
+    def __call__(self, counts: np.ndarray, ranks: Sequence[int]) -> np.ndarray:
+        wanted, given = len(ranks) - 1, tuple(self.minimum)
+        if len(given) != wanted or list(given) != sorted(given):
+            raise ConfigError(f"{len(ranks)} ranks need {wanted} rising thresholds, found {given}", key="levels")
+        return np.searchsorted(np.array(given, float), counts, side="right") + 1
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """Ranks and sizes of a model of one family; all that decides where its numbers lie.
+
+    sizes[k] counts the features of level k or more, for k = 0 .. m, and a final 0.
+
+    >>> plan = RankPlan("rafm", ranks=(4, 16), sizes=(100, 100, 10, 0))
+    >>> plan.n_parameters  # bias, 100 weights, 100 vectors of rank 4, 10 of rank 16
+    661
+    """
+
+    family: str
+    ranks: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def n_features(self) -> int:
+        return self.sizes[0]
+
+    @property
+    def nested(self) -> bool:
+        """Whether lower vectors of a feature depend on its top one, as in RaFM."""
+        return self.family == "rafm"
+
+    @property
+    def block_ranks(self) -> tuple[int, ...]:
+        """Numbers that each level adds to a feature: D_k, or D_k - D_{k-1} where one vector grows, as in DiFacto."""
+        if self.family != "difacto":
+            return self.ranks
+        return tuple(int(step) for step in np.diff(self.ranks, prepend=0))
+
+    @property
+    def n_parameters(self) -> int:
+        """Count the trained numbers: bias, weights, active factors (and mixture weights)."""
+        factors = sum(rank * size for rank, size in zip(self.block_ranks, self.sizes[1:]))
+        mixture = self.n_features * self.n_levels if self.family == "mrma" else 0
+        return 1 + self.n_features + factors + mixture
+
+    def members(self, level: int) -> int:
+        """Count the features of exactly this level."""
+        return self.sizes[level] - self.sizes[level + 1]
+
+    def levels(self) -> np.ndarray:
+        """Return the level of every feature, in the order of their numbers."""
+        return np.repeat(np.arange(self.n_levels, -1, -1), [self.members(k) for k in range(self.n_levels, -1, -1)])
+
+
+def check_ranks(family: str, ranks: Iterable[int] | int | None) -> tuple[int, ...]:
+    """Return the ranks as a tuple of whole numbers that the family can work with.
+
+    >>> check_ranks("rafm", [8, 32])
+    (8, 32)
+    >>> check_ranks("rafm", [8, 4])
+    Traceback (most recent call last):
+    rafm.errors.ConfigError: ranks must rise, found (8, 4). Write them as (4, 8).
+    """
+    if family not in FAMILIES:
+        raise ConfigError(f"model must be one of {', '.join(FAMILIES)}, found {family!r}", key="model")
+    if family == "lr":
+        return ()
+    given = np.atleast_1d(np.asarray(DEFAULT_RANKS.get(family, (8, 32, 128)) if ranks is None else ranks))
+    if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+        raise ConfigError(f"ranks must be whole numbers, found {ranks!r}", key="ranks")
+    found = tuple(int(rank) for rank in given)
+    if any(rank < 1 or rank > MAX_RANK for rank in found):
+        raise ConfigError(f"ranks must lie between 1 and {MAX_RANK}, found {found}", key="ranks")
+    if list(found) != sorted(set(found)):
+        raise ConfigError(f"ranks must rise, found {found}. Write them as {tuple(sorted(set(found)))}.", key="ranks")
+    if family == "fm" and len(found) > 1:
+        raise ConfigError(f"model 'fm' has one rank, found {found}. Give one, or use model='rafm'.", key="ranks")
+    if not found:
+        raise ConfigError(f"model {family!r} needs at least one rank. For none at all use model='lr'.", key="ranks")
+    return found
+
+
+def assign_levels(counts: np.ndarray, ranks: Sequence[int], rule: LevelRule | np.ndarray) -> np.ndarray:
+    """Return the level of every feature by a rule, or as given one by one; checked, for kernels trust them."""
+    levels = np.asarray(rule(counts, ranks) if callable(rule) else rule)
+    if levels.shape != counts.shape or not np.issubdtype(levels.dtype, np.integer):
+        raise ConfigError(
+            f"levels must be {counts.size} whole numbers, one per feature; found shape {levels.shape}, "
+            f"type {levels.dtype}",
+            key="levels",
+        )
+    if levels.size and not 0 <= levels.min() <= levels.max() <= len(ranks):
+        raise ConfigError(
+            f"levels must lie between 0 and {len(ranks)}, the number of ranks; found {levels.min()} to {levels.max()}",
+            key="levels",
+        )
+    return levels
+
+
+def plan_ranks(
+    family: str, ranks: Sequence[int], counts: np.ndarray, rule: LevelRule | np.ndarray
+) -> tuple[RankPlan, np.ndarray]:
+    """Return the plan, and for each feature number the position in counts of the feature that gets it.
+
+    Features that never occur get no number.
+
+    >>> plan, order = plan_ranks("rafm", (4, 16), np.array([3, 0, 50, 5]), NearestRank())
+    >>> plan.sizes, order
+    ((3, 3, 1, 0), array([2, 3, 0]))
+    """
+    seen = np.flatnonzero(counts)
+    if family in ("rafm", "difacto"):
+        levels = assign_levels(counts, ranks, rule)[seen]
+    else:
+        levels = np.full(seen.size, len(ranks))
+    order = seen[np.lexsort((seen, -counts[seen], -levels))]
+    sizes = [int((levels >= k).sum()) for k in range(len(ranks) + 1)]
+    return RankPlan(family, tuple(ranks), (*sizes, 0)), order
+
+
+def describe_plan(plan: RankPlan, counts: np.ndarray, n_rows: int) -> list[dict[str, float]]:
+    """Return one line per level, and last a plain FM of the top rank: what each costs in space and per row.
+
+    counts are in the order of the feature numbers.
+    """
+    occurrences = np.concatenate([[0], np.cumsum(counts, dtype=float)])
+    return describe_levels(plan, [occurrences[size] for size in plan.sizes[:-1]], n_rows)
+
+
+def describe_levels(plan: RankPlan, seen: Sequence[float], n_rows: int) -> list[dict[str, float]]:
+    """Return the same, given for k = 0 .. m how often features of level k or more occur.
+
+    factors_per_row is the theory's D_k n(F_k), with n(F_k) the mean number of nonzeros of F_k in a row.
+    """
+    total = max(seen[0], 1.0)
+
+    def line(rank: int, size: int, width: int, occurrences: float) -> dict[str, float]:
+        return {
+            "rank": rank,
+            "features": size,
+            "share_of_nonzeros": occurrences / total,
+            "parameters": width * size,
+            "bytes": 4 * width * size,
+            "factors_per_row": width * occurrences / max(n_rows, 1),
+        }
+
+    lines = [line(r, s, w, n) for r, s, w, n in zip(plan.ranks, plan.sizes[1:], plan.block_ranks, seen[1:])]
+    return [*lines, line(plan.ranks[-1], plan.n_features, plan.ranks[-1], seen[0])] if lines else []

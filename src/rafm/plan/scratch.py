@@ -1,0 +1,70 @@
+"""Where kernels keep what they need for a moment, apart from what other threads write.
+
+Cores fetch cache lines in pairs and read ahead up to the end of a page. A line that another core is writing to is taken
+away from it by that, and comes back slowly: training by two threads took up to twice as long if their scratch lay in
+one page. So each thread has pages of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..kernels.records import GROUPS, Scratch, Tables, Work
+from .layout import RecordLayout, round_up
+
+LINE, PAGE = 64, 4096  # bytes of a cache line and of a page
+Wanted = tuple[tuple[int, ...], Any]  # shape and type of an array
+
+
+def make_scratch(tables: Tables, longest: int, dtype: Any = np.float32) -> Scratch:
+    """Return scratch for scoring rows, none longer than the longest."""
+    widest = int(tables.widths.max(initial=0))
+    own = {"sums": ((widest,), dtype), "places": ((longest,), np.int64), "ends": ((tables.strides.size,), np.int64)}
+    return Scratch(**on_pages(own))
+
+
+def make_works(
+    layout: RecordLayout, tables: Tables, longest: int, batch_size: int = 1, dtype: Any = np.float32, threads: int = 1
+) -> list[Work]:
+    """Return scratch for each thread, for mini-batches of so many rows, none longer than the longest."""
+    levels, lanes, part = tables.strides.size, round_up(batch_size, 4), batch_size * tables.part
+    whole = round_up(part, PAGE // np.dtype(dtype).itemsize)
+    shared = on_pages(
+        {
+            "passed": ((GROUPS * whole if threads > 1 else 0,), dtype),
+            "heads": ((layout.place_heads(tables.bounds)[1],), dtype),
+        }
+    )
+    own = {
+        "parts": ((GROUPS * part,), dtype),
+        "sums": ((2 * batch_size * int(tables.starts[-1]),), dtype),
+        "scores": ((levels, lanes), dtype),
+        "fadings": ((levels, lanes), dtype),
+        "logs": ((lanes,), dtype),
+        "slopes": ((batch_size, levels), dtype),
+        "losses": ((batch_size,), np.float64),
+        "places": ((GROUPS * batch_size, longest + 1), np.int64),
+        "ends": ((GROUPS * batch_size, levels), np.int64),
+        "head_ends": ((GROUPS * batch_size, levels), np.int64),
+        "bias": ((4,), dtype),
+    }
+    return [Work(**shared, **on_pages(own)) for _ in range(threads)]
+
+
+def on_pages(wanted: Mapping[str, Wanted]) -> dict[str, np.ndarray]:
+    """Return arrays of zeros that lie one after the other, each from a cache line on, on pages of their own.
+
+    >>> [array.ctypes.data % 4096 for array in on_pages({"a": ((3, 9), float), "b": ((5,), np.int8)}).values()]
+    [0, 256]
+    """
+    sizes = [round_up(math.prod(shape) * np.dtype(dtype).itemsize, LINE) for shape, dtype in wanted.values()]
+    block, found = np.zeros(round_up(sum(sizes), PAGE) + PAGE, np.uint8), {}
+    start = -block.ctypes.data % PAGE
+    for (name, (shape, dtype)), size in zip(wanted.items(), sizes):
+        found[name] = np.ndarray(shape, dtype, block, start)
+        start += size
+    return found

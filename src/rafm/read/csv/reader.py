@@ -1,0 +1,365 @@
+"""Read CSV, TSV and the like into record batches: streaming, with the line in every error.
+
+Which columns hold numbers is learned from the first SAMPLE_BYTES, which are kept in memory so long, not read twice.
+Plain numbers are read at once (see plain.py); other columns are text until their type is known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from ...errors import ConfigError, DataFormatError, DataValueError, RafmError
+from ...files.atomic import PathLike
+from ...rows.prefetch import THREADS, map_ahead
+from ..compression import open_bytes
+from ..libsvm.diagnose import quote
+from .arrow_parser import BadRow, Layout, OnBad, has_rows, in_one_line, line_of, no_cells, parse_block, split_row
+from .cell_types import (
+    READ_AS,
+    TEXT,
+    TYPE_NAMES,
+    UNKNOWN,
+    WHOLE,
+    convert,
+    first_misfit,
+    is_infinite,
+    is_number,
+    learn_type,
+    misfits,
+    wider_type,
+)
+from .plain_parser import split_block
+from .row_blocks import Block, Dialect, cut_blocks, row_places, utf8_rows
+
+BATCH_BYTES = 8 * 2**20
+SAMPLE_BYTES = 16 * 2**20
+MAX_ROW_BYTES = 16 * 2**20
+DELIMITERS = ",\t;|"
+
+Header = bool | Sequence[str]
+
+
+class Parsed(NamedTuple):
+    """A block, its columns as text or as their types want them, and what went wrong behind them.
+
+    lines: where each row starts, counted from the first line of the block; None if the block tells.
+    """
+
+    block: Block
+    cells: dict[str, pa.Array]
+    failure: Exception | None
+    lines: np.ndarray | None = None
+
+
+NO_BLOCK = Block(b"", 1, False)
+
+
+class Reading(NamedTuple):
+    """The options of read_delimited, checked."""
+
+    delimiter: str | None
+    quoting: bool
+    header: Header
+    label: str | None
+    columns: Mapping[str, str]
+    on_bad: OnBad | None
+    batch_bytes: int
+    max_row_bytes: int
+
+
+def read_delimited(
+    path: PathLike,
+    *,
+    delimiter: str | None = None,
+    quoting: bool = True,
+    header: Header = True,
+    label: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    batch_bytes: int = BATCH_BYTES,
+    max_row_bytes: int = MAX_ROW_BYTES,
+    on_bad: OnBad | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of delimited text in batches of one schema, in memory that does not grow with the file.
+
+    path: plain, gzip or zstd text, "-" for the standard input. delimiter: found in the first line unless given.
+    quoting: False takes quotes as any other character.
+    header: True if the first row has the names, False to call columns c1, c2, ..., or the names themselves; a
+    first row that repeats given names is skipped. label: one of the given names that the file may lack.
+    columns: how to read some columns (the keys of READ_AS; "ignore" leaves one out); the others are learned.
+    on_bad: told of every bad row, which is then left out; without it the first one is raised.
+    Rows before an error are yielded first. A file of names only yields one batch without rows, an empty file none.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.csv")
+    ...     _ = path.write_text("click,city,zip\\n1,Rome,00184\\n0,,\\n")
+    ...     [batch.to_pydict() for batch in read_delimited(path)]
+    [{'click': [1, 0], 'city': ['Rome', None], 'zip': ['00184', None]}]
+    """
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+        raise ConfigError(f"delimiter must be one ASCII character, found {delimiter!r}", key="delimiter")
+    for name, kind in (columns or {}).items():
+        if kind not in READ_AS:
+            raise ConfigError(f"column {name!r} must be one of {', '.join(READ_AS)}; found {kind!r}", key="columns")
+    for key, value in (("batch_bytes", batch_bytes), ("max_row_bytes", max_row_bytes)):
+        if value < 1:
+            raise ConfigError(f"{key} must be positive, found {value}", key=key)
+    settings = (delimiter, quoting, header, label, columns or {}, on_bad, batch_bytes, max_row_bytes)
+    return _batches(path, Reading(*settings))
+
+
+def find_delimiter(text: bytes) -> str:
+    """Return the one of DELIMITERS that the first line has most of, a comma if it has none.
+
+    >>> find_delimiter(b"a;b;c,d\\n1,2;3;4\\n")
+    ';'
+    """
+    line = text.lstrip(b"\r\n").partition(b"\n")[0]
+    return max(DELIMITERS, key=lambda delimiter: line.count(delimiter.encode()))
+
+
+def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Open the file, learn its columns, then convert block by block."""
+    with open_bytes(path) as source:
+        dialect = Dialect(reading.delimiter or find_delimiter(source.peek(2**16)), reading.quoting)
+        blocks = (block for block in cut_blocks(source, dialect, *reading[-2:]) if has_rows(block))
+        first = next(blocks, None)
+        if first is None:
+            return
+        first, names = _take_names(first, dialect, reading, source.name)
+        given = _given_types(names, reading, source.name)
+        kept = {column: given.get(column, UNKNOWN) for column in names if given.get(column, UNKNOWN) is not None}
+        layout = Layout(source.name, dialect, names, kept, given, reading.on_bad)
+        yield from _typed(chain([first] if first.data else [], blocks), layout)
+
+
+def _typed(blocks: Iterator[Block], layout: Layout) -> Iterator[pa.RecordBatch]:
+    """Learn the types that are unknown, then yield the batches and raise what went wrong."""
+    sample = deque(_parsed(_sample(blocks), layout) if UNKNOWN in layout.types.values() else [])
+    layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
+    parts = _parsed(blocks, layout)
+    sample.extend(islice(parts, 1))  # so that the next ones are split while the sample is used
+    while part := sample.popleft() if sample else next(parts, None):
+        n_parts += 1
+        batch, failure = (
+            _convert(part, layout) if on_bad is None else (_convert_around(part, layout, on_bad), part.failure)
+        )
+        if batch.num_rows:
+            yield batch
+        if failure and on_bad and isinstance(failure, RafmError):
+            on_bad(failure)
+        elif failure:
+            raise failure
+    if not n_parts:
+        yield _convert(Parsed(NO_BLOCK, no_cells(layout), None), layout)[0]
+
+
+def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> tuple[Block, list[str]]:
+    """Return the first block without the names, and the names."""
+    starts, lines, _ = row_places(first.data, dialect, 2)
+    end = int(starts[1]) if starts.size > 1 else len(first.data)
+    line = first.first_line + int(lines[0])
+    try:
+        cells = split_row(first.data[starts[0] : end], dialect)
+    except pa.ArrowInvalid as error:
+        raise DataFormatError(f"the first row cannot be read: {in_one_line(error)}", name, line) from None
+    has_names, names = _names(cells, reading.header, reading.label, name, line)
+    if has_names:
+        first_line = first.first_line + first.data.count(b"\n", 0, end)
+        first = first._replace(data=first.data[end:], first_line=first_line)
+    return first, names
+
+
+def _names(cells: list[str], header: Header, label: str | None, name: str, line: int) -> tuple[bool, list[str]]:
+    """Return whether the first row has the names, and the names."""
+    if header is False:
+        return False, [f"c{k + 1}" for k in range(len(cells))]
+    found = [cell.strip() for cell in cells]
+    if header is True:
+        _check_names(found, name, line)
+        return True, found
+    names = list(header)
+    if label in names and len(cells) == len(names) - 1:
+        names.remove(label)
+    if len(cells) != len(names):
+        raise DataFormatError(f"expected {len(names)} columns, found {len(cells)}", name, line)
+    return found == names, names
+
+
+def _check_names(names: list[str], name: str, line: int) -> None:
+    """Refuse names that are missing or occur twice."""
+    hint = "; if the first row has no names, say so (header=False)"
+    for k, column in enumerate(names):
+        if not column:
+            raise DataFormatError(f"column {k + 1} has no name{hint}", name, line)
+        if column in names[:k]:
+            places = f"columns {names.index(column) + 1} and {k + 1}"
+            raise DataFormatError(f"{places} have the same name {quote(column.encode())}{hint}", name, line)
+
+
+def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.DataType | None]:
+    """Return the types that the caller chose; refuse columns that are not there."""
+    for column, kind in reading.columns.items():
+        if column not in names and kind != "ignore" and column != reading.label:
+            raise DataValueError(f"column {column!r} is missing; there are {_listed(names)}", name)
+    if all(reading.columns.get(column) == "ignore" for column in names):
+        raise DataValueError("all columns are left out", name)
+    return {column: READ_AS[kind] for column, kind in reading.columns.items() if column in names}
+
+
+def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
+    """Yield each block as columns; the last part holds the failure, if there is one."""
+    try:
+        around = layout.on_bad and (_parse_around(block, layout, layout.on_bad) for block in blocks)
+        for part in around or _parse_each(blocks, layout):
+            yield part
+            if part.failure:
+                return
+    except (RafmError, OSError) as failure:
+        yield Parsed(NO_BLOCK, no_cells(layout), failure)
+
+
+def _parse_each(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
+    """Yield each block up to its first bad row; threads split the next ones meanwhile.
+
+    Arrow is called by this thread alone: its parser is known to hang if called by threads that are not its own.
+    """
+    for block, cells in map_ahead(lambda block: (block, split_block(block, layout)), blocks):
+        yield _parse_good_rows(block, layout) if cells is None else Parsed(block, cells, None)
+
+
+def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
+    """Parse the rows before the first bad one."""
+    failure, head = None, block
+    while True:
+        try:
+            return Parsed(head, parse_block(head, layout), failure)
+        except BadRow as bad:
+            starts, _, _ = row_places(head.data, layout.dialect, bad.row + 1)
+            failure, head = bad.error, head._replace(data=head.data[: starts[bad.row]])
+
+
+def _parse_around(block: Block, layout: Layout, on_bad: OnBad) -> Parsed:
+    """Parse the rows that have the right bytes and cells; the others are told and left out."""
+    ragged: dict[int, str] = {}
+    starts, lines, _ = row_places(block.data, layout.dialect, block.data.count(b"\n"))
+    whole = utf8_rows(block.data, starts)
+    for line in lines[~whole].tolist():
+        on_bad(DataFormatError("the row is not UTF-8; convert the file to UTF-8", layout.name, block.first_line + line))
+    ends = np.append(starts[1:], len(block.data))
+    if not whole.all():
+        block = block._replace(data=b"".join(block.data[a:b] for a, b in zip(starts[whole], ends[whole])))
+    lines = lines[whole]
+
+    def skip(row: csv.InvalidRow) -> str:
+        ragged[row.number - 1] = f"expected {row.expected_columns} columns, found {row.actual_columns}"
+        return "skip"
+
+    try:
+        cells = split_block(block, layout) or parse_block(block, layout, skip)
+    except BadRow as bad:
+        raise bad.error from None
+    for row, message in ragged.items():
+        on_bad(DataFormatError(message, layout.name, block.first_line + int(lines[row])))
+    return Parsed(block, cells, None, np.delete(lines, list(ragged)))
+
+
+def _convert_around(part: Parsed, layout: Layout, on_bad: OnBad) -> pa.RecordBatch:
+    """Return the rows whose cells all have the types of their columns; the others are told and left out."""
+    cells, lines = part.cells, part.lines
+    lines = np.zeros(0, np.int64) if lines is None else lines
+    wrong = {column: misfits(cells[column], kind) for column, kind in layout.types.items() if kind != TEXT}
+    rows = np.logical_or.reduce([np.zeros(lines.size, bool), *wrong.values()])
+    for row in np.flatnonzero(rows).tolist():
+        column = next(column for column, found in wrong.items() if found[row])
+        on_bad(_misfit(part, layout, row, column, cells[column][row].as_py()))
+    good = pa.array(~rows)
+    return _convert(part._replace(cells={column: own.filter(good) for column, own in cells.items()}), layout)[0]
+
+
+def _sample(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield blocks until they are SAMPLE_BYTES or more."""
+    size = 0
+    for block in blocks:
+        yield block
+        size += len(block.data)
+        if size >= SAMPLE_BYTES:
+            return
+
+
+def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
+    """Return the layout with all types, and put numbers into the sample; a column without values is text."""
+
+    def learned(column: str) -> pa.DataType:
+        kind, converted = layout.types[column], []
+        if kind != UNKNOWN:
+            return kind
+        for part in sample:
+            if kind != TEXT:
+                found, cells = learn_type(part.cells[column])
+                kind = wider_type(kind, found)
+                converted.append(cells)
+        for part, cells in zip(sample, converted):
+            if cells.type == kind:
+                part.cells[column] = cells
+        if kind == TEXT:
+            _put_text_back(sample, column, layout)
+        return TEXT if kind == UNKNOWN else kind
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return layout._replace(types=dict(zip(layout.types, pool.map(learned, layout.types))))
+
+
+def _put_text_back(sample: Iterable[Parsed], column: str, layout: Layout) -> None:
+    """Take a column from its blocks again where it was read as numbers, since it turned out to be text elsewhere."""
+    for part in sample:
+        if part.cells[column].type != TEXT:
+            part.cells.update(split_block(part.block, layout._replace(types={column: TEXT})) or {})
+
+
+def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | None]:
+    """Return the rows before the first cell that does not have the type of its column, and the failure."""
+    cells, failure = part.cells, part.failure
+    columns = {column: cells[column] for column in layout.types}
+    odd = {column: kind for column, kind in layout.types.items() if cells[column].type != kind}
+    if odd:
+        with ThreadPoolExecutor(THREADS) as pool:
+            columns |= zip(odd, pool.map(convert, map(cells.__getitem__, odd), odd.values()))
+    misfits = [
+        (first_misfit(cells[column], layout.types[column]), column)
+        for column, numbers in columns.items()
+        if numbers is None
+    ]
+    if misfits:
+        row, column = min(misfits, key=lambda misfit: misfit[0])
+        failure = _misfit(part, layout, row, column, cells[column][row].as_py())
+        columns = {column: convert(cells[column][:row], kind) for column, kind in layout.types.items()}
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(layout.types.items())), failure
+
+
+def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> RafmError:
+    """Return the error about a cell."""
+    kind, block = layout.types[column], part.block
+    line = line_of(block, layout, row) if part.lines is None else block.first_line + int(part.lines[row])
+    found = f"found {quote(value.encode())}"
+    if is_infinite(value):
+        return DataValueError(f"column {column!r} must be finite, {found}", layout.name, line)
+    if column in layout.given:
+        return DataValueError(f"column {column!r} must be {TYPE_NAMES[kind]}, {found}", layout.name, line)
+    other = "number" if kind == WHOLE and is_number(value) else "category"
+    way_out = f"read it as {other}: --column {column}={other}"
+    return DataValueError(
+        f"column {column!r} had only {TYPE_NAMES[kind]} where it was sampled, {found}; {way_out}", layout.name, line
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

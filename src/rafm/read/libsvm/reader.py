@@ -1,0 +1,337 @@
+"""Lines of text -> rows in CSR form: what libsvm and libffm have in common.
+
+Text is read in pages of whole lines. Pages are scanned by a few threads and handed on in their order, so that
+neither rows nor errors depend on the number of threads or on the size of the pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import ConfigError, DataError, DataFormatError, DataValueError, RafmError
+from ...files.atomic import PathLike
+from ...rows.prefetch import THREADS, map_ahead
+from ..compression import ByteSource, open_bytes, source_name
+from .diagnose import Options, explain
+from .scan import WORD_BYTES, Rules, Scan, count_lines_and_colons, scan_lines, sort_rows, sum_duplicates
+
+WORD = re.compile(rb"[^ \t\r\n]+")
+CHUNK_BYTES = 4 * 2**20
+SHORT_BYTES = 1 << 12  # what is parsed at once behind a bad line, for another may follow
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a file may ask for before it is refused.
+
+    max_features: ids run from 0 to max_features - 1, which bounds the tables made for them.
+    max_line_bytes: the longest line, without its LF. max_rows: stop after so many rows.
+    """
+
+    max_features: int = 2**32
+    max_line_bytes: int = 16 * 2**20
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        highest = {"max_features": 2**62, "max_line_bytes": 2**40, "max_rows": 2**62}
+        for key, high in highest.items():
+            value, low = getattr(self, key), int(key != "max_rows")
+            if value is not None and not low <= value <= high:
+                raise ConfigError(f"{key} must be {low} .. {high}, found {value}", key=key)
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class TextRows(NamedTuple):
+    """Rows of text in CSR form.
+
+    labels: float32, as written. indptr: int64, from 0. indices: int64, from 0 whatever the file's base,
+    increasing within a row. values: float32, finite. first_line: the line where their text starts.
+    lines: int64, the line of each row. fields: int32, as written, one per entry; None if the format has none.
+    """
+
+    labels: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    first_line: int
+    lines: np.ndarray
+    fields: np.ndarray | None = None
+
+
+class Page(NamedTuple):
+    """A buffer, where the lines in it end, which line of the file is the first, and what is in them."""
+
+    data: bytearray
+    end: int
+    first_line: int
+    n_lines: int
+    n_colons: int
+    options: Options
+
+    def tokens(self, start: int) -> list[re.Match[bytes]]:
+        """Return the tokens of the well-formed line that starts there."""
+        end = self.data.index(b"\n", start)
+        comment = self.data.find(b"#", start, end)
+        return list(WORD.finditer(self.data, start, end if comment < 0 else comment))
+
+    def error(self, kind: type[RafmError], message: str, at: int) -> RafmError:
+        """Return an error that names the line and column of a position."""
+        line = self.first_line + self.data.count(b"\n", 0, at)
+        column = at - self.data.rfind(b"\n", 0, at)
+        if issubclass(kind, DataError):
+            return kind(message, path=self.options.name, line=line, column=column)
+        error = kind(f"{self.options.name}:{line}:{column}: {message}")
+        error.line = line
+        return error
+
+    def part(self, start: int, size: int, first_line: int) -> Page:
+        """Return a copy of about `size` bytes from the start of a line on, whole lines."""
+        end = self.data.index(b"\n", min(start + size, self.end) - 1) + 1
+        data = self.data[start:end] + bytes(WORD_BYTES)
+        n_lines, n_colons = count_lines_and_colons(np.frombuffer(data, np.uint8, count=end - start))
+        return Page(data, end - start, first_line, n_lines, n_colons, self.options)
+
+
+Outcome = tuple[TextRows, RafmError | None]  # the rows before the first failure, and that failure
+OnBad = Callable[[RafmError], object]
+
+
+def iterate_rows(
+    path: PathLike,
+    *,
+    has_fields: bool,
+    index_base: int = 0,
+    duplicates: str = "error",
+    limits: Limits = DEFAULT_LIMITS,
+    chunk_bytes: int = CHUNK_BYTES,
+    threads: int = THREADS,
+    on_bad: OnBad | None = None,
+) -> Iterator[TextRows]:
+    """Check the options, then yield the rows of a file chunk by chunk.
+
+    on_bad: told of every bad line, which is then left out; without it the first one is raised.
+    """
+    if index_base not in (0, 1):
+        raise ConfigError(f"index_base must be 0 or 1, found {index_base}", key="index_base")
+    if duplicates not in ("error", "sum"):
+        raise ConfigError(f'duplicates must be "error" or "sum", found "{duplicates}"', key="duplicates")
+    for key, value in (("chunk_bytes", chunk_bytes), ("threads", threads)):
+        if value < 1:
+            raise ConfigError(f"{key} must be positive, found {value}", key=key)
+    options = Options(source_name(path), has_fields, index_base, duplicates, limits.max_features, limits.max_line_bytes)
+    if on_bad is not None:
+        return _good_chunks(path, options, chunk_bytes, threads, on_bad)
+    return _chunks(path, options, limits.max_rows, chunk_bytes, threads)
+
+
+def join_rows(chunks: Iterator[TextRows], has_fields: bool) -> TextRows:
+    """Return all chunks as one; none gives zero rows."""
+    parts = [_no_rows(has_fields), *chunks]
+    offsets = np.cumsum([0, *(part.indices.size for part in parts)])
+    indptr = [part.indptr[1:] + offset for part, offset in zip(parts, offsets)]
+    labels, indices, values, lines = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "indices", "values", "lines")
+    )
+    fields = [part.fields for part in parts if part.fields is not None]
+    all_fields = np.concatenate(fields) if has_fields else None
+    return TextRows(labels, np.concatenate([[0], *indptr]), indices, values, 1, lines, all_fields)
+
+
+def _chunks(
+    path: PathLike, options: Options, max_rows: int | None, chunk_bytes: int, threads: int
+) -> Iterator[TextRows]:
+    """Yield the rows of each page, at most max_rows in all, then raise what went wrong."""
+    left = max_rows
+    with open_bytes(path) as source:
+        for rows, failure in _outcomes(source, options, chunk_bytes, threads, _parse):
+            if left is not None:
+                if rows.labels.size >= left:
+                    rows, failure = _head(rows, left), None
+                left -= rows.labels.size
+            if rows.labels.size:
+                yield rows
+            if failure:
+                raise failure
+            if left == 0:
+                return
+
+
+def _good_chunks(path: PathLike, options: Options, chunk_bytes: int, threads: int, on_bad: OnBad) -> Iterator[TextRows]:
+    """Yield the rows of each page around its bad lines; a failure of the source ends them like a bad line."""
+    with open_bytes(path) as source:
+        try:
+            for parts in _outcomes(source, options, chunk_bytes, threads, _parse_around):
+                for rows, failure in parts:
+                    if rows.labels.size:
+                        yield rows
+                    if failure:
+                        on_bad(failure)
+        except DataFormatError as failure:
+            on_bad(failure)
+
+
+def _parse_around(page: Page) -> list[Outcome]:
+    """Return the outcomes of the parts of a page between its bad lines."""
+    part, start, size, parts = page, 0, SHORT_BYTES, []
+    while True:
+        rows, failure = _parse(part)
+        parts.append((rows, failure))
+        line, size = part.first_line + part.n_lines, 2 * size
+        end = start + part.end
+        if failure is not None and failure.line is not None:
+            line, size = failure.line + 1, SHORT_BYTES
+            end = _line_start(page.data, start, line - part.first_line)
+        if end >= page.end:
+            return parts
+        start, part = end, page.part(end, size, line)
+
+
+def _line_start(data: bytearray, at: int, n_lines: int) -> int:
+    """Return where the line starts that comes so many lines behind the one that starts at a position."""
+    for _ in range(n_lines):
+        at = data.index(b"\n", at) + 1
+    return at
+
+
+def _outcomes(
+    source: ByteSource, options: Options, chunk_bytes: int, threads: int, parse: Callable[[Page], Any]
+) -> Iterator[Any]:
+    """Yield what parsing makes of every page in order, while later pages are read and parsed."""
+    free: deque[bytearray] = deque()
+
+    def parse_and_free(page: Page) -> Any:
+        outcome = parse(page)
+        free.append(page.data)
+        return outcome
+
+    return map_ahead(parse_and_free, _pages(source, options, chunk_bytes, free), threads)
+
+
+def _pages(source: ByteSource, options: Options, chunk_bytes: int, free: deque[bytearray]) -> Iterator[Page]:
+    """Yield pages of whole lines in buffers that are free or new.
+
+    A line that is too long comes cut, a last line without LF gets one.
+    """
+    rest, first_line, is_last = b"", 1, False
+    while not is_last:
+        buffer, held = free.popleft() if free else bytearray(), len(rest)
+        if len(buffer) < (room := max(chunk_bytes, 2 * held) + 1 + WORD_BYTES):
+            buffer = bytearray(room)
+        buffer[:held] = rest
+        size = held + source.readinto(memoryview(buffer)[held : -1 - WORD_BYTES])
+        end = buffer.rfind(b"\n", held, size) + 1
+        is_last = size == held or size - end > options.max_line_bytes
+        if is_last and size > end:
+            buffer[size : size + 1], end = b"\n", size + 1
+        if end:
+            n_lines, n_colons = count_lines_and_colons(np.frombuffer(buffer, np.uint8, count=end))
+            yield Page(buffer, end, first_line, n_lines, n_colons, options)
+            first_line += n_lines
+        else:
+            free.append(buffer)
+        rest = bytes(buffer[end:size])
+
+
+def _parse(page: Page) -> Outcome:
+    """Return the rows before the first failure, and that failure."""
+    text = np.frombuffer(page.data, np.uint8, count=page.end + WORD_BYTES)
+    _, has_fields, base, _, max_features, max_line_bytes = page.options
+    scan = _new_scan(page.n_lines, page.n_colons, has_fields)
+    rules = Rules(base, max_features + base, max_line_bytes, has_fields)
+    n_rows, _, at = scan_lines(text, rules, scan)
+    failure = _failure(page, ~at) if at < 0 else None
+    n_rows, failure = _settle_numbers(page, scan, n_rows, failure)
+    n_rows, failure = _settle_order(page, scan, n_rows, failure)
+    fields = scan.fields if has_fields else None
+    rows = TextRows(*scan[:4], page.first_line, scan.lines + page.first_line, fields)
+    return _head(rows, n_rows), failure
+
+
+def _new_scan(n_lines: int, n_colons: int, has_fields: bool) -> Scan:
+    """Allocate for as many rows and entries as the text can hold, and for one bad entry."""
+    n_entries = n_colons // (1 + has_fields) + 1
+    return Scan(
+        labels=np.empty(n_lines, np.float32),
+        indptr=np.zeros(n_lines + 1, np.int64),
+        indices=np.empty(n_entries, np.int64),
+        values=np.empty(n_entries, np.float32),
+        fields=np.empty(n_entries * has_fields, np.int32),
+        lines=np.empty(n_lines, np.int64),
+        starts=np.empty(n_lines, np.int64),
+        unsorted=np.zeros(1, np.bool_),
+    )
+
+
+def _head(rows: TextRows, n_rows: int) -> TextRows:
+    """Return the first rows."""
+    indptr = rows.indptr[: n_rows + 1]
+    entries = slice(indptr[-1])
+    return TextRows(
+        rows.labels[:n_rows],
+        indptr,
+        rows.indices[entries],
+        rows.values[entries],
+        rows.first_line,
+        rows.lines[:n_rows],
+        None if rows.fields is None else rows.fields[entries],
+    )
+
+
+def _no_rows(has_fields: bool) -> TextRows:
+    scan = _new_scan(0, 0, has_fields)
+    return _head(TextRows(*scan[:4], 1, scan.lines, scan.fields if has_fields else None), 0)
+
+
+def _failure(page: Page, at: int) -> RafmError:
+    """Return the error about the token that starts there, which the scanner refused."""
+    start, end = page.data.rfind(b"\n", 0, at) + 1, page.data.index(b"\n", at)
+    kind, message, offset = explain(bytes(page.data[start:end]), at - start, page.options)
+    return page.error(kind, message, start + offset)
+
+
+def _settle_numbers(page: Page, scan: Scan, n_rows: int, failure: RafmError | None) -> tuple[int, RafmError | None]:
+    """Read again, with float(), the rows with a number the scanner could not round; stop at one too large."""
+    entries = np.flatnonzero(np.isnan(scan.values[: scan.indptr[n_rows]]))
+    rows = np.searchsorted(scan.indptr[: n_rows + 1], entries, side="right") - 1
+    for row in np.union1d(rows, np.flatnonzero(np.isnan(scan.labels[:n_rows]))):
+        tokens = page.tokens(scan.starts[row])
+        exact = np.array([float(token[0].rpartition(b":")[2]) for token in tokens])
+        with np.errstate(over="ignore"):
+            numbers = exact.astype(np.float32)
+        if np.isinf(numbers).any():
+            return int(row), _failure(page, tokens[np.argmax(np.isinf(numbers))].start())
+        scan.labels[row] = numbers[0]
+        scan.values[scan.indptr[row] : scan.indptr[row + 1]] = numbers[1:]
+    return n_rows, failure
+
+
+def _settle_order(page: Page, scan: Scan, n_rows: int, failure: RafmError | None) -> tuple[int, RafmError | None]:
+    """Sort the ids within the rows where needed; refuse or add up repeated ids."""
+    indptr = scan.indptr[: n_rows + 1]
+    entries = (scan.indices, scan.values, scan.fields)
+    if not scan.unsorted[0] or (repeat := sort_rows(indptr, *entries)) < 0:
+        return n_rows, failure
+    rule = 'occurs twice in a row; remove one or add them up with --duplicates sum (duplicates="sum")'
+    if page.options.duplicates == "sum":
+        sum_duplicates(indptr, *entries)
+        rule, infinite = "has values that add up beyond float32", np.isinf(scan.values[: indptr[-1]])
+        if not infinite.any():
+            return n_rows, failure
+        repeat = np.argmax(infinite)
+    row = int(np.searchsorted(indptr, repeat, side="right")) - 1
+    number = scan.indices[repeat] + page.options.index_base
+    again = [token for token in page.tokens(scan.starts[row])[1:] if _has_id(token[0], int(number))][1]
+    return row, page.error(DataValueError, f"id {number} {rule}", again.start())
+
+
+def _has_id(token: bytes, number: int) -> bool:
+    """Tell whether an entry has this id; it may be written with any number of zeros before it."""
+    return token.rsplit(b":", 2)[-2].lstrip(b"0") == (b"%d" % number).lstrip(b"0")

@@ -1,0 +1,146 @@
+"""Read Parquet files into record batches: one file, a folder of them, or a pattern such as "day=*/part-*.parquet"."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from ..errors import ConfigError, DataFormatError, DataValueError
+from ..files.atomic import PathLike
+from .compression import STDIN
+from .csv.cell_types import READ_AS
+
+BATCH_BYTES = 8 * 2**20
+SUFFIXES = (".parquet", ".parq", ".pq")
+
+
+def read_parquet(
+    path: PathLike, *, columns: Mapping[str, str] | None = None, batch_bytes: int = BATCH_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches of one schema, a row group or less at a time, files in the order of their names.
+
+    path: a file; a folder, searched with its subfolders; or a pattern with * and **. Hidden files and those that
+    begin with "_" are left out of folders. All files must have the columns of the first, in any order.
+    columns: {name: "ignore"} leaves a column out; other kinds only state that the column is wanted.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("b", "a"):
+    ...         parquet.write_table(pa.table({"file": [name]}), f"{folder}/{name}.parquet")
+    ...     [batch.to_pydict() for batch in read_parquet(folder)]
+    [{'file': ['a']}, {'file': ['b']}]
+    """
+    if os.fspath(path) == STDIN:
+        raise ConfigError("Parquet cannot be read from the standard input; give a file", key="path")
+    if batch_bytes < 1:
+        raise ConfigError(f"batch_bytes must be positive, found {batch_bytes}", key="batch_bytes")
+    for name, kind in (columns or {}).items():
+        if kind not in READ_AS:
+            raise ConfigError(f"column {name!r} must be one of {', '.join(READ_AS)}; found {kind!r}", key="columns")
+    return _batches(path, columns or {}, batch_bytes)
+
+
+def parquet_files(path: PathLike) -> list[str]:
+    """Return the files that a path stands for, in the order of their names."""
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        found = [file for file in Path(name).rglob("*") if _is_data(file.relative_to(name)) and file.is_file()]
+        files = sorted(str(file) for file in found)
+    elif glob.has_magic(name) and not os.path.exists(name):
+        files = sorted(file for file in glob.glob(name, recursive=True) if os.path.isfile(file))
+    else:
+        return [name]
+    if not files:
+        raise DataFormatError("no Parquet files found", path=name)
+    return files
+
+
+def _is_data(file: Path) -> bool:
+    return file.suffix in SUFFIXES and not any(part.startswith((".", "_")) for part in file.parts)
+
+
+def _batches(path: PathLike, columns: Mapping[str, str], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Compare the schemas of all files, then read them one after the other."""
+    files = parquet_files(path)
+    schema = _kept(_schema(files[0]), columns, files[0])
+    for file in files[1:]:
+        _check_schema(_kept(_schema(file), columns, file), schema, file, files[0])
+    for file in files:
+        yield from _read(file, schema, batch_bytes)
+
+
+def _open(file: str) -> parquet.ParquetFile:
+    """Open a file without mapping it; checksums of pages are compared where the writer left some."""
+    if os.path.isfile(file) and os.path.getsize(file) == 0:
+        raise DataFormatError("the file is empty, so it is not Parquet", path=file)
+    try:
+        return parquet.ParquetFile(file, memory_map=False, pre_buffer=False, page_checksum_verification=True)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise _broken(file, error) from None
+    except OSError as error:
+        raise (error if error.errno is not None else _broken(file, error)) from None
+
+
+def _broken(file: str, error: Exception) -> DataFormatError:
+    return DataFormatError(f"broken Parquet file ({' '.join(str(error).split())}); copy or write it again", path=file)
+
+
+def _schema(file: str) -> pa.Schema:
+    with _open(file) as opened:
+        try:
+            return opened.schema_arrow
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+            raise _broken(file, error) from None
+
+
+def _kept(schema: pa.Schema, columns: Mapping[str, str], file: str) -> pa.Schema:
+    """Return the schema of the columns that are read; refuse names that are missing or occur twice."""
+    for k, name in enumerate(schema.names):
+        if name in schema.names[:k]:
+            raise DataFormatError(f"two columns have the same name {name!r}", path=file)
+    for name, kind in columns.items():
+        if name not in schema.names and kind != "ignore":
+            raise DataValueError(f"column {name!r} is missing; there are {', '.join(schema.names[:10])}", path=file)
+    kept = [pa.field(field.name, field.type) for field in schema if columns.get(field.name) != "ignore"]
+    if not kept:
+        raise DataValueError("all columns are left out", path=file)
+    return pa.schema(kept)
+
+
+def _check_schema(found: pa.Schema, wanted: pa.Schema, file: str, first: str) -> None:
+    """Refuse a file whose columns are not those of the first."""
+    for name in wanted.names:
+        if name not in found.names:
+            raise DataFormatError(f"column {name!r} is missing, which {first} has", path=file)
+        if found.field(name).type != wanted.field(name).type:
+            types = f"{found.field(name).type}, but {wanted.field(name).type} in {first}"
+            raise DataFormatError(f"column {name!r} has type {types}", path=file)
+    for name in found.names:
+        if name not in wanted.names:
+            raise DataFormatError(f"column {name!r} is not in {first}", path=file)
+
+
+def _read(file: str, schema: pa.Schema, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of one file."""
+    with _open(file) as opened:
+        try:
+            n_rows = _batch_rows(opened.metadata, batch_bytes)
+            for batch in opened.iter_batches(n_rows, columns=schema.names):
+                batch.validate(full=True)
+                yield pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise _broken(file, error) from None
+        except OSError as error:
+            raise (error if error.errno is not None else _broken(file, error)) from None
+
+
+def _batch_rows(metadata: parquet.FileMetaData, batch_bytes: int) -> int:
+    """Return how many rows take about batch_bytes, by the sizes that the file states."""
+    sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
+    n_bytes = max(sum(sizes) / max(metadata.num_rows, 1), 1)
+    return int(min(max(batch_bytes / n_bytes, 1), 2**20))

@@ -1,0 +1,67 @@
+"""Arrays and rows in Arrow's form and memory. Arrow is imported when the first of them is made."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .checked import Batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def array_of(numbers: np.ndarray, kind: type = np.float32) -> pa.Array:
+    """Return numbers as an Arrow array, without a copy if they have the type; `pa.array` would import pandas."""
+    import pyarrow as pa
+
+    numbers = np.ascontiguousarray(numbers, kind)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(kind), numbers.size, [None, pa.py_buffer(numbers)])
+
+
+def new_array(shape: tuple[int, ...], kind: type) -> np.ndarray:
+    """Return an array of anything in Arrow's memory; what threads free of the system's, each would keep for itself."""
+    import pyarrow as pa
+
+    size = math.prod(shape)
+    memory = pa.allocate_buffer(max(size, 1) * np.dtype(kind).itemsize)
+    return np.frombuffer(memory, kind, size).reshape(shape)
+
+
+def numbers_of(cells: pa.Array) -> np.ndarray:
+    """Return an Arrow array of numbers, none of them null, without a copy; `to_numpy` would import pandas.
+
+    >>> numbers_of(array_of(np.array([1, 2, 3]), np.int32)[1:])
+    array([2, 3], dtype=int32)
+    """
+    kind = np.dtype(cells.type.to_pandas_dtype())
+    if not len(cells):
+        return np.zeros(0, kind)
+    return np.frombuffer(cells.buffers()[1], kind, len(cells), cells.offset * kind.itemsize)
+
+
+def record_batch_of(block: Batch, id_type: type) -> pa.RecordBatch:
+    """Return rows as a record batch, without copies if their types are right."""
+    import pyarrow as pa
+
+    offsets = array_of(block.indptr, np.int32)
+    columns = {
+        "label": None if block.labels is None else array_of(block.labels),
+        "weight": None if block.weights is None else array_of(block.weights),
+        "ids": pa.ListArray.from_arrays(offsets, array_of(block.indices, id_type)),
+        "values": pa.ListArray.from_arrays(offsets, array_of(block.values)),
+    }
+    return pa.record_batch({name: column for name, column in columns.items() if column is not None})
+
+
+def batch_of(found: pa.RecordBatch, n_features: int) -> Batch:
+    """Return the rows of a record batch as views."""
+    columns = dict(zip(found.schema.names, found.columns))
+    ids, values = columns["ids"], columns["values"]
+    offsets = numbers_of(ids.offsets).astype(np.int64)
+    first, stop = int(offsets[0]), int(offsets[-1])
+    indices, numbers = (numbers_of(lists.values)[first:stop] for lists in (ids, values))
+    labels, weights = (numbers_of(columns[name]) if name in columns else None for name in ("label", "weight"))
+    return Batch(offsets - first, indices, numbers, n_features, labels, weights)

@@ -1,0 +1,116 @@
+"""What is in the rows: how many, their labels, and how often features occur. One pass, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..kernels.compiling import kernel
+from .checked import DENSE_IDS, Batch, read_only
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Totals of some rows.
+
+    For each feature that occurs: its id (rising), how often it does, and the sum of its squared values. Rows of weight
+    0 and stored zeros count for nothing but rows and longest.
+    """
+
+    rows: int
+    nonzeros: int
+    longest: int
+    ids: np.ndarray
+    counts: np.ndarray
+    squares: np.ndarray
+    weight: float
+    label_mean: float
+    label_spread: float
+    label_range: tuple[float, float]
+
+    @property
+    def n_features(self) -> int:
+        return int(self.ids.max(initial=-1)) + 1
+
+
+@kernel()
+def _count_into(indptr, indices, values, weights, counts, squares):  # type: ignore[no-untyped-def]
+    """Add the occurrences and squared values of a block's features to their totals; return the longest row."""
+    longest = 0
+    for r in range(indptr.size - 1):
+        longest = max(longest, indptr[r + 1] - indptr[r])
+        if weights[r] > 0:
+            for e in range(indptr[r], indptr[r + 1]):
+                x = np.float64(values[e])
+                counts[indices[e]] += x != 0
+                squares[indices[e]] += x * x
+    return longest
+
+
+class _FeatureTotals:
+    """Counts and squares by id: in tables while ids are small, else in sorted lists of the ids that occur."""
+
+    def __init__(self) -> None:
+        self.ids = np.zeros(0, np.int64)  # empty while tables serve
+        self.counts = np.zeros(0, np.int64)
+        self.squares = np.zeros(0)
+        self.dense = True
+
+    def add(self, batch: Batch, weights: np.ndarray) -> int:
+        """Take a block in; return the length of its longest row."""
+        largest = int(batch.indices.max(initial=-1))
+        if self.dense and largest >= max(DENSE_IDS, 8 * batch.indices.size):
+            self.ids = np.flatnonzero(self.counts)
+            self.counts, self.squares, self.dense = self.counts[self.ids], self.squares[self.ids], False
+        if not self.dense:
+            return self._add_sparse(batch, weights)
+        if largest >= self.counts.size:
+            grown = max(largest + 1, 2 * self.counts.size)
+            self.counts = np.concatenate([self.counts, np.zeros(grown - self.counts.size, np.int64)])
+            self.squares = np.concatenate([self.squares, np.zeros(grown - self.squares.size)])
+        given = (read_only(array) for array in (batch.indptr, batch.indices, batch.values))
+        return _count_into(*given, weights, self.counts, self.squares)
+
+    def _add_sparse(self, batch: Batch, weights: np.ndarray) -> int:
+        own, numbers = np.unique(batch.indices, return_inverse=True)
+        ids = np.union1d(self.ids, own)
+        counts, squares = np.zeros(ids.size, np.int64), np.zeros(ids.size)
+        at = np.searchsorted(ids, self.ids)
+        counts[at], squares[at] = self.counts, self.squares
+        self.ids, self.counts, self.squares = ids, counts, squares
+        places = np.searchsorted(ids, own)[numbers]
+        given = (read_only(array) for array in (batch.indptr, places, batch.values))
+        return _count_into(*given, weights, counts, squares)
+
+    def found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return ids, counts and squares of the features that occur."""
+        seen = np.flatnonzero(self.counts)
+        return (seen if self.dense else self.ids[seen]), self.counts[seen], self.squares[seen]
+
+
+def survey(batches: Iterable[Batch]) -> Survey:
+    """Add up what is in checked rows, block by block; memory grows with the features alone.
+
+    >>> batch = Batch(np.array([0, 2, 3]), np.array([5, 1, 5]), np.array([1, 0, 2.0]), 9, labels=np.array([0, 1.0]))
+    >>> found = survey([batch])
+    >>> found.ids, found.counts, found.squares, found.label_mean
+    (array([5]), array([2]), array([5.]), 0.5)
+    """
+    features, rows, nonzeros, longest = _FeatureTotals(), 0, 0, 0
+    weight, mean, deviation, low, high = 0.0, 0.0, 0.0, np.inf, -np.inf
+    for batch in batches:
+        weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights.astype(float)
+        longest = max(longest, features.add(batch, weights))
+        rows, nonzeros = rows + batch.n_rows, nonzeros + int(np.count_nonzero(batch.values))
+        labels = np.zeros(batch.n_rows) if batch.labels is None else batch.labels.astype(float)
+        if (own := float(weights.sum())) > 0:  # merging means and squared deviations loses nothing to large labels
+            center = float(np.average(labels, weights=weights))
+            shift, weight = center - mean, weight + own
+            deviation += float(weights @ (labels - center) ** 2) + shift**2 * own * (weight - own) / weight
+            mean += shift * own / weight
+            low, high = min(low, float(labels.min())), max(high, float(labels.max()))
+    spread = float(np.sqrt(deviation / weight)) if weight else 0.0
+    span = (low, high) if weight else (0.0, 0.0)
+    return Survey(rows, nonzeros, longest, *features.found(), weight, mean, spread, span)

@@ -1,0 +1,59 @@
+"""Events as lines of JSON, one object each, for scripts that watch training.
+
+    {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
+    {"event": "continued", "features": ..., "new": ..., "with_states": ..., "promoted": ..., "pair_error": ...}
+    {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
+    {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
+    {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
+    {"event": "epoch", "epoch": ..., "train_loss": ..., "valid_log_loss": ..., ..., "best": ..., "seconds": ...}
+    {"event": "finished", "reason": "epochs", "epochs": ..., "best_epoch": ...}
+
+Keys may be added; none goes. What is undefined is null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+from ..plan.ranks import describe_plan
+from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+
+
+def event_record(event: Event) -> dict[str, Any]:
+    """Return an event as plain values.
+
+    >>> event_record(PieceFinished(2, 65536, 100_000, 0.4, seconds=0.5))["rows_per_second"]
+    131072.0
+    """
+    match event:
+        case Planned():
+            *levels, _ = describe_plan(event.plan, event.counts, event.n_rows) or [{}]
+            sizes = {"features": event.plan.n_features, "parameters": event.plan.n_parameters}
+            return {"event": "planned", "rows": event.n_rows, **sizes, "model": event.plan.family, "plan": levels}
+        case Continued():
+            return {"event": "continued", **vars(event)}
+        case Resumed():
+            return {"event": "resumed", **vars(event)}
+        case PieceFinished():
+            place = {"epoch": event.epoch, "rows": event.rows, "of": event.n_rows, "train_loss": event.train_loss}
+            return {"event": "piece", **place, "rows_per_second": event.rows_per_second, "seconds": event.seconds}
+        case CheckpointWritten():
+            return {"event": "checkpoint", **vars(event)}
+        case EpochFinished():
+            return {"event": "epoch", **event.entry(), "best": event.best, "seconds": event.seconds}
+        case Finished():
+            ended = {"epochs": len(event.model.history), "best_epoch": event.model.best_epoch}
+            return {"event": "finished", "reason": event.reason, **ended}
+
+
+def log_events(events: Iterable[Event], out: TextIO | None) -> Iterator[Event]:
+    """Pass events on, writing each as a line of JSON; should that fail, training goes on without."""
+    for event in events:
+        if out is not None:
+            try:
+                print(json.dumps(event_record(event), allow_nan=False), file=out, flush=True)
+            except OSError:
+                out = None
+        yield event

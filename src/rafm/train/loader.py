@@ -1,0 +1,97 @@
+"""Rows as kernels want them, block by block, and the order in which training visits them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..errors import DataValueError
+from ..kernels.records import Rows
+from ..plan.grouping import Grouping
+from ..rows.checked import Batch, InMemory, Numbering, Source, check_batch, number_rows
+
+GROUP = 16  # rows that are visited one after the other in every epoch
+
+
+def as_source(data: Batch | Source) -> Source:
+    """Return a batch as a source of one block, a source as it is."""
+    return InMemory(data) if isinstance(data, Batch) else data
+
+
+def checked_blocks(source: Source, family: str) -> Iterator[Batch]:
+    """Yield the blocks of labelled rows in order; MRMA takes rows of two features alone."""
+    done = 0
+    for number in range(source.n_blocks):
+        batch = check_batch(source.block(number))
+        if batch.labels is None:
+            raise DataValueError("the rows have no labels")
+        if family == "mrma":
+            _check_pairs(batch, done)
+        done += batch.n_rows
+        yield batch
+
+
+def _check_pairs(batch: Batch, done: int) -> None:
+    lengths = np.diff(np.concatenate([[0], np.cumsum(batch.values != 0)])[batch.indptr])
+    if (lengths != 2).any():
+        row = int(np.flatnonzero(lengths != 2)[0])
+        raise DataValueError(
+            f"model 'mrma' needs exactly two features in every row, such as user and item; "
+            f"row {done + row} has {lengths[row]}. Keep two columns, or use model='rafm'."
+        )
+
+
+class Blocks:
+    """The rows of a source as kernels want them: numbered, scaled, block by block; kept if the source is in memory.
+
+    With a seed, the rows of each block are shuffled once and for all; with a grouping, they are split for training.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        numbering: Numbering,
+        scales: np.ndarray,
+        label_scale: float = 1.0,
+        seed: int | None = None,
+        grouping: Grouping | None = None,
+    ):
+        self.source, self.numbering, self.label_scale, self.seed = source, numbering, np.float32(label_scale), seed
+        self.grouping = grouping
+        self.scales = None if (scales == 1).all() else scales
+        self.kept: dict[int, Rows] = {}
+
+    def __iter__(self) -> Iterator[Rows]:
+        return (self.rows(number) for number in range(self.source.n_blocks))
+
+    def rows(self, number: int) -> Rows:
+        """Return one block."""
+        if number in self.kept:
+            return self.kept[number]
+        batch = check_batch(self.source.block(number))
+        if batch.labels is None:
+            raise DataValueError("the rows have no labels")
+        order = None if self.seed is None else np.random.default_rng([self.seed, 0, number]).permutation(batch.n_rows)
+        rows = number_rows(batch, self.numbering, order)
+        rows = rows._replace(labels=rows.labels / self.label_scale)
+        if self.scales is not None:
+            rows = rows._replace(values=rows.values / self.scales[rows.indices])
+        if self.grouping is not None:
+            rows = self.grouping.split(rows)
+        if self.source.in_memory or self.source.n_blocks == 1:
+            self.kept[number] = rows
+        return rows
+
+
+def visiting_order(n_rows: int, draw: np.random.Generator) -> np.ndarray:
+    """Return all rows, GROUP neighbours at a time, in random order; where groups begin is drawn too.
+
+    Rows are shuffled when they are loaded, so neighbours are strangers; visiting them together saves most cache misses.
+
+    >>> sorted(visiting_order(100, np.random.default_rng(0)).tolist()) == list(range(100))
+    True
+    """
+    starts = np.arange(-int(draw.integers(GROUP)), n_rows, GROUP)
+    order = (draw.permutation(starts)[:, None] + np.arange(GROUP)).ravel()
+    return order[(order >= 0) & (order < n_rows)]

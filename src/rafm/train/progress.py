@@ -1,0 +1,196 @@
+"""Events as lines that people and scripts can read: the plan before training, then one line per epoch.
+
+On a terminal a bar below them shows how far the epoch is; a pipe gets the lines alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Self, TextIO
+
+from ..metrics import METRICS, SHOWN
+from ..options import TrainingOptions
+from ..plan.ranks import RankPlan, describe_plan
+from .trainer import Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+
+HEADINGS = {"log_loss": "loss", "normalized_entropy": "ne"}
+
+
+def plan_lines(event: Planned) -> list[str]:
+    """Return the plan as a table: per level what it costs, then the model and a plain FM of the top rank.
+
+    >>> import numpy as np
+    >>> from rafm.plan.ranks import RankPlan
+    >>> plan = RankPlan("rafm", (4, 16), (100, 100, 10, 0))
+    >>> print("\\n".join(plan_lines(Planned(plan, np.arange(100, 0, -1), n_rows=1000))))
+    level  rank  features  share of nonzeros  parameters      bytes  factors/row
+        1     4       100              1.000         400       1600         20.2
+        2    16        10              0.189         160        640         15.3
+    model                                            661       2644         35.5  rafm with weights and bias
+       FM    16       100              1.000        1701       6804         80.8  for comparison
+    """
+    return level_lines(event.plan, describe_plan(event.plan, event.counts, event.n_rows))
+
+
+def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
+    """Return the same of a plan that has been described."""
+    *levels, fm = described or [{}]
+    lines = ["level  rank  features  share of nonzeros  parameters      bytes  factors/row"]
+    lines += [_plan_line(str(level), row) for level, row in enumerate(levels, start=1)]
+    work = sum(row["factors_per_row"] for row in levels)
+    model = {"parameters": plan.n_parameters, "factors_per_row": work}
+    lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias")
+    if fm:
+        fm = fm | {"parameters": fm["parameters"] + plan.n_features + 1}
+        lines.append(_plan_line("FM", fm) + "  for comparison")
+    return lines
+
+
+def _plan_line(name: str, row: dict[str, float]) -> str:
+    size = f"{row['rank']:5.0f} {row['features']:9.0f} {row['share_of_nonzeros']:18.3f}" if "rank" in row else " " * 34
+    return f"{name:>5} {size} {row['parameters']:11.0f} {4 * row['parameters']:10.0f} {row['factors_per_row']:12.1f}"
+
+
+def epoch_header(options: TrainingOptions, judged: bool) -> str:
+    """Return the heading of the epoch table."""
+    metrics = METRICS[options.loss.task]
+    names = [*metrics[:SHOWN], *(name for name in metrics[SHOWN:] if name == options.metric)]
+    columns = ["epoch", "train loss" if options.loss.metric == "log_loss" else "train rmse"]
+    columns += [f"valid {HEADINGS.get(name, name)}" for name in names] if judged else ()
+    return "   ".join([columns[0], *(f"{name:>10}" for name in columns[1:]), "seconds"])
+
+
+def epoch_line(event: EpochFinished) -> str:
+    """Return one line of the epoch table.
+
+    >>> epoch_line(EpochFinished(2, 0.45102, {"log_loss": 0.45711, "auc": 0.775}, 3.04, best=True))
+    '    2      0.45102      0.45711      0.77500       3.0  best'
+    """
+    numbers = [event.train_loss, *event.metrics.values()]
+    shown = "".join(f"   {number:10.5f}" if number is not None else f"   {'-':>10}" for number in numbers)
+    return f"{event.epoch:5d}{shown}   {event.seconds:7.1f}{'  best' if event.best else ''}"
+
+
+def show_events(
+    events: Iterable[Event], options: TrainingOptions, enabled: bool = True, stream: TextIO | None = None
+) -> Iterator[Event]:
+    """Pass events on, printing each as it comes."""
+    if not enabled:
+        yield from events
+        return
+    out, is_headed = stream or sys.stdout, False
+    with (_Bar if out.isatty() else _Plain)(out) as board:
+        for event in events:
+            lines = event_lines(event)
+            if isinstance(event, EpochFinished) and not is_headed:
+                lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
+            with suppress(OSError):  # a reader that has left, or a full disk, must not cost the model
+                board.show(event, lines)
+            yield event
+
+
+class _Plain:
+    """Prints lines."""
+
+    def __init__(self, out: TextIO):
+        self.out = out
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *leaving: object) -> None:
+        pass
+
+    def show(self, event: Event, lines: list[str]) -> None:
+        if lines:
+            print("\n".join(lines), file=self.out, flush=True)
+
+
+class _Bar:
+    """Prints lines on a terminal, and below them how far the epoch is, how fast, and how long it will take."""
+
+    def __init__(self, out: TextIO):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress
+
+        told = ("{task.fields[speed]} rows/s", "{task.fields[left]} left", "train loss {task.fields[loss]}")
+        console = Console(file=out, highlight=False, markup=False, soft_wrap=True)
+        self.bar = Progress("epoch {task.fields[epoch]}", BarColumn(), *told, console=console, transient=True)
+        self.task = self.bar.add_task("", visible=False, epoch=0, speed="", left="", loss="")
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *leaving: object) -> None:
+        self.bar.stop()
+
+    def show(self, event: Event, lines: list[str]) -> None:
+        if lines:
+            self.bar.console.print("\n".join(lines))
+        if isinstance(event, PieceFinished):
+            done: Any = {"total": event.n_rows, "completed": event.rows, **_pace(event)}
+            self.bar.update(self.task, visible=True, **done)
+        elif isinstance(event, EpochFinished):
+            self.bar.update(self.task, visible=False)
+
+
+def _pace(event: PieceFinished) -> dict[str, str]:
+    """Return epoch, speed, time left in the epoch and loss as texts.
+
+    >>> _pace(PieceFinished(2, rows=65536, n_rows=6_553_600, train_loss=0.4, seconds=2.0))
+    {'epoch': '2', 'speed': '32,768', 'left': '0:03:18', 'loss': '0.40000'}
+    """
+    speed = event.rows_per_second
+    left = timedelta(seconds=round((event.n_rows - event.rows) / speed))
+    return {"epoch": f"{event.epoch}", "speed": f"{speed:,.0f}", "left": f"{left}", "loss": f"{event.train_loss:.5f}"}
+
+
+def event_lines(event: Event) -> list[str]:
+    """Return what to print for an event."""
+    if isinstance(event, Planned):
+        return plan_lines(event)
+    if isinstance(event, Continued):
+        return continued_lines(event)
+    if isinstance(event, Resumed):
+        return [resumed_line(event)]
+    if isinstance(event, Finished) and event.reason == "time":
+        kept = event.model.best_epoch
+        return [f"stopped: the time is used up; kept {f'epoch {kept}' if kept else 'what was trained so far'}"]
+    return [epoch_line(event)] if isinstance(event, EpochFinished) else []
+
+
+def continued_lines(event: Continued) -> list[str]:
+    """Say what training goes on from.
+
+    >>> print(*continued_lines(Continued(900, 20, with_states=False)), sep="\\n")
+    going on from a model of 900 features; 20 are new
+    the train loss of the first epoch is progressive: each row's before it is used
+    it has no states of the optimiser: they start anew, and with them the steps are as large as at first
+    >>> continued_lines(Continued(900, 20, True, promoted=12, pair_error=0.31))[1]
+    'promoted to a higher rank: 12; the products of their pairs that rise are kept up to an error of 31%'
+    """
+    lines = [f"going on from a model of {event.features} features; {event.new} are new"]
+    if event.promoted is not None:
+        kept = f"; the products of their pairs that rise are kept up to an error of {event.pair_error:.0%}"
+        lines.append(f"promoted to a higher rank: {event.promoted}{'' if event.pair_error is None else kept}")
+    lines.append("the train loss of the first epoch is progressive: each row's before it is used")
+    if not event.with_states:
+        lines.append(
+            "it has no states of the optimiser: they start anew, and with them the steps are as large as at first"
+        )
+    return lines
+
+
+def resumed_line(event: Resumed) -> str:
+    """Say where training goes on.
+
+    >>> resumed_line(Resumed("states", 3, 65536, finished=False))
+    'going on from states: epoch 3, after 65536 rows'
+    """
+    if event.finished:
+        return f"going on from {event.folder}: all is trained, {event.epoch - 1} epochs"
+    return f"going on from {event.folder}: epoch {event.epoch}, after {event.rows} rows"

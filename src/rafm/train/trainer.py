@@ -1,0 +1,138 @@
+"""Epochs -> events. Early stopping, progress display and history are small consumers of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import DataValueError
+from ..kernels.records import LOGISTIC
+from ..losses import Loss
+from ..model.model import Model
+from ..options import TrainingOptions
+from ..plan.features import Features, plan_features
+from ..rows.checked import Batch, Source
+from ..rows.stats import Survey, survey
+from .checkpoint import Checkpoint, Content, NoCheckpoint, identity
+from .engine import arrange
+from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .loader import Blocks, as_source, checked_blocks
+from .run import Run, label_scale, shape_of
+from .warm_start import check_start, go_on
+
+__all__ = [
+    "CheckpointWritten",
+    "Continued",
+    "EpochFinished",
+    "Event",
+    "Finished",
+    "PieceFinished",
+    "Planned",
+    "Resumed",
+    "train",
+]
+
+
+def train(
+    data: Batch | Source,
+    options: TrainingOptions,
+    valid: Batch | Source | None = None,
+    checkpoint: Checkpoint | NoCheckpoint | None = None,
+    start: Model | None = None,
+) -> Iterator[Event]:
+    """Train a model, yielding events; the last one holds the model.
+
+    With validation rows, the epoch that is best by the metric is kept, and training ends after `patience` epochs
+    without a better one. After max_seconds it ends with the best epoch so far, or with what was last trained if none
+    is judged. Rows may be a source of many blocks, larger than memory: blocks are visited in random order,
+    and the rows of each in random order. With a checkpoint, which must be open, training goes on where it stopped.
+    With a model to start from, training goes on from its parameters and, if it has them, its states; its features rise
+    to the levels that all their counts admit if the options say so.
+    """
+    if start is not None:
+        check_start(start, options)
+    checkpoint, source, content = checkpoint or NoCheckpoint(), as_source(data), Content()
+    blocks = checked_blocks(source, options.family)
+    found = survey(content.passing(blocks) if checkpoint.wanted else blocks)
+    _check_labels(found, options.loss)
+    options = options.for_rows_of(found.counts.sum() / found.rows)
+    scale, begun = label_scale(found.label_spread, options.loss), None
+    if start is None:
+        features = plan_features(found, source.n_features, options.family, options.ranks, options.rule)
+        n_rows = found.rows
+    else:
+        begun = go_on(start, found, source, scale, options)
+        features, scale, n_rows = begun.features, begun.label_scale, start.n_rows + found.rows
+    judged = Content.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
+    state = checkpoint.find(identity(options, content, judged, start)) if checkpoint.wanted else None
+    one_class = options.loss.code == LOGISTIC and found.label_range[0] == found.label_range[1]
+    yield Planned(features.plan, features.counts, n_rows, one_class and start is None)
+    grouping = arrange(features.plan, features.counts, shape_of(found)._replace(rows=n_rows), options)
+    arranged = features.arranged(grouping.order)
+    seed = options.seed if options.shuffle else None
+    rows = Blocks(source, arranged.numbering, arranged.value_scales, scale, seed, grouping)
+    held_out = None if valid is None else Blocks(as_source(valid), arranged.numbering, arranged.value_scales)
+    first = None if begun is None else begun.parameters.arranged(grouping)
+    run = Run(rows, found, arranged, grouping, options, held_out, checkpoint.whole, first)
+    if start is not None and begun is not None:
+        new, with_states = features.plan.n_features - start.plan.n_features, start.parameters.states is not None
+        told = (begun.promoted, begun.pair_error) if options.replan else ()
+        yield Continued(start.plan.n_features, new, with_states, *told)
+    if state is not None:
+        run.restore(state)
+        yield Resumed(checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
+    checkpoint.capture = run.state
+    yield from _epochs(run, checkpoint)
+    yield Finished(_model(run, features, n_rows, start), run.why_over())
+
+
+def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
+    """Train until the run is over, saving its state at the end of each epoch and when it is time."""
+    while not (run.is_over() or run.is_out_of_time()):
+        for event in run.pieces():
+            is_inside, out_of_time = event.rows < event.n_rows, run.is_out_of_time()
+            if checkpoint.is_due() or (is_inside and out_of_time):
+                yield from _written(run, checkpoint)
+            if is_inside:
+                yield event
+            if is_inside and out_of_time:
+                return
+        yield run.finish_epoch()
+        yield from _written(run, checkpoint)
+
+
+def _written(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
+    path = checkpoint.write(finished=run.is_over())
+    if path is not None:
+        yield CheckpointWritten(path, run.at.epoch, run.at.rows)
+
+
+def _model(run: Run, features: Features, n_rows: int, start: Model | None) -> Model:
+    """Return the model of the best epoch; epochs count on from those of the model that was started from."""
+    past, options = [] if start is None else start.history, run.options
+    model = Model(
+        plan=features.plan,
+        numbering=features.numbering,
+        counts=features.counts,
+        loss=options.loss,
+        parameters=run.best_parameters(),
+        n_rows=n_rows,
+        history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
+        best_epoch=len(past) + run.at.best_epoch,
+        options=options.summary(),
+    )
+    return model if options.keep_state else model.for_scoring()
+
+
+def train_model(data: Batch | Source, options: TrainingOptions, valid: Batch | Source | None = None) -> Model:
+    """Train without looking at the events."""
+    *_, last = train(data, options, valid)
+    assert isinstance(last, Finished)
+    return last.model
+
+
+def _check_labels(found: Survey, loss: Loss) -> None:
+    low, high = found.label_range
+    if not found.rows:
+        raise DataValueError("no rows to train on")
+    if loss.code == LOGISTIC and not 0 <= low <= high <= 1:
+        raise DataValueError(f"binary labels must lie between 0 and 1, found {low:g} to {high:g}")

@@ -1,0 +1,152 @@
+"""Going on from a trained model: its features and new ones, and the numbers that they start from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..model.model import Model
+from ..options import TrainingOptions
+from ..plan.features import Features, rule_for, value_scales
+from ..plan.layout import INITIAL_SPREAD, Parameters, States
+from ..plan.ranks import assign_levels, plan_ranks
+from ..rows.checked import Numbering, Source
+from ..rows.stats import Survey
+from .engine import first_bias
+from .promotion import count_meetings, pair_error, promote, promoted_features
+
+
+class Start(NamedTuple):
+    """The features to go on with, and what each starts from; places[i] is what feature i of the old model is now."""
+
+    features: Features
+    parameters: Parameters
+    places: np.ndarray
+    label_scale: float
+    promoted: int = 0
+    pair_error: float | None = None
+
+
+def check_start(model: Model, options: TrainingOptions) -> None:
+    """Refuse to go on with another task, family, ranks or, where states were kept, optimiser."""
+    now: dict[str, object] = {"task": options.loss.task, "model": options.family, "ranks": options.ranks}
+    before: dict[str, object] = {"task": model.loss.task, "model": model.plan.family, "ranks": model.plan.ranks}
+    if model.parameters.states is not None:
+        before["optimizer"] = model.options.get("optimizer")
+        now["optimizer"] = options.summary()["optimizer"]
+    for key, value in before.items():
+        if value != now[key]:
+            raise ConfigError(
+                f"{key} was {_shown(value)} when the model was trained, now it is {_shown(now[key])}. "
+                "Train a new model for that.",
+                key=key,
+            )
+
+
+def _shown(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def go_on(model: Model, found: Survey, source: Source, label_scale: float, options: TrainingOptions) -> Start:
+    """Return where training goes on from, on rows with these totals; label_scale is what they would have alone."""
+    states = model.parameters.states
+    features, places = _continued_features(model, found, source.n_features, options)
+    scale = label_scale if states is None else float(states.label_scale[0])
+    old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
+    shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
+    begin = _placed(replace(old, bias=shifted), places, features, [options.seed, model.n_rows])
+    before = features.plan.levels()
+    before[places] = model.plan.levels()
+    begin, promoted, error = _promoted(begin, before, features, source)
+    fresh = _fresh_states(begin, options, scale, features.value_scales)
+    kept = fresh if states is None else _with_old_states(fresh, states, places)
+    return Start(features, replace(begin, states=kept), places, scale, promoted, error)
+
+
+def _promoted(
+    begin: Parameters, before: np.ndarray, features: Features, source: Source
+) -> tuple[Parameters, int, float | None]:
+    """Return the numbers with new vectors for features that rise, how many do, and how far their pairs change."""
+    plan, rising = features.plan, promoted_features(features.plan, before)
+    if not rising.size:
+        return begin, 0, None
+    meetings = count_meetings(source.block(0), features, rising)
+    factors = promote(plan, before, features.counts, begin.factors, meetings)
+    error = pair_error(plan, before, begin.factors, factors, meetings)
+    return replace(begin, factors=factors), rising.size, error
+
+
+def _continued_features(
+    model: Model, found: Survey, n_features: int, options: TrainingOptions
+) -> tuple[Features, np.ndarray]:
+    """Number the features of model and rows; old ones keep their level, or rise if ranks are planned again."""
+    n_inputs, known = max(n_features, model.numbering.n_inputs), model.numbering.ids
+    ids = np.union1d(known, found.ids)
+    old, new = np.searchsorted(ids, known), np.searchsorted(ids, found.ids)
+    counts, scales = np.zeros(ids.size, np.int64), np.ones(ids.size, np.float32)
+    counts[old] = np.maximum(model.counts, 1)
+    counts[new] += found.counts
+    scales[new] = value_scales(found.counts, found.squares)
+    if model.parameters.states is not None:
+        scales[old] = model.parameters.states.value_scales
+    levels = np.full(ids.size, len(options.ranks))
+    if options.family in ("rafm", "difacto"):
+        levels = assign_levels(counts, options.ranks, rule_for(ids, n_inputs, options.rule)).copy()
+        least = model.plan.levels()
+        levels[old] = np.maximum(levels[old], least) if options.replan else least
+    plan, order = plan_ranks(options.family, options.ranks, counts, levels)
+    numbers = np.empty(ids.size, np.int64)
+    numbers[order] = np.arange(ids.size)
+    return Features(plan, Numbering(ids[order], n_inputs), counts[order], scales[order]), numbers[old]
+
+
+def _placed(old: Parameters, places: np.ndarray, features: Features, seed: list[int]) -> Parameters:
+    """Return old numbers in their new places, and fresh ones where there were none."""
+    plan, draw = features.plan, np.random.default_rng(seed)
+    weights, factors = np.zeros(plan.n_features, np.float32), []
+    weights[places] = old.weights
+    for size, rank, block in zip(plan.sizes[1:], plan.block_ranks, old.factors):
+        own = places[: len(block)]
+        fresh = np.ones(size, bool)
+        fresh[own] = False
+        grown = np.empty((size, rank), np.float32)
+        grown[own] = block
+        grown[fresh] = draw.standard_normal((size - len(block), rank), np.float32) * np.float32(INITIAL_SPREAD)
+        factors.append(grown)
+    mixture = None
+    if old.mixture is not None:
+        mixture = np.ones((plan.n_features, plan.n_levels), np.float32)
+        mixture[places] = old.mixture
+    return Parameters(old.bias, weights, factors, mixture)
+
+
+def _fresh_states(begin: Parameters, options: TrainingOptions, scale: float, scales: np.ndarray) -> States:
+    """Return the states of an optimiser that starts at these numbers."""
+    optimizer, rate = options.optimizer, options.learning_rate
+
+    def states_of(vectors: np.ndarray, l1: float, shadows: int) -> np.ndarray:
+        first = [np.full((len(vectors), 1), optimizer.first_state), optimizer.first_shadow(vectors, rate, l1)]
+        parts = [*first, *(np.zeros_like(vectors) for _ in range(shadows - 1))]
+        return np.concatenate(parts[: 1 + shadows], axis=1).astype(np.float32)
+
+    return States(
+        bias=first_bias(float(begin.bias[0]), options),
+        weights=states_of(begin.weights[:, None], options.l1_weights, min(optimizer.shadows, 1)),
+        factors=[states_of(block, options.l1, optimizer.shadows) for block in begin.factors],
+        label_scale=np.array([scale], np.float32),
+        value_scales=scales,
+        mixture=None if begin.mixture is None else np.ones_like(begin.mixture),
+    )
+
+
+def _with_old_states(fresh: States, old: States, places: np.ndarray) -> States:
+    """Return fresh states, and those of old numbers in their new places."""
+    pairs = [(fresh.weights, old.weights), *zip(fresh.factors, old.factors)]
+    if fresh.mixture is not None and old.mixture is not None:
+        pairs.append((fresh.mixture, old.mixture))
+    for target, given in pairs:
+        target[places[: len(given)]] = given
+    return replace(fresh, bias=old.bias)

@@ -1,0 +1,235 @@
+"""Explicit vectors do what their plain twins do, and an edit of their file reaches the kernels that use them."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import config, njit
+from worlds import run_python
+
+import rafm
+from rafm.kernels import records as kernels
+from rafm.kernels import vectors
+
+SIZES = range(4, 204, 4)
+PRECISIONS = (np.float32, np.float64)
+
+
+@njit
+def add_listed(records, places, q, values, e, count, shift, sums, j, n):
+    return vectors.add_listed(records, places, q, values, e, count, shift, sums, j, n)
+
+
+@njit
+def sum_listed(records, places, q, values, e, count, shift, sums, j, n):
+    return vectors.sum_listed(records, places, q, values, e, count, shift, sums, j, n)
+
+
+@njit
+def copy(left, i, right, j, n):
+    vectors.copy(left, i, right, j, n)
+
+
+@njit
+def join(left, i, right, j, sums, k, n):
+    return vectors.join(left, i, right, j, sums, k, n)
+
+
+@njit
+def fade(scores, i, fadings, j, logs, k, n):
+    vectors.fade(scores, i, fadings, j, logs, k, n)
+
+
+@njit
+def count_below(array, n, number):
+    return vectors.count_below(array, n, number)
+
+
+@njit
+def combined_norm(left, i, right, j, n, c, d):
+    return vectors.combined_norm(left, i, right, j, n, c, d)
+
+
+@njit
+def combine(left, i, right, j, n, c, d):
+    vectors.combine(left, i, right, j, n, c, d)
+
+
+@pytest.fixture(params=PRECISIONS)
+def draw(request):
+    """Return a function that yields, for every size, places that are seldom aligned, two arrays, and two scalars."""
+    rng = np.random.default_rng(0)
+
+    def cases():
+        for size in SIZES:
+            for i, j in ((0, 0), (1, 3), (2, 5), (7, 4)):
+                left, right = rng.normal(size=(2, size + 16)).astype(request.param)
+                c, d = rng.normal(size=2).astype(request.param)
+                yield size, i, j, left, right, c, d
+
+    return cases
+
+
+def assert_close(found, expected, size):
+    """Compare within 8 roundings of the size of the terms: lanes are added in any order, with products fused or not."""
+    assert np.all(np.abs(found - expected) <= 8 * np.finfo(size.dtype).eps * size)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_add_listed_adds_listed_vectors_and_returns_their_squared_norms(draw, count):
+    rng = np.random.default_rng(0)
+    for size, i, j, _, sums, _, _ in draw():
+        records, values = (rng.normal(size=n).astype(sums.dtype) for n in (5 * size + 16, 3 + count))
+        places = np.concatenate([[-9, -9], rng.integers(0, 4 * size, count)])
+        vectors_ = [values[3 + k] * records[place + i :][:size].astype(float) for k, place in enumerate(places[2:])]
+        expected, terms = sums.astype(float), np.full(sums.size, 4.0)
+        expected[j : j + size] += sum(vectors_, np.zeros(size))
+        terms[j : j + size] += sum(map(abs, vectors_), np.zeros(size))
+        squares, before = sum(vector @ vector for vector in vectors_), records.copy()
+        norm = add_listed(records, places, 2, values, 3, count, i, sums, j, size)
+        assert_close(sums, expected, terms.astype(sums.dtype))
+        assert_close(norm, squares, sums.dtype.type(squares))
+        np.testing.assert_array_equal(records, before)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_sum_listed_forgets_what_was_there_and_sums_as_add_listed_does(draw, count):
+    rng = np.random.default_rng(0)
+    for size, i, j, _, found, _, _ in draw():
+        records, values = (rng.normal(size=n).astype(found.dtype) for n in (5 * size + 16, 3 + count))
+        places, expected = np.concatenate([[-9, -9], rng.integers(0, 4 * size, count)]), found.copy()
+        expected[j : j + size], found[j : j + size] = 0, np.nan
+        norm = add_listed(records, places, 2, values, 3, count, i, expected, j, size)
+        assert sum_listed(records, places, 2, values, 3, count, i, found, j, size) == pytest.approx(norm, rel=1e-5)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_copy_sets_the_left_side_alone(draw):
+    for size, i, j, left, right, _, _ in draw():
+        expected, before = left.copy(), right.copy()
+        expected[i : i + size], left[i : i + size] = right[j : j + size], np.nan
+        copy(left, i, right, j, size)
+        np.testing.assert_array_equal((left, right), (expected, before))
+
+
+def test_join_adds_two_sides_up_and_returns_the_squared_norm(draw):
+    for size, i, j, left, right, _, _ in draw():
+        sums, before = np.full(size + 8, 7, left.dtype), (left.copy(), right.copy())
+        norm = join(left, i, right, j, sums, 4, size)
+        np.testing.assert_array_equal(sums[4:-4], left[i : i + size] + right[j : j + size])
+        assert_close(norm, sums[4:-4].astype(float) @ sums[4:-4], left.dtype.type(norm))
+        assert (np.r_[sums[:4], sums[-4:]] == 7).all()
+        np.testing.assert_array_equal((left, right), before)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_fade_is_the_exponential_and_the_logarithm_to_the_last_bits(precision):
+    scores = np.concatenate([np.linspace(-87, 87, 1801), np.linspace(-1, 1, 1999)]).astype(precision)
+    fadings, logs = np.full((2, scores.size + 8), 7, precision)
+    fade(scores, 0, fadings, 4, logs, 4, scores.size)
+    expected = np.exp(-abs(scores.astype(float)))
+    np.testing.assert_allclose(fadings[4:-4], expected, rtol=2 * np.finfo(precision).eps)
+    np.testing.assert_allclose(logs[4:-4], np.log1p(expected), rtol=3 * np.finfo(precision).eps, atol=1e-15)
+    assert (np.r_[fadings[:4], fadings[-4:], logs[:4], logs[-4:]] == 7).all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_fade_of_infinite_scores_vanishes_and_what_is_not_a_number_stays_so(precision):
+    scores, fadings, logs = np.array([[np.inf, -np.inf, np.nan, 1e30], *np.zeros((2, 4))], precision)
+    fade(scores, 0, fadings, 0, logs, 0, 4)
+    assert np.isnan([fadings[2], logs[2]]).all()
+    np.testing.assert_allclose([fadings[[0, 1, 3]], logs[[0, 1, 3]]], 0, atol=1e-37)
+
+
+def test_combined_norm_is_the_squared_norm_of_the_combination(draw):
+    for size, i, j, left, right, c, d in draw():
+        before = left.copy(), right.copy()
+        combination = c * left[i : i + size].astype(float) + d * right[j : j + size].astype(float)
+        norm = combined_norm(left, i, right, j, size, c, d)
+        terms = abs(c * left[i : i + size]) + abs(d * right[j : j + size])
+        assert_close(norm, combination @ combination, terms @ terms)
+        np.testing.assert_array_equal((left, right), before)
+
+
+def test_combine_replaces_the_left_side_alone(draw):
+    for size, i, j, left, right, c, d in draw():
+        expected, before = left.astype(float), right.copy()
+        expected[i : i + size] = c * expected[i : i + size] + d * right[j : j + size].astype(float)
+        combine(left, i, right, j, size, c, d)
+        assert_close(left, expected, np.full_like(left, 4 * (abs(c) + abs(d) + 1)))
+        np.testing.assert_array_equal(right, before)
+
+
+def test_no_elements_means_no_change_and_a_norm_of_zero():
+    left, right = np.ones(4, np.float32), np.ones(4, np.float32)
+    one = np.float32(1)
+    assert add_listed(left, np.zeros(1, int), 0, left, 0, 1, 0, right, 0, 0) == 0
+    assert combined_norm(left, 0, right, 0, 0, one, one) == 0
+    combine(left, 0, right, 0, 0, one, one)
+    assert (left == 1).all()
+    assert (right == 1).all()
+
+
+@pytest.mark.parametrize("size", [0, 16, 48, 256])
+def test_count_below_counts_what_is_less(size):
+    numbers = np.random.default_rng(0).integers(-20, 20, size + 16).astype(np.int32)
+    numbers[:2] = np.iinfo(np.int32).max, np.iinfo(np.int32).min
+    for number in (np.iinfo(np.int32).min, -20, 0, 7, np.iinfo(np.int32).max):
+        assert count_below(numbers, size, np.int32(number)) == (numbers[:size] < number).sum()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf], ids=str)
+def test_numbers_that_are_not_finite_stay_visible(bad):
+    """Fast arithmetic must not assume them away: divergence is detected by them."""
+    left, right = np.ones(36, np.float32), np.ones(36, np.float32)
+    left[33] = bad
+    assert not np.isfinite(combined_norm(left, 0, right, 0, 36, np.float32(1), np.float32(1)))
+    assert not np.isfinite(add_listed(left, np.zeros(1, int), 0, left, 0, 1, 0, right, 0, 36))
+    assert np.flatnonzero(~np.isfinite(right)).tolist() == [33]
+
+
+@pytest.mark.skipif(not vectors.PLAIN, reason="compiled vectors check no bounds; run with NUMBA_BOUNDSCHECK=1")
+def test_plain_twins_notice_an_index_out_of_bounds():
+    assert config.BOUNDSCHECK or config.DISABLE_JIT
+    with pytest.raises(IndexError):
+        kernels.half_pairs(np.ones(7), 0, 8, 0.0)
+
+
+HALF_PAIRS = """
+import numpy as np
+from rafm.kernels import records as kernels
+found = kernels.half_pairs(np.ones(8, np.float32), 0, 8, np.float32(0))
+print(found, sum(kernels.half_pairs.stats.cache_hits.values()))
+"""
+
+
+def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
+    package = tmp_path / "rafm"
+    shutil.copytree(Path(rafm.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run():
+        return run_python("-c", HALF_PAIRS, path=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")).split()
+
+    assert run() == ["4.0", "0"]
+    assert run() == ["4.0", "1"]  # from the cache
+    source = (package / "kernels" / "vectors.py").read_text()
+    edited = source.replace("gradient = _fma(b, c,", "gradient = _fma(b, d,")  # forget the left side
+    assert edited != source
+    (package / "kernels" / "vectors.py").write_text(edited)
+    assert run() == ["0.0", "0"]
+
+
+@njit
+def zeros_below(word):
+    return vectors.trailing_zeros(word)
+
+
+@pytest.mark.parametrize("lowest", range(64))
+def test_trailing_zeros_counts_the_bits_below_the_lowest_one(lowest):
+    assert zeros_below(np.uint64(1 << lowest)) == lowest
+    assert zeros_below(np.uint64(2**64 - (1 << lowest))) == lowest
+
+
+def test_a_word_without_ones_has_64_trailing_zeros():
+    assert zeros_below(np.uint64(0)) == 64

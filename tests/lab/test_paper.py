@@ -1,0 +1,372 @@
+"""`rafm paper`: searches resume, reruns repeat every digit but times, and sentences follow from figures."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from commands import run
+
+from rafm.datasets.prepared import PARTS
+from rafm.errors import ConfigError
+from rafm.lab.paper.artefact import table
+from rafm.lab.paper.budget import FULL, L2_GRID, QUICK, Budget, Study
+from rafm.lab.paper.command import ARTEFACTS, reproduce
+from rafm.lab.paper.competition import Competition, Contender
+from rafm.lab.paper.complexity import GROWTH, order_of, ranks_of, sizes_of
+from rafm.lab.paper.lab import Lab, behaviour
+from rafm.lab.paper.search import loss_of, search
+from rafm.lab.paper.store import Store
+from rafm.lab.paper.tables34 import claims, winners_table
+from rafm.lab.paper.tasks import Run, clip, judge, options_of, rows_of, train_run
+from rafm.lab.paper.verdicts import p_value, standing
+from rafm.plan.ranks import NearestRank, plan_ranks
+from rafm.train.trainer import train_model
+
+TINY = replace(
+    QUICK,
+    name="tiny",
+    fm_ranks=(8, 16),
+    sizes=(16,),
+    coarse=(1e-2,),
+    epochs=2,
+    complexity_levels=(2,),
+    complexity_rows=64,
+    stream_rows_per_day=1000,
+    stream_scales=(1 / 16,),
+)
+
+
+def write_set(folder, name, ratings=False, n_rows=400, seed=0):
+    """Write a prepared data set of three columns with a long tail."""
+    rng = np.random.default_rng(seed)
+    (folder / name).mkdir(parents=True)
+    for part, share in zip(PARTS, (1, 0.3, 0.3)):
+        lines = []
+        for _ in range(int(n_rows * share)):
+            a, b, c = int(30 * rng.random() ** 3), 30 + int(20 * rng.random() ** 2), 50 + rng.integers(5)
+            label = 1 + (a * b + c) % 5 if ratings else ((a + b) % 3 == 0) ^ (rng.random() < 0.1)
+            lines.append(f"{int(label)} {a}:1 {b}:1 {c}:1\n")
+        (folder / name / f"{name}.{part}.libfm").write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets")
+    for at, name in enumerate(("frappe", "ml10m-tag-popularity")):
+        write_set(folder, name, seed=at)
+    return write_set(folder, "ml-1m", ratings=True)
+
+
+def make(folder, data, names=(), budget=TINY, **options):
+    told = []
+    reproduce(names, budget, data, folder, folder / "results.md", tell=told.append, **options)
+    return told
+
+
+@pytest.fixture(scope="module")
+def done(data, tmp_path_factory):
+    """All artefacts of a tiny budget."""
+    folder = tmp_path_factory.mktemp("done")
+    make(folder, data, with_authors=True)
+    return folder
+
+
+def without_times(value):
+    if isinstance(value, dict):
+        return {name: without_times(own) for name, own in value.items() if not name.endswith("seconds")}
+    return [without_times(own) for own in value] if isinstance(value, list) else value
+
+
+def timeless_page(folder):
+    text = (folder / "results.md").read_text()
+    text = re.sub(r"\d+\.\d\dx", "_x", text)
+    return re.sub(r"\| \d+\.\d\d \|$", "| _ |", text, flags=re.MULTILINE)  # the last column of Table 1
+
+
+def test_every_artefact_has_a_folder_with_config_result_and_how_to_rerun(done):
+    for name in (*ARTEFACTS, "authors-protocol"):
+        for file in ("config.json", "result.json"):
+            json.loads((done / name / file).read_text())
+        assert f"rafm paper {name}" in (done / name / "README.md").read_text()
+    figures = sorted(path.name for path in done.rglob("*.png"))
+    assert figures == ["figure1.png", "figure3.png", "figure4.png", "frontier.png"]
+
+
+def test_the_page_holds_all_artefacts_and_links_figures_that_exist(done):
+    page = (done / "results.md").read_text()
+    for place in re.findall(r"!\[.*\]\((.*)\)", page):
+        assert (done / place).read_bytes().startswith(b"\x89PNG")
+    assert page.count("\n## ") == len(ARTEFACTS) + 2  # the authors' protocol, and the claims
+    assert all(word in page for word in ("S3", "RaFM-low", "0.1447", "Does not hold"))
+
+
+def test_a_second_call_runs_nothing_and_writes_the_same(done, data):
+    before = {path: path.read_bytes() for path in done.rglob("*") if path.is_file()}
+    told = make(done, data, with_authors=True)
+    assert not [line for line in told if line.startswith("[")]
+    assert {path: path.read_bytes() for path in done.rglob("*") if path.is_file()} == before
+
+
+def test_a_rerun_from_nothing_repeats_every_digit_but_times(done, data, tmp_path):
+    make(tmp_path, data, with_authors=True)
+    assert timeless_page(tmp_path) == timeless_page(done)
+    for path in done.rglob("result.json"):
+        other = tmp_path / path.relative_to(done)
+        assert without_times(json.loads(other.read_text())) == without_times(json.loads(path.read_text()))
+
+
+@pytest.mark.slow
+def test_an_interrupted_search_continues_and_workers_change_nothing(done, data, tmp_path):
+    lines = (done / "runs.jsonl").read_bytes().splitlines(keepends=True)
+    half = len(lines) // 2
+    (tmp_path / "runs.jsonl").write_bytes(b"".join(lines[:half]) + lines[half][:20])
+    told = make(tmp_path, data, with_authors=True, workers=2)
+    assert 0 < len([line for line in told if line.startswith("[")]) <= len(lines) - half
+    assert timeless_page(tmp_path) == timeless_page(done)
+    assert len(Store(tmp_path / "runs.jsonl").results) == len(lines)
+
+
+def test_other_data_or_another_engine_is_run_again(data, tmp_path, monkeypatch):
+    task = Run("frappe", "fm", (4,), epochs=1).task()
+    lab = Lab(data, Store(tmp_path / "a"), tell=str)
+    other = Lab(write_set(tmp_path / "b", "frappe", seed=9), Store(tmp_path / "c"), tell=str)
+    assert lab.key(task) != other.key(task)
+    monkeypatch.setattr("rafm.train.loader.GROUP", 3)
+    assert behaviour() != lab.engine
+
+
+def test_results_of_the_store_are_those_of_the_library(data):
+    result = train_run({**vars(Run("frappe", "rafm", (2, 8), l2=0.01, epochs=3)), "ranks": [2, 8]}, data)
+    found = rows_of(data, "frappe", None)
+    model = train_model(
+        found.parts[0], options_of(Run("frappe", "rafm", (2, 8), l2=0.01, epochs=3), found), found.parts[1]
+    )
+    assert result["parameters"] == model.n_parameters
+    assert result["test"] == judge(model, found.parts[2])
+    assert result["valid"] == min(entry["valid_log_loss"] for entry in model.history)
+
+
+def test_a_run_that_diverges_never_wins(tmp_path):
+    (tmp_path / "odd").mkdir()
+    for part, value in zip(PARTS, (1, 1e37, 1)):  # scores of the validation rows are not finite
+        lines = "".join(f"{k % 7} {k % 2}:{value:g} {2 + k % 3}:{value:g}\n" for k in range(300))
+        (tmp_path / "odd" / f"odd.{part}.libfm").write_text(lines)
+    lab = Lab(tmp_path, Store(tmp_path / "runs.jsonl"), tell=str)
+    (found,) = lab.results([Run("odd", "fm", (4,)).task()])
+    assert found["valid"] is None
+    assert "diverged" in found["diverged"]
+    assert loss_of(found) == np.inf
+
+
+# ---- The search and the budget
+
+
+@pytest.mark.parametrize("best", L2_GRID)
+def test_the_search_finds_the_best_l2_of_a_bowl(best):
+    tried = set()
+
+    def losses(runs):
+        tried.update(run.l2 for run in runs)
+        return [abs(np.log(run.l2 / best)) for run in runs]
+
+    (found,) = search([Run("frappe", "fm", (8,))], FULL.coarse, True, losses)
+    assert found.l2 == best
+    assert len(tried) <= len(FULL.coarse) + (2 if best >= 1e-3 else 8)  # below the coarse values it walks
+
+
+def test_every_model_has_as_many_candidates():
+    for budget in (FULL, QUICK):
+        for study in budget.studies:
+            sizes = {family: len(set(runs)) for family, runs in budget.candidates(study, COUNTS).items()}
+            assert set(sizes.values()) == {len(budget.fm_ranks)}, sizes
+            assert ("MRMA" in sizes) == study.mrma
+
+
+COUNTS = (10_000 / np.arange(1, 5001)).astype(int)  # a long tail
+
+
+def test_candidates_are_no_larger_than_the_fm_they_are_matched_with():
+    for family, runs in FULL.candidates(Study("frappe"), COUNTS).items():
+        if family == "FM":
+            continue
+        for at, each in enumerate(runs):
+            size = plan_ranks(each.model, each.ranks, COUNTS, NearestRank(each.rank_scale))[0].n_parameters
+            limit = 1 + COUNTS.size * (1 + FULL.sizes[at // 2])
+            assert 0.7 * limit < size <= limit, each
+
+
+def test_equal_runs_of_different_artefacts_are_one_task():
+    shared = FULL.candidates(Study(FULL.tag_data), COUNTS)["FM"]
+    assert Run(FULL.tag_data, "fm", (512,), epochs=FULL.epochs).task() in [run.task() for run in shared]
+
+
+# ---- The authors' protocol
+
+
+def test_the_authors_protocol_counts_over_all_rows(data):
+    found = rows_of(data, "frappe", None)
+    counts = sum(np.bincount(part.indices, minlength=found.parts[0].n_features) for part in found.parts)
+    rule = options_of(Run("frappe", "rafm", (2, 8, 32), protocol="authors"), found).rule
+    assert rule.tolist() == [1 + (n > 4) + (n > 16) for n in counts]
+    assert callable(options_of(Run("frappe", "rafm", (2, 8, 32)), found).rule)
+
+
+def test_the_authors_protocol_clips_probabilities_and_clamps_ratings():
+    labels = np.array([1, 2, 4], np.float32)
+    assert clip(np.array([0.0, 3.0, 99.0]), "regression", labels).tolist() == [1, 3, 4]
+    clipped = 1 / (1 + np.exp(-clip(np.array([-50.0, 0.0, 50.0]), "binary", labels)))
+    assert clipped == pytest.approx([1e-4, 0.5, 1 - 1e-4], rel=1e-9)
+
+
+def test_only_the_authors_protocol_clips(data):
+    found = rows_of(data, "ml-1m", None)
+    model = train_model(found.parts[0], options_of(Run("ml-1m", "lr"), found))
+    test = found.parts[2]
+    scores = model.scores(test)
+    narrow = replace(test, labels=np.clip(test.labels, scores.mean(), None).astype(np.float32))  # few scores are inside
+    rmse = lambda predicted: float(np.sqrt(np.mean((predicted - narrow.labels) ** 2)))  # noqa: E731
+    assert judge(model, narrow)["rmse"] == pytest.approx(rmse(scores), rel=1e-6)
+    expected = rmse(np.clip(scores, narrow.labels.min(), narrow.labels.max()))
+    assert judge(model, narrow, "authors")["rmse"] == pytest.approx(expected, rel=1e-6)
+    assert expected < rmse(scores)
+
+
+# ---- Sentences
+
+
+def contender(family, size, losses, data="frappe", areas=None, valid=None):
+    model, update = {"FM": ("fm", "joint"), "RaFM": ("rafm", "joint")}.get(family, ("difacto", "joint"))
+    results = [
+        {"parameters": size, "valid": losses[0] if valid is None else valid, "pass_seconds": 2.0, "test_seconds": 1.0}
+        | {"test": {"auc": area, "log_loss": loss}}
+        for loss, area in zip(losses, areas or [0.99] * len(losses))
+    ]
+    return Contender(Run(data, model, (size,), update=update, l2=0.01), results)
+
+
+GOOD, BAD = [0.100, 0.101, 0.099], [0.200, 0.201, 0.199]
+
+
+def competition(fms, rafms, data="frappe"):
+    of = {"FM": [contender("FM", *own, data) for own in fms], "RaFM": [contender("RaFM", *own, data) for own in rafms]}
+    return Competition(Study(data), of)
+
+
+def test_rivals_are_the_best_by_validation_that_are_no_larger():
+    found = competition([(1000, BAD), (5000, GOOD)], [(900, GOOD), (4000, BAD), (9000, GOOD)])
+    assert [(fm.parameters, rafm.parameters, size) for fm, rafm, size in found.rivals()] == [
+        (1000, 900, 1000),
+        (5000, 900, 5000),
+    ]
+
+
+def test_all_that_is_compared_is_decisive_and_nothing_else():
+    found = competition([(1000, BAD), (5000, GOOD), (6000, BAD)], [(900, GOOD), (4000, BAD), (9000, BAD)])
+    assert {(one.model, one.ranks) for one in found.decisive()} == {("fm", (1000,)), ("fm", (5000,)), ("rafm", (900,))}
+
+
+@pytest.mark.parametrize(
+    ("fms", "rafms", "holds"),
+    [
+        ([(1000, BAD)], [(900, GOOD)], True),
+        ([(1000, GOOD)], [(900, [0.1, 0.102, 0.098])], True),
+        ([(1000, GOOD)], [(900, BAD)], False),
+    ],
+    ids=["better", "level", "worse"],
+)
+def test_the_verdict_on_the_frontier_follows_from_the_losses(fms, rafms, holds):
+    told = claims([competition(fms, rafms)])[0]
+    assert told.startswith("* **Holds**" if holds else "* **Does not hold**")
+
+
+@pytest.mark.parametrize(("size", "losses", "holds"), [(1900, GOOD, True), (2100, GOOD, False), (1900, BAD, False)])
+def test_on_tags_a_fifth_of_the_parameters_must_do(size, losses, holds):
+    told = claims([competition([(10_000, BAD)], [(size, losses)], "ml10m-tag-popularity")])[1]
+    assert "a fifth" in told
+    assert told.startswith("* **Holds**" if holds else "* **Does not hold**")
+
+
+@pytest.mark.parametrize(
+    ("size", "area", "holds"), [(710_000, 0.982, True), (710_001, 0.982, False), (9, 0.981, False)]
+)
+def test_frappe_is_held_against_the_paper(size, area, holds):
+    found = Competition(
+        Study("frappe"),
+        {"FM": [contender("FM", 10, BAD)], "RaFM": [contender("RaFM", size, GOOD, areas=[area] * 3)]},
+    )
+    told = next(line for line in claims([found]) if "the paper's RaFM" in line)
+    assert told.startswith("* **Holds**" if holds else "* **Does not hold**")
+
+
+def test_the_table_of_winners_shows_ours_beside_the_papers():
+    lines = winners_table(competition([(1_380_000, BAD)], [(700_000, GOOD)])).splitlines()
+    assert (
+        "| RaFM | {700000} | 0.01 | 0.1000 ± 0.0010 | 0.9900 ± 0.0000 | 0.700 M | 1.00x | 1.00x | better (p < 0.001)"
+        in lines[3]
+    )
+    assert lines[3].endswith("| 0.1447 ± 0.0015 | 0.9811 | 0.71 M | 0.73x |")
+
+
+def test_one_seed_decides_nothing():
+    assert standing([0.1], [0.2]) == "level"
+    assert p_value([0.1, 0.1], [0.2, 0.2]) == 0.0
+    assert p_value([0.1, 0.1], [0.1, 0.1]) == 1.0
+
+
+@pytest.mark.parametrize("growth", GROWTH)
+@pytest.mark.parametrize("decay", GROWTH)
+def test_the_papers_orders_bound_the_exact_costs(growth, decay):
+    for m in (1, 2, 4, 8):
+        exact = sum(r * s for r, s in zip(ranks_of(growth, m), sizes_of(decay, m))) / (ranks_of(growth, m)[-1] * 2048)
+        assert exact <= 2 * order_of(growth, decay, m)
+        assert exact >= order_of(growth, decay, m) / 8
+
+
+def test_table_1_counts_what_theory_says(done):
+    for line in json.loads((done / "table1" / "result.json").read_text()):
+        assert line["counted"] == pytest.approx(line["theory"], rel=0.2)  # 64 rows of 32 features
+
+
+def test_tables_are_markdown():
+    assert table(["a", "b"], [["1", "2"]], n_words=2) == "| a | b |\n|---|---|\n| 1 | 2 |"
+
+
+# ---- The command
+
+
+def test_the_command_writes_where_it_is_told(data, tmp_path):
+    page = tmp_path / "docs" / "results.md"
+    ran = run("paper", "figure1", "--quick", "--data", data, "--out", tmp_path / "out", "--page", page, "--workers", 1)
+    assert ran.code == 0, ran.err
+    assert ran.out == f"written: {page}\n"
+    assert "](../out/figure1/figure1.png)" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["figure9"], 2, "no artefact 'figure9'; there are figure1"),
+        (["figure1"], 6, "`rafm datasets get frappe` makes it"),
+    ],
+)
+def test_what_cannot_be_run_is_explained(tmp_path, arguments, code, words):
+    ran = run("paper", *arguments, "--data", tmp_path, "--out", tmp_path / "x", "--workers", 1)
+    assert ran.code == code
+    assert words in ran.err.splitlines()[-1]
+
+
+def test_without_matplotlib_the_command_says_what_to_install(data, tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ConfigError, match=r"rafm\[report\]"):
+        make(tmp_path, data, ["figure1"])
+
+
+def test_budgets_are_plain():
+    assert isinstance(FULL, Budget)
+    assert len(FULL.seeds) == 5
+    assert set(FULL.coarse) <= set(L2_GRID)

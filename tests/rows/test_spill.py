@@ -1,0 +1,256 @@
+"""Rows that wait: in memory or in a temporary file, and nothing else depends on which."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from commands import finish, rows_of_pairs, run, run_alone, start
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rafm.rows.checked
+from rafm.errors import ConfigError
+from rafm.read.converted import ArrowRows, record_batch_of, write_arrow
+from rafm.rows.checked import Batch, cut_blocks, join_rows, take_rows
+from rafm.rows.spill import Room, Shelf
+
+BATCHES = [pa.record_batch({"x": np.arange(n), "words": ["a", None, "b"] * (n // 3)}) for n in (3, 30, 300)]
+
+
+@pytest.mark.parametrize("megabytes", [0, 0.001, 1], ids=["all in the file", "the first in memory", "all in memory"])
+def test_batches_come_back_as_they_were(megabytes, tmp_path):
+    said = []
+    shelf = Shelf(Room(megabytes, tmp_path, said.append))
+    for batch in BATCHES:
+        shelf.append(batch)
+    assert len(shelf) == 3
+    assert shelf.in_memory == (megabytes == 1)
+    assert len(said) == (megabytes < 1)
+    assert [shelf[number] for number in (2, 0, 1)] == [BATCHES[2], BATCHES[0], BATCHES[1]]
+    assert list(shelf.taken()) == BATCHES
+    assert os.listdir(tmp_path) == []
+
+
+def test_batches_may_have_different_columns():
+    shelf = Shelf(Room(0))
+    mixed = [pa.record_batch({"x": [1]}), pa.record_batch({"x": ["a"], "y": [2.0]})]
+    for batch in mixed:
+        shelf.append(batch)
+    assert list(shelf.taken()) == mixed
+
+
+def test_rooms_are_checked():
+    for megabytes in (-1, float("nan")):
+        with pytest.raises(ConfigError, match="memory must be 0 or more"):
+            Room(megabytes)
+
+
+# ---- Blocks
+
+
+def rows_of(lengths):
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Batch(indptr, np.arange(indptr[-1]), np.ones(indptr[-1]), 10_000, labels=np.arange(len(lengths)))
+
+
+@given(lengths=st.lists(st.integers(0, 9), max_size=60), cuts=st.lists(st.integers(0, 60), max_size=8))
+def test_blocks_depend_on_the_rows_alone(lengths, cuts):
+    rows, places = rows_of(lengths), sorted({0, len(lengths), *(cut for cut in cuts if cut < len(lengths))})
+    pieces = [take_rows(rows, first, stop) for first, stop in pairwise(places)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rafm.rows.checked, "BLOCK_ROWS", 7)
+        patch.setattr(rafm.rows.checked, "BLOCK_ENTRIES", 8)
+        whole, cut = list(cut_blocks([rows])), list(cut_blocks(pieces))
+    assert [block.indices.tolist() for block in cut] == [block.indices.tolist() for block in whole]
+    assert [block.labels.tolist() for block in cut] == [block.labels.tolist() for block in whole]
+    for block, after in zip(whole, [*whole[1:], None]):
+        assert block.n_rows == 1 or (block.n_rows <= 7 and block.indices.size <= 8)
+        if after is not None:
+            first = after.indptr[1]
+            assert block.n_rows == 7 or block.indices.size + first > 8
+    if lengths:
+        assert join_rows(whole).indptr.tolist() == rows.indptr.tolist()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_converted_rows_are_the_same_bytes_in_one_piece_or_many(tmp_path, monkeypatch, wide):
+    monkeypatch.setattr(rafm.rows.checked, "BLOCK_ENTRIES", 20)
+    rows = rows_of([3, 0, 9, 4, 5, 1, 1, 30, 0])
+    rows = replace(rows, values=np.arange(rows.indices.size) / 8)
+    pieces = [take_rows(rows, row, row + 1) for row in range(rows.n_rows)]
+    whole, cut = tmp_path / "whole.arrow", tmp_path / "cut.arrow"
+    assert write_arrow(whole, [rows], wide_ids=wide) == write_arrow(cut, pieces, wide_ids=wide)
+    assert whole.read_bytes() == cut.read_bytes()
+    found = join_rows([ArrowRows(cut).block(number) for number in range(ArrowRows(cut).n_blocks)])
+    assert found.indices.tolist() == rows.indices.tolist()
+    assert found.values.tolist() == rows.values.tolist()
+
+
+def test_converted_rows_are_the_bytes_that_arrow_writes_of_joined_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(rafm.rows.checked, "BLOCK_ENTRIES", 20)
+    rows = rows_of([3, 0, 9, 4, 5, 1, 1, 30, 0])
+    blocks = [record_batch_of(block, np.int32) for block in cut_blocks([rows])]
+    expected, ends = pa.BufferOutputStream(), ["16", "23", "53", "53"]
+    metadata = {"rafm": json.dumps({"version": 1})}
+    with pa.ipc.new_file(expected, blocks[0].schema.with_metadata(metadata)) as writer:
+        for block, end in zip(blocks, ends, strict=True):
+            writer.write_batch(block, custom_metadata={"n_features": end})
+    write_arrow(tmp_path / "rows.arrow", (take_rows(rows, row, row + 1) for row in range(rows.n_rows)))
+    assert (tmp_path / "rows.arrow").read_bytes() == expected.getvalue().to_pybytes()
+
+
+# ---- Training from the command line
+
+
+def table_text(n, separator=","):
+    draw = np.random.default_rng(0)
+    rows = [["click", "user", "item", "price", "when"]]
+    for _ in range(n):
+        user, item = draw.integers(20), draw.integers(15)
+        click = int((user + item) % 2 == 0)
+        rows.append([click, f"u{user}", f"i{item}", f"{draw.normal(9, 3):.2f}", f"2014-10-{1 + user:02d}T08:00"])
+    return "\n".join(separator.join(map(str, row)) for row in rows) + "\n"
+
+
+def criteo_text(n):
+    draw = np.random.default_rng(1)
+    counts, codes = draw.integers(0, 90, (n, 13)), draw.integers(0, 9, (n, 26))
+    rows = ([k % 2, *some, *(f"{code:08x}" for code in others)] for k, (some, others) in enumerate(zip(counts, codes)))
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
+
+
+def avazu_text(n):
+    draw = np.random.default_rng(2)
+    rows = ([1000 + k, k % 2, 14102100 + k % 24, *codes] for k, codes in enumerate(draw.integers(0, 9, (n, 21))))
+    return "".join(",".join(map(str, row)) + "\n" for row in rows)
+
+
+def libffm_text(n):
+    lines = [line.split() for line in rows_of_pairs(n).splitlines()]
+    return "".join(f"{label} 0:{user} 1:{item}\n" for label, user, item in lines)
+
+
+SOURCES = {
+    "libsvm": (rows_of_pairs, []),
+    "libffm": (libffm_text, []),
+    "csv": (table_text, ["--label", "click"]),
+    "tsv": (lambda n: table_text(n, "\t"), ["--label", "click"]),
+    "criteo": (criteo_text, []),
+    "avazu": (avazu_text, []),
+}
+OPTIONS = ["--ranks", "2,4", "--epochs", "3", "--seed", "5"]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(rafm.rows.checked, "BLOCK_ROWS", 64)
+    monkeypatch.setattr("rafm.encode.encoder.BLOCK_ROWS", 50)
+
+
+def trained(folder, data, *options, stdin=b""):
+    ran = run("train", data, "--out", folder / "m.rafm", *OPTIONS, *options, stdin=stdin)
+    assert ran.code == 0, ran.err
+    return (folder / "m.rafm").read_bytes(), ran.out
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("format", SOURCES)
+def test_spilled_converted_and_piped_rows_give_the_same_model(format, tmp_path):
+    make, options = SOURCES[format]
+    path, spill = tmp_path / f"rows.{format}", tmp_path / "spill"
+    path.write_text(make(300))
+    spill.mkdir()
+    options = [*options, "--format", format, "--valid", path]
+    held, said = trained(tmp_path, path, *options)
+    assert "temporary file" not in said
+    spilled, said = trained(tmp_path, path, *options, "--memory", 0, "--spill", spill)
+    assert said.count("temporary file") == 1
+    assert f"temporary file in {spill}" in said
+    assert spilled == held
+    assert os.listdir(spill) == []
+    piped, _ = trained(tmp_path, "-", *options, "--memory", 0, stdin=path.read_bytes())
+    assert piped == held
+    assert run("convert", path, tmp_path / "rows.arrow", *options[:-2]).code == 0
+    valid = ["--valid", tmp_path / "rows.arrow"]
+    assert trained(tmp_path, tmp_path / "rows.arrow", *valid)[0] == held
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_parquet_folder_spills_too(tmp_path):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    (tmp_path / "rows.csv").write_text(table_text(200))
+    table = pyarrow.csv.read_csv(tmp_path / "rows.csv")
+    (tmp_path / "parts").mkdir()
+    for k in range(2):
+        pyarrow.parquet.write_table(table[100 * k : 100 * (k + 1)], tmp_path / "parts" / f"{k}.parquet")
+    models = [trained(tmp_path, tmp_path / "parts", "--label", "click", "--memory", size)[0] for size in (0, 1000)]
+    assert models[0] == models[1]
+
+
+def test_a_mix_of_labels_is_found_across_blocks(tmp_path, small_blocks):
+    path = tmp_path / "rows.csv"
+    path.write_text("click,x\n" + "0,a\n1,b\n" * 100 + "-1,a\n")
+    ran = run("train", path, "--label", "click", "--out", tmp_path / "m.rafm")
+    assert ran.code == 3
+    assert "a mix of 0 and -1" in ran.err
+
+
+def test_errors_in_targets_name_the_row_of_the_table(tmp_path, small_blocks):
+    path = tmp_path / "rows.csv"
+    path.write_text("click,w,x\n" + "0,1,a\n" * 100 + "1,-2,a\n")
+    ran = run("train", path, "--label", "click", "--weight", "w", "--out", tmp_path / "m.rafm")
+    assert ran.code == 3
+    assert "found -2 in row 100" in ran.err
+
+
+# ---- Faults
+
+
+def test_a_full_disk_is_one_line_that_names_folder_and_way_out(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text(rows_of_pairs(2000))
+    arguments = ["train", path, "--out", tmp_path / "m.rafm", "--memory", 0, "--spill", tmp_path]
+    ran = run_alone(*arguments, limit=("RLIMIT_FSIZE", 20_000))
+    assert ran.code == 6
+    assert ran.err.startswith(f"error: {tmp_path}: {os.strerror(errno.EFBIG)}; ")
+    assert "--spill" in ran.err
+    assert ran.err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["rows.svm"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text(rows_of_pairs(20))
+    arguments = ["--out", tmp_path / "m.rafm", "--memory", "0", "--spill", tmp_path / "nowhere"]
+    ran = run("train", path, *arguments)
+    assert ran.code == 6
+    assert ran.error().startswith(f"{tmp_path / 'nowhere'}: No such file")
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
+def test_no_file_is_left_when_training_is_ended(end, tmp_path):
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    arguments = ["train", "-", "--out", tmp_path / "m.rafm", "--memory", 0, "--spill", spill, "--epochs", 100000]
+    process = start(*arguments, "--format", "libsvm", stdin=subprocess.PIPE)
+    process.stdin.write(rows_of_pairs(500).encode())
+    process.stdin.close()
+    process.stdin = None
+    while b"epoch" not in process.stdout.readline():
+        assert process.poll() is None
+    time.sleep(0.2)
+    process.send_signal(end)
+    ran = finish(process)
+    assert ran.code in (130, -signal.SIGKILL)
+    assert os.listdir(spill) == []
+    assert sorted(os.listdir(tmp_path)) == ["spill"]
