@@ -29,7 +29,8 @@ def rows(n, width, features, seed=0):
     draw = np.random.default_rng(seed)
     span = features // width
     ids = np.minimum(draw.zipf(1.3, (n, width)) - 1, span - 1) + span * np.arange(width)
-    X = sparse.csr_matrix((np.ones(n * width, np.float32), ids.ravel(), np.arange(0, n * width + 1, width)), (n, features))
+    ones, ends = np.ones(n * width, np.float32), np.arange(0, n * width + 1, width)
+    X = sparse.csr_matrix((ones, ids.ravel(), ends), (n, features))
     truth = draw.normal(size=features)[ids].sum(axis=1) + (ids[:, 0] * 7 + ids[:, 1] * 3) % 5 - 2
     return X, truth
 
@@ -52,7 +53,8 @@ def print_digests():
             for update in ("joint", "algorithm1") if model == "rafm" else ("joint",):
                 chosen = dict(model=model, ranks=ranks, optimizer=optimizer, update=update, n_jobs=threads, **more)
                 print(task, threads, model, optimizer, update, digest(task, *wide, **chosen), flush=True)
-        print(task, threads, "mrma adagrad -", digest(task, *pairs, model="mrma", ranks=(2, 8), n_jobs=threads), flush=True)
+        mixed = digest(task, *pairs, model="mrma", ranks=(2, 8), n_jobs=threads)
+        print(task, threads, "mrma adagrad -", mixed, flush=True)
 
 def take_turns():
     data = {}
@@ -107,8 +109,11 @@ def compare_speed(other: str, ranks: list[int], turns: int) -> None:
             for place, process in enumerate(both):
                 print(what, rank, *shape, file=process.stdin, flush=True)
                 best[place] = min(best[place], float(process.stdout.readline()))
-        work = ("training", "scoring")[what]
-        print(f"{name:26} {rank:5} {work:>8} {1e3 * best[0]:9.1f} {1e3 * best[1]:9.1f} {best[1] / best[0]:6.3f}", flush=True)
+        times = f"{1e3 * best[0]:9.1f} {1e3 * best[1]:9.1f} {best[1] / best[0]:6.3f}"
+        print(f"{name:26} {rank:5} {('training', 'scoring')[what]:>8} {times}", flush=True)
+            f"{name:26} {rank:5} {work:>8} {1e3 * best[0]:9.1f} {1e3 * best[1]:9.1f} {best[1] / best[0]:6.3f}",
+            flush=True,
+        )
     for process in both:
         process.stdin.close()
 

@@ -185,21 +185,32 @@ def sigmoid(score):
     return 1 / (1 + np.exp(-score))
 
 
+def predicted(kind, score):
+    """Return the prediction that belongs to a score."""
+    return {"logistic": sigmoid, "poisson": np.exp}.get(kind, float)(score)
+
+
 def loss(kind, score, label):
-    """Return the log loss, or half the squared error."""
+    """Return the log loss, half the squared error, half the Poisson deviance, or Huber's loss of delta 1."""
     if kind == "squared":
         return 0.5 * (score - label) ** 2
+    if kind == "huber":
+        error = abs(score - label)
+        return 0.5 * error**2 if error <= 1 else error - 0.5
+    if kind == "poisson":
+        return np.exp(score) - label + (label * np.log(label / np.exp(score)) if label else 0.0)
     return np.logaddexp(0, score) - label * score  # -y log sigma - (1 - y) log(1 - sigma), also where sigma rounds to 1
 
 
 def slope(kind, score, target):
-    """Return the derivative of the loss in the score: prediction less label."""
-    return (score if kind == "squared" else sigmoid(score)) - target
+    """Return the derivative of the loss in the score: prediction less label, for Huber at most 1 either way."""
+    error = predicted(kind, score) - target
+    return np.clip(error, -1, 1) if kind == "huber" else error
 
 
 def target_loss(kind, score, target):
     """Return L(B_{1,p}, B_{1,p+1}): the loss with the prediction of another score as the label."""
-    return loss(kind, score, target if kind == "squared" else sigmoid(target))
+    return loss(kind, score, predicted(kind, target))
 
 
 def numbers(model):
@@ -326,7 +337,7 @@ def pulls(model, row, label, weight, rule):
                 continue
             T = sum(model["v"][p][j] * z for j, z in zip(*row) if levels[j] > p + 1)
             upper = rafm_score(model, row, 1, p + 2)
-            target = upper if rule["kind"] == "squared" else sigmoid(upper)
+            target = predicted(rule["kind"], upper)
             inner = weight * rule["dependent_weight"] * slope(rule["kind"], rafm_score(model, row, 1, p + 1), target)
             joint = g * x * (S - T) if rule["joint"] else 0
             yield p, i, inner * x * S + joint, weight * l2[p] - inner * x * x

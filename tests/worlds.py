@@ -8,21 +8,22 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import partial
 
 import naive
 import numpy as np
 from hypothesis import strategies as st
 
-from rafm.kernels import records as kernels
+from rafm.kernels import tables as kernels
+from rafm.kernels.training import train_rows
+from rafm.losses import loss_named
 from rafm.model.scores import score
-from rafm.optimizers import OPTIMIZERS
+from rafm.optimizers import optimizer_for
 from rafm.plan.grouping import Grouping
 from rafm.plan.layout import RecordLayout
 from rafm.plan.ranks import RankPlan
 from rafm.plan.scratch import make_works
 from rafm.rows.checked import Batch, check_batch
-from rafm.train.engine import Crew
+from rafm.train.team import ThreadTeam
 
 ODD_RANKS = (1, 3, 5, 17, 33, 70)  # none a multiple of 4: all vectors are padded
 ALL_RANKS = (*ODD_RANKS, 4, 8, 16, 32)
@@ -53,8 +54,8 @@ class World:
         factors = [np.array([v for v in block if v is not None], dtype).reshape(-1, rank) for block, rank in blocks]
         return self.model["w"].astype(dtype), factors
 
-    def layout(self, with_states=True, shadows=0):
-        return RecordLayout(self.plan, with_states, shadows)
+    def layout(self, with_states=True, n_slots=0):
+        return RecordLayout(self.plan, with_states, n_slots)
 
     def scores(self, rows, level=None, dtype=np.float64, with_states=False):
         """Score rows with the package's kernels."""
@@ -90,11 +91,14 @@ def pack_rows(rows, labels=None, weights=None, dtype=np.float64):
 
 def pack_settings(rule, n_blocks, dtype=np.float64):
     """Return a rule of `naive` as the kernels' settings."""
+    loss = loss_named({"logistic": "log"}.get(rule["kind"], rule["kind"]))
     return kernels.Settings(
-        loss={"squared": kernels.SQUARED, "logistic": kernels.LOGISTIC}[rule["kind"]],
+        loss=loss.code,
+        loss_shape=dtype(loss.shape()),
+        uses_exp=loss.uses_exp,
         joint=rule["joint"],
         dependent_weight=dtype(rule["dependent_weight"]),
-        optimizer=OPTIMIZERS[rule["optimizer"]].code,
+        optimizer=optimizer_for(rule["optimizer"]).code,
         learning_rate=dtype(rule["learning_rate"]),
         l2=np.full(n_blocks, rule["l2"], dtype),
         l2_weights=dtype(rule["l2_weights"]),
@@ -113,7 +117,7 @@ class Trained:
     factors: list
     loss: float
     stopped: int
-    shadows: int = 0
+    n_slots: int = 0
 
 
 def split_levels(plan, heads):
@@ -127,21 +131,21 @@ def split_levels(plan, heads):
 def fresh_records(world, layout, optimizer, rule, dtype):
     """Return records with states at their start; those of weights that are not 0 too."""
 
-    def shadow(vectors, l1=rule["l1"]):
-        return optimizer.first_shadow(vectors, rule["learning_rate"], l1)
+    def slot(vectors, l1=rule["l1"]):
+        return optimizer.first_slot(vectors, rule["learning_rate"], l1)
 
     weights, factors = world.arrays(dtype)
-    records = layout.pack(weights, factors, optimizer.first_state, shadow if optimizer.shadows else None)
+    records = layout.pack(weights, factors, optimizer.first_state, slot if optimizer.n_slots else None)
     for _, _, view in layout.views(records):
-        if optimizer.shadows:
-            view[:, 2:3] = shadow(view[:, :1], rule["l1_weights"])
+        if optimizer.n_slots:
+            view[:, 2:3] = slot(view[:, :1], rule["l1_weights"])
     return records
 
 
 def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1):
     """Train on a batch of `naive` with the package's kernels; heads[k] features of level k sum their gradients."""
-    optimizer = OPTIMIZERS[rule["optimizer"]]()
-    layout = world.layout(shadows=optimizer.shadows)
+    optimizer = optimizer_for(rule["optimizer"])
+    layout = world.layout(n_slots=optimizer.n_slots)
     bounds = split_levels(world.plan, [0] * len(layout.members) if heads is None else heads)
     tables, records = layout.tables(bounds, dtype), fresh_records(world, layout, optimizer, rule, dtype)
     rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
@@ -150,14 +154,18 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     works = make_works(layout, tables, longest, batch_size, dtype, threads)
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
-    known = (tables, records, bias, pack_settings(rule, len(world.model["ranks"]), dtype))
-    crew, loss, stopped, done = Crew(threads), 0.0, -1, 0
-    crew.pace.alone = False
+    settings = pack_settings(rule, len(world.model["ranks"]), dtype)
+    together, loss, stopped, done = ThreadTeam(threads), 0.0, -1, 0
+    together.probe.alone = False
+
+    def step(team):
+        training = kernels.Training(tables, records, settings, team, works[team.thread])
+        return train_rows(rows, order[done:], bias, loss, training)
+
     while done < order.size and stopped < 0:  # threads that have to wait for long stop early
-        step = partial(kernels.train_rows, rows, order[done:], *known, loss)
-        loss, stopped, trained = crew.run(lambda team, step=step: step(team, works[team.thread]))
+        loss, stopped, trained = together.run(step)
         done += trained
-    return Trained(records, bias, *layout.unpack(records), loss, stopped, layout.shadows)
+    return Trained(records, bias, *layout.unpack(records), loss, stopped, layout.n_slots)
 
 
 def changes(world, trained):

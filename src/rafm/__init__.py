@@ -10,13 +10,18 @@ from .version import __version__
 if TYPE_CHECKING:
     from .encode.spec import TableSpec
     from .estimators.machine import RaFMClassifier, RaFMRegressor, TableTransformer, load
-    from .optimizers import AdaGrad, Adam, Ftrl, Sgd
+    from .losses.huber import Huber
+    from .optimizers.adagrad import AdaGrad
+    from .optimizers.adam import Adam
+    from .optimizers.ftrl import Ftrl
+    from .optimizers.sgd import Sgd
     from .plan.ranks import NearestRank, Thresholds
 
 __all__ = [
     "AdaGrad",
     "Adam",
     "Ftrl",
+    "Huber",
     "NearestRank",
     "RaFMClassifier",
     "RaFMRegressor",
@@ -34,10 +39,11 @@ _HOMES = {
     "TableTransformer": "estimators.machine",
     "load": "estimators.machine",
     "TableSpec": "encode.spec",
-    "AdaGrad": "optimizers",
-    "Adam": "optimizers",
-    "Ftrl": "optimizers",
-    "Sgd": "optimizers",
+    "AdaGrad": "optimizers.adagrad",
+    "Adam": "optimizers.adam",
+    "Ftrl": "optimizers.ftrl",
+    "Sgd": "optimizers.sgd",
+    "Huber": "losses.huber",
     "NearestRank": "plan.ranks",
     "Thresholds": "plan.ranks",
 }

@@ -1,53 +1,392 @@
-"""What a user may choose about training, checked in one place; estimators and commands build it alike."""
+"""Every training option, declared once: its name, default, check, help text and command-line form.
+
+Estimator parameters and their documentation, the flags of `rafm train`, the summary in a model file and the identity
+of a checkpoint derive from the fields of TrainingOptions. To add an option: one field here, and the line that uses it.
+Nothing heavy is imported before an option is checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
-
-import numpy as np
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
-from .losses import Loss, loss_for
-from .metrics import check_metric
-from .optimizers import OPTIMIZERS, AdaGrad, Ftrl, Optimizer, optimizer_for
-from .plan.ranks import LevelRule, NearestRank, Thresholds, check_ranks
+from .families import FAMILIES, Family
+from .losses import LOSSES, loss_for, one_of
+from .metrics import METRICS, check_metric
+from .optimizers import OPTIMIZERS, optimizer_class, optimizer_for
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .losses.loss import Loss
+    from .optimizers.optimizer import Optimizer
+    from .plan.ranks import LevelRule
 
 UPDATES = ("joint", "algorithm1")
 USUAL_ROW = 10.0  # nonzeros of a row up to which learning rates are as they are
+Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, what is checked already -> value
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is declared about one option besides its name and default.
+
+    Parameters
+    ----------
+    help : str
+        One or two sentences, for `rafm train --help` and the docstrings of the estimators.
+    check : callable
+        Returns the value to use, or raises ConfigError.
+    type : str
+        How numpydoc names the type.
+    flag_type : type
+        Of the command-line flag, before `parse`.
+    flag : str, optional
+        Its command-line name if that differs from the name.
+    parse : callable, optional
+        Turns the text of the flag into a value.
+    parameter : str, optional
+        Its name as an estimator parameter if that differs from the name.
+    parameter_default : object
+        Its default there.
+    losses : tuple of str
+        Estimator parameters only for these losses; all by default.
+    is_kept : bool
+        Whether its value goes into the model file.
+    has_effect : bool
+        Whether it changes what a run computes, not only how far or how fast it gets.
+    """
+
+    help: str
+    check: Check
+    type: str
+    flag_type: Any
+    default: Any
+    flag: str | None = None
+    parse: Callable[[str, str], Any] | None = None
+    parameter: str | None = None
+    parameter_default: Any = None
+    is_kept: bool = True
+    has_effect: bool = True
+
+
+# ---- Checks
+
+
+def number(positive: bool = False, optional: bool = False) -> Check:
+    """Return a check for a finite number of at least 0, or above 0."""
+    rule = "a positive number" if positive else "a number of at least 0"
+
+    def check(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+        if optional and value is None:
+            return None
+        is_good = isinstance(value, Real) and math.isfinite(value) and float(value) >= 0
+        if not is_good or (positive and value == 0):
+            raise ConfigError(f"{name} must be {rule}, found {value!r}", key=name)
+        return float(value)
+
+    return check
+
+
+def whole(least: int = 1, optional: bool = False) -> Check:
+    """Return a check for a whole number."""
+
+    def check(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+        if optional and value is None:
+            return None
+        if not isinstance(value, Integral) or value < least:
+            raise ConfigError(f"{name} must be a whole number of at least {least}, found {value!r}", key=name)
+        return int(value)
+
+    return check
+
+
+def choice(names: Sequence[str]) -> Check:
+    """Return a check for one of some names."""
+
+    def check(name: str, value: Any, chosen: dict[str, Any]) -> str:
+        if value not in names:
+            raise ConfigError(f"{name} must be one of {', '.join(names)}, found {value!r}", key=name)
+        return value
+
+    return check
+
+
+def _ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
+    from .plan.ranks import check_ranks
+
+    return check_ranks(chosen["model"], value)
+
+
+def _as_it_is(name: str, value: Any, chosen: dict[str, Any]) -> Any:
+    return value
+
+
+def _dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    default = chosen["loss"].dependent_weight if chosen["update"] == UPDATES[0] else 1.0
+    return number()(name, default if value is None else value, chosen)
+
+
+def _optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
+    optimizer, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
+    if allowed is not None and optimizer.name not in allowed:
+        raise ConfigError(f"model {chosen['model']!r} is trained by optimizer={allowed[0]!r} alone", key=name)
+    return optimizer
+
+
+def _learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
+    return number(positive=True)(name, default if value is None else value, chosen)
+
+
+def _l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...]:
+    """Return a number for each rank, given one for all or one for each."""
+    value, n_ranks = chosen["loss"].l2 if value is None else value, len(chosen["ranks"])
+    is_one = isinstance(value, str) or not hasattr(value, "__len__")
+    values = [value] * n_ranks if is_one else list(value)
+    if len(values) != n_ranks:
+        raise ConfigError(f"{name} must be one number, or {n_ranks}: one per rank, found {len(values)}", key=name)
+    if is_one and not values:
+        number()(name, value, chosen)
+    return tuple(number()(name, one, chosen) for one in values)
+
+
+def _l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    if value and not chosen["optimizer"].has_l1:
+        raise ConfigError(f"{name} needs optimizer='ftrl': the others would reach no zeros", key=name)
+    return number()(name, value, chosen)
+
+
+def _metric(name: str, value: Any, chosen: dict[str, Any]) -> str:
+    return check_metric(value, chosen["loss"])
+
+
+def _negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
+    rate = number(positive=True)(name, value, chosen)
+    if rate > 1:
+        raise ConfigError(f"{name} must be a share of at most 1, found {value!r}", key=name)
+    if rate < 1 and chosen["loss"].task != "binary":
+        raise ConfigError(f"{name} needs task='binary': ratings have no negatives", key=name)
+    return rate
+
+
+# ---- Texts of flags
+
+
+def whole_numbers(text: str, name: str) -> tuple[int, ...]:
+    """Read "8,32,128".
+
+    >>> whole_numbers("8,32", "ranks")
+    (8, 32)
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        rule = f"{name} must be whole numbers with commas, such as 8,32,128"
+        raise ConfigError(f"{rule}; found {text!r}", key=name) from None
+
+
+def one_or_more(text: str, name: str) -> float | tuple[float, ...]:
+    """Read one number, or several with commas.
+
+    >>> one_or_more("0.01", "l2"), one_or_more("0.01,0.005", "l2")
+    (0.01, (0.01, 0.005))
+    """
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(f"{name} must be a number, or one per rank with commas; found {text!r}", key=name) from None
+    return values[0] if len(values) == 1 else values
+
+
+def thresholds(text: str, name: str) -> Any:
+    """Read the counts from which on features get the next rank."""
+    from .plan.ranks import Thresholds
+
+    return Thresholds(whole_numbers(text, "thresholds"))
+
+
+# ---- The options
+
+
+def option(default: Any, help: str, check: Check, type: str, flag_type: Any, **more: Any) -> Any:
+    """Return a field that declares an option."""
+    return field(metadata={"option": Option(help, check, type, flag_type, default, **more)})
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """All choices of one training run, with every default filled in by `resolve`."""
+    """All choices of one training run, as `resolve` checked them and filled them in, in the order it does so."""
 
-    family: str
-    loss: Loss
-    ranks: tuple[int, ...]
-    rule: LevelRule | np.ndarray
-    joint: bool
-    dependent_weight: float
-    optimizer: Optimizer
-    learning_rate: float
-    rate_is_given: bool
-    l2: tuple[float, ...]  # per rank
-    l2_weights: float
-    l1: float
-    l1_weights: float
-    n_epochs: int
-    patience: int | None
-    metric: str
-    max_seconds: float | None
-    negative_rate: float
-    seed: int
-    threads: int
-    shuffle: bool = True  # else rows are visited as they come
-    keep_state: bool = False  # of the optimiser, in the model
-    replan: bool = False  # ranks of the features of a model that training goes on from
+    loss: Loss = option(
+        None,
+        f"Loss to train on: {one_of([*LOSSES])} (default: that of the task).",
+        lambda name, value, chosen: loss_for(chosen["task"], value),
+        "str or settings",
+        str,
+        is_kept=False,
+    )
+    model: str = option(
+        "rafm",
+        f"Model family: {'; '.join(f'{family.name}, a {family.help}' for family in FAMILIES.values())}.",
+        choice([*FAMILIES]),
+        "str",
+        str,
+        is_kept=False,
+    )
+    ranks: tuple[int, ...] = option(
+        None,
+        "Increasing ranks (default: 8,32,128; 32 for fm).",
+        _ranks,
+        "int or sequence of int",
+        str,
+        parse=whole_numbers,
+        is_kept=False,
+    )
+    rank_scale: float = option(
+        1.0,
+        "A feature seen n times gets the rank nearest to RANK_SCALE * n, in logarithms.",
+        number(positive=True),
+        "float",
+        float,
+    )
+    levels: LevelRule | np.ndarray | None = option(
+        None,
+        "Minimum count for each higher rank; replaces --rank-scale.",
+        _as_it_is,
+        "rule or array of int",
+        str,
+        flag="thresholds",
+        parse=thresholds,
+        is_kept=False,
+    )
+    update: str = option(
+        "joint",
+        "Update rule of RaFM: joint, or algorithm1 for the paper's Algorithm 1 to the letter.",
+        choice(UPDATES),
+        "str",
+        str,
+    )
+    dependent_weight: float = option(
+        None,
+        "Weight of the dependent factors' own loss (default: 0.5 for clicks and counts, 3 for ratings, "
+        "1 with algorithm1).",
+        _dependent_weight,
+        "float",
+        float,
+    )
+    optimizer: Optimizer = option(
+        "adagrad",
+        f"Optimiser: {one_of([*OPTIMIZERS])}.",
+        _optimizer,
+        "str or settings",
+        str,
+        is_kept=False,
+    )
+    learning_rate: float = option(
+        None,
+        "Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than 10 nonzeros; "
+        "a quarter of that for sgd, a hundredth for adam).",
+        _learning_rate,
+        "float",
+        float,
+    )
+    l2: tuple[float, ...] = option(
+        None,
+        "L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts, "
+        "0.1 for ratings).",
+        _l2,
+        "float or sequence of float",
+        str,
+        parse=one_or_more,
+        is_kept=False,
+    )
+    l2_weights: float = option(0.0, "L2 penalty of linear weights at each occurrence.", number(), "float", float)
+    l1: float = option(0.0, "With ftrl: the larger, the more whole vectors are exactly 0.", _l1, "float", float)
+    l1_weights: float = option(
+        0.0, "With ftrl: the larger, the more linear weights are exactly 0.", _l1, "float", float
+    )
+    n_epochs: int = option(30, "Maximum number of passes over the data.", whole(), "int", int, flag="epochs")
+    patience: int | None = option(
+        3,
+        "Stop after this many epochs without improvement on the validation rows.",
+        whole(optional=True),
+        "int or None",
+        int,
+    )
+    metric: str = option(
+        None,
+        f"Metric that the best epoch is chosen by: {one_of([*METRICS])}, as the loss allows (default: its own).",
+        _metric,
+        "str",
+        str,
+    )
+    max_seconds: float | None = option(
+        None,
+        "Stop after this many seconds, total across resumes, and keep the best epoch.",
+        number(positive=True, optional=True),
+        "float",
+        float,
+        is_kept=False,
+        has_effect=False,
+    )
+    negative_rate: float = option(
+        1.0,
+        "Share of the negatives that was kept in the training rows; probabilities are corrected for it.",
+        _negative_rate,
+        "float",
+        float,
+    )
+    seed: int = option(
+        0,
+        "Random seed. Equal seeds give equal models.",
+        whole(least=0),
+        "int, RandomState or None",
+        int,
+        parameter="random_state",
+        parameter_default=0,
+    )
+    threads: int = option(
+        1,
+        "Worker threads. Models are bit-identical for any value.",
+        whole(),
+        "int or None",
+        int,
+        parameter="n_jobs",
+        parameter_default=None,
+        is_kept=False,
+        has_effect=False,
+    )
+    is_rate_given: bool = field(default=True)
+    shuffle: bool = field(default=True)  # else rows are visited as they come
+    keep_state: bool = field(default=False)  # of the optimiser, in the model
+    replan: bool = field(default=False)  # ranks of the features of a model that training goes on from
 
-    # These do not change what a run computes, at most how far it gets.
-    WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ("max_seconds", "threads", "rate_is_given")
+    @property
+    def family(self) -> Family:
+        """What the model's family is."""
+        return FAMILIES[self.model]
+
+    @property
+    def rule(self) -> LevelRule | np.ndarray:
+        """How features get their levels."""
+        from .plan.ranks import NearestRank
+
+        return NearestRank(self.rank_scale) if self.levels is None else self.levels
+
+    @property
+    def joint(self) -> bool:
+        """Whether dependent factors follow both gradients."""
+        return self.update == UPDATES[0]
+
+    @property
+    def score_shift(self) -> float:
+        """What to add to a score so that probabilities are those of rows of which no negatives were left out."""
+        return math.log(self.negative_rate)
 
     def for_rows_of(self, nonzeros: float) -> TrainingOptions:
         """Return the options with a lower learning rate for rows of many nonzeros, unless it was given.
@@ -58,115 +397,56 @@ class TrainingOptions:
         0.025
         """
         share = min(1.0, (USUAL_ROW / max(nonzeros, 1.0)) ** 1.5)
-        return self if self.rate_is_given else replace(self, learning_rate=self.learning_rate * share)
-
-    @property
-    def score_shift(self) -> float:
-        """What to add to a score so that probabilities are those of rows of which no negatives were left out."""
-        return float(np.log(self.negative_rate))
+        return self if self.is_rate_given else replace(self, learning_rate=self.learning_rate * share)
 
     def summary(self) -> dict[str, Any]:
         """Return the choices as plain values, for the model file; levels given one by one are in the plan."""
+        from .plan.ranks import NearestRank, Thresholds
+
         rule = self.rule
-        return {
+        return {name: getattr(self, name) for name, declared in declared_options() if declared.is_kept} | {
             "rank_scale": rule.scale if isinstance(rule, NearestRank) else None,
             "thresholds": ",".join(f"{t:g}" for t in rule.minimum) if isinstance(rule, Thresholds) else None,
-            "optimizer": type(self.optimizer).__name__.lower(),
+            "optimizer": self.optimizer.name,
             "batch_size": self.optimizer.batch_size,
-            "update": UPDATES[0] if self.joint else UPDATES[1],
-            "learning_rate": self.learning_rate,
-            "l2": _one_or_all(self.l2),
-            "dependent_weight": self.dependent_weight,
-            "l2_weights": self.l2_weights,
-            "l1": self.l1,
-            "l1_weights": self.l1_weights,
-            "n_epochs": self.n_epochs,
-            "patience": self.patience,
-            "metric": self.metric,
-            "negative_rate": self.negative_rate,
-            "seed": self.seed,
+            "l2": list(self.l2) if len(set(self.l2)) > 1 else next(iter(self.l2), None),
         }
 
+    def identity(self) -> dict[str, Any]:
+        """Return, by names that people know, all choices that decide what a run computes."""
+        chosen = {
+            declared.flag or name: getattr(self, name) for name, declared in declared_options() if declared.has_effect
+        }
+        switches = {name: getattr(self, name) for name in ("shuffle", "keep_state", "replan")}
+        return {"task": self.loss.task, **chosen, **switches}
 
-def resolve(
-    *,
-    task: str,
-    model: str = "rafm",
-    ranks: Any = None,
-    rank_scale: float = 1.0,
-    levels: LevelRule | np.ndarray | None = None,
-    update: str = "joint",
-    dependent_weight: float | None = None,
-    optimizer: str | Optimizer = "adagrad",
-    learning_rate: float | None = None,
-    l2: float | Sequence[float] | None = None,
-    l2_weights: float = 0.0,
-    l1: float = 0.0,
-    l1_weights: float = 0.0,
-    n_epochs: int = 30,
-    patience: int | None = 3,
-    metric: str | None = None,
-    max_seconds: float | None = None,
-    negative_rate: float = 1.0,
-    seed: int = 0,
-    threads: int = 1,
-) -> TrainingOptions:
+
+def declared_options() -> Iterator[tuple[str, Option]]:
+    """Yield the name of every option and what is declared about it.
+
+    >>> dict(declared_options())["rank_scale"].default
+    1.0
+    """
+    declared: tuple[Field[Any], ...] = fields(TrainingOptions)
+    return ((one.name, one.metadata["option"]) for one in declared if "option" in one.metadata)
+
+
+def resolve(*, task: str, **given: Any) -> TrainingOptions:
     """Check every choice and fill in what was left open.
 
     >>> resolve(task="binary", l2=-1)
     Traceback (most recent call last):
     rafm.errors.ConfigError: l2 must be a number of at least 0, found -1
     """
-    loss, ranks = loss_for(task), check_ranks(model, ranks)
-    if update not in UPDATES:
-        raise ConfigError(f"update must be {' or '.join(UPDATES)}, found {update!r}", key="update")
-    optimizer = optimizer_for(optimizer)
-    if model == "mrma" and not isinstance(optimizer, AdaGrad):
-        raise ConfigError("model 'mrma' is trained by optimizer='adagrad' alone", key="optimizer")
-    joint_weight = loss.dependent_weight if update == "joint" else 1.0
-    return TrainingOptions(
-        family=model,
-        loss=loss,
-        ranks=ranks,
-        rule=NearestRank(_number("rank_scale", rank_scale, positive=True)) if levels is None else levels,
-        joint=update == "joint",
-        dependent_weight=_number("dependent_weight", joint_weight if dependent_weight is None else dependent_weight),
-        optimizer=optimizer,
-        learning_rate=_number(
-            "learning_rate",
-            loss.learning_rate * optimizer.slower if learning_rate is None else learning_rate,
-            positive=True,
-        ),
-        rate_is_given=learning_rate is not None,
-        l2=_per_rank("l2", loss.l2 if l2 is None else l2, ranks),
-        l2_weights=_number("l2_weights", l2_weights),
-        l1=_only_for_ftrl("l1", l1, optimizer),
-        l1_weights=_only_for_ftrl("l1_weights", l1_weights, optimizer),
-        n_epochs=_whole("n_epochs", n_epochs),
-        patience=None if patience is None else _whole("patience", patience),
-        metric=check_metric(metric, loss),
-        max_seconds=None if max_seconds is None else _number("max_seconds", max_seconds, positive=True),
-        negative_rate=_negative_rate(negative_rate, loss),
-        seed=_whole("seed", seed, least=0),
-        threads=_whole("threads", threads),
-    )
-
-
-SUMMARISED = (
-    "rank_scale",
-    "update",
-    "dependent_weight",
-    "learning_rate",
-    "l2",
-    "l2_weights",
-    "l1",
-    "l1_weights",
-    "n_epochs",
-    "patience",
-    "metric",
-    "negative_rate",
-    "seed",
-)
+    declared = dict(declared_options())
+    unknown = [name for name in given if name not in declared]
+    if unknown:
+        raise ConfigError(f"unknown option {unknown[0]!r}; there are {', '.join(declared)}", key=unknown[0])
+    chosen: dict[str, Any] = {"task": task}
+    for name, one in declared.items():
+        chosen[name] = one.check(name, given.get(name, one.default), chosen)
+    chosen.pop("task")
+    return TrainingOptions(**chosen, is_rate_given=given.get("learning_rate") is not None)
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
@@ -175,54 +455,16 @@ def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
     >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1})
     {'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
     """
-    chosen = {name: summary[name] for name in SUMMARISED if name in summary}
+    kept = [name for name, declared in declared_options() if declared.is_kept or name == "l2"]
+    chosen = {name: summary[name] for name in kept if name in summary}
     if chosen.get("rank_scale") is None:
         chosen.pop("rank_scale", None)
     if summary.get("thresholds"):
+        from .plan.ranks import Thresholds
+
         chosen["levels"] = Thresholds(tuple(float(part) for part in summary["thresholds"].split(",")))
     if name := summary.get("optimizer"):
-        size = summary.get("batch_size", optimizer_for(name).batch_size)
-        chosen["optimizer"] = name if size == optimizer_for(name).batch_size else OPTIMIZERS[name](batch_size=size)
+        usual = optimizer_class(name)()
+        size = summary.get("batch_size", usual.batch_size)
+        chosen["optimizer"] = name if size == usual.batch_size else optimizer_class(name)(batch_size=size)
     return chosen
-
-
-def _number(key: str, value: float, positive: bool = False) -> float:
-    rule = "a positive number" if positive else "a number of at least 0"
-    good = isinstance(value, int | float | np.number) and np.isfinite(value) and value >= 0
-    if not good or (positive and value == 0):
-        raise ConfigError(f"{key} must be {rule}, found {value!r}", key=key)
-    return float(value)
-
-
-def _only_for_ftrl(key: str, value: float, optimizer: Optimizer) -> float:
-    if value and not isinstance(optimizer, Ftrl):
-        raise ConfigError(f"{key} needs optimizer='ftrl': the others would reach no zeros", key=key)
-    return _number(key, value)
-
-
-def _negative_rate(value: float, loss: Loss) -> float:
-    rate = _number("negative_rate", value, positive=True)
-    if rate > 1:
-        raise ConfigError(f"negative_rate must be a share of at most 1, found {value!r}", key="negative_rate")
-    if rate < 1 and loss.task != "binary":
-        raise ConfigError("negative_rate needs task='binary': ratings have no negatives", key="negative_rate")
-    return rate
-
-
-def _per_rank(key: str, value: float | Sequence[float], ranks: tuple[int, ...]) -> tuple[float, ...]:
-    """Return a number for each rank, given one for all or one for each."""
-    values: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * len(ranks)
-    if len(values) != len(ranks):
-        raise ConfigError(f"{key} must be one number, or {len(ranks)}: one per rank, found {len(values)}", key=key)
-    return tuple(_number(key, one) for one in values)
-
-
-def _one_or_all(values: tuple[float, ...]) -> float | list[float] | None:
-    """Say a number once if it is the same for all ranks."""
-    return list(values) if len(set(values)) > 1 else next(iter(values), None)
-
-
-def _whole(key: str, value: int, least: int = 1) -> int:
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ConfigError(f"{key} must be a whole number of at least {least}, found {value!r}", key=key)
-    return int(value)

@@ -11,7 +11,7 @@ import numpy as np
 from .encode.coverage import Coverage
 from .errors import ConfigError, DataValueError
 from .files.atomic import PathLike
-from .metrics import Tally
+from .metrics.evaluation import Evaluation
 from .model.file import Saved, load
 from .read.open import Opening, batches_of
 from .rows.checked import Batch
@@ -65,10 +65,10 @@ class Predictor:
 
         coverage is filled as in `predict`.
         """
-        tally = Tally(self.saved.model.loss)
+        evaluation = Evaluation(self.saved.model.loss)
         for batch in self.batches(path, opening, index_base, coverage=coverage):
             if batch.labels is None:
                 raise DataValueError("there are no labels to compare with", path=str(path))
             weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights
-            tally.add(batch.labels, self.saved.model.scores(batch), weights)
-        return tally.report()
+            evaluation.add(batch.labels, self.saved.model.scores(batch), weights)
+        return evaluation.report()

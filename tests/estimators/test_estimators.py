@@ -25,7 +25,7 @@ import rafm
 from rafm import RaFMClassifier, Thresholds
 from rafm.errors import ConfigError, DivergenceError
 from rafm.model.file import Saved, save
-from rafm.train import engine
+from rafm.train import mixture_engine, record_engine
 
 
 def saved_bytes(estimator, folder):
@@ -575,8 +575,9 @@ def test_jobs_and_verbosity_do_not_change_the_file(tmp_path, capsys):
 def test_the_pieces_that_an_epoch_is_trained_in_do_not_change_the_model(model, monkeypatch):
     X, y = two_fields()[0]
     whole = make(model=model).fit(X, y)
-    monkeypatch.setattr(engine, "PIECE", 33)  # no multiple of the mini-batch
-    home, name = (engine.kernels, "train_rows") if model == "rafm" else (engine.mixture, "train_factors")
+    monkeypatch.setattr(record_engine, "PIECE_ROWS", 33)  # no multiple of the mini-batch
+    monkeypatch.setattr(mixture_engine, "PIECE_ROWS", 33)
+    home, name = (record_engine, "train_rows") if model == "rafm" else (mixture_engine.mixture, "train_factors")
     with mock.patch.object(home, name, wraps=getattr(home, name)) as kernel:
         pieces = make(model=model).fit(X, y)
     assert kernel.call_count >= 3 * X.shape[0] // 48

@@ -24,10 +24,10 @@ from rafm.encode.coders import Bins, Buckets, Clock, Lists, LogBins, Number, Wor
 from rafm.encode.encoder import Column, TableEncoder  # noqa: E402
 from rafm.encode.spec import ColumnSpec, TableSpec  # noqa: E402
 from rafm.encode.strings import StringTable  # noqa: E402
-from rafm.losses import LOSSES  # noqa: E402
+from rafm.losses import loss_for  # noqa: E402
 from rafm.model.file import Saved, save  # noqa: E402
 from rafm.model.model import Model  # noqa: E402
-from rafm.plan.layout import Parameters  # noqa: E402
+from rafm.model.parameters import Parameters  # noqa: E402
 from rafm.plan.ranks import RankPlan  # noqa: E402
 from rafm.rows.checked import Numbering  # noqa: E402
 
@@ -96,7 +96,7 @@ def make_saved(name: str) -> Saved:
         plan=plan,
         numbering=Numbering(ids, n_inputs),
         counts=np.sort(draw.integers(1, 50, plan.n_features))[::-1],
-        loss=LOSSES[task],
+        loss=loss_for(task),
         parameters=draw_parameters(plan, draw),
         n_rows=100,
         history=[{"epoch": 1, "train_loss": 0.5, "valid_log_loss": 0.25, "valid_auc": None}],

@@ -23,12 +23,12 @@ from worlds import (
     worlds_with_rows,
 )
 
-from rafm.kernels import records as kernels
+from rafm.kernels.scoring import half_pairs
 from rafm.optimizers import OPTIMIZERS
 from rafm.plan.ranks import describe_plan
 
 PRECISIONS = (np.float32, np.float64)
-KINDS = ("squared", "logistic")
+KINDS = ("squared", "logistic", "poisson", "huber")
 DIFFERENCES = {"rtol": 1e-6, "atol": 2e-8}  # central differences of step 1e-6: curvature 1e-12, rounding 1e-16 / 1e-6
 
 
@@ -136,7 +136,7 @@ def test_sums_of_pairs_take_linear_time(drawn):
             members = [world.model["v"][lower - 1][i] * x for i, x in zip(*row) if world.model["levels"][i] >= upper]
             padded = np.zeros(72)
             padded[: world.plan.ranks[lower - 1]] = sum(members, np.zeros(world.plan.ranks[lower - 1]))
-            found = kernels.half_pairs(padded, 0, 72, float(sum(vector @ vector for vector in members)))
+            found = half_pairs(padded, 0, 72, float(sum(vector @ vector for vector in members)))
             assert_score(np.float64(found), world.model, row, pairs)
 
 
@@ -238,7 +238,7 @@ def test_a_dependent_factor_follows_its_own_loss_alone_by_algorithm_1():
 def assert_like_the_twin(world, trained, expected, tolerance=1e-10):
     """Compare all numbers and their states with those of the twin, relative to the largest number around."""
     model, states, loss = expected
-    layout = world.layout(shadows=trained.shadows)
+    layout = world.layout(n_slots=trained.n_slots)
 
     def same(found, wanted, what):
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance, err_msg=what)
@@ -254,16 +254,16 @@ def assert_like_the_twin(world, trained, expected, tolerance=1e-10):
         for i, record in zip(range(ids.start, ids.stop), view):
             same(record[1], states["w", i][0], f"state of weight {i}")
             for p in range(level):
-                found = record[layout.offsets[p] :][: (1 + layout.shadows) * layout.widths[p]]
+                found = record[layout.offsets[p] :][: (1 + layout.n_slots) * layout.widths[p]]
                 assert_states(same, layout, p, record, found, states["v", p, i], f"states of vector {p} of {i}")
 
 
 def assert_states(same, layout, p, record, vectors, pair, what):
-    """Compare the state of a vector, or what its shadows hold."""
-    shadows = vectors.reshape(1 + layout.shadows, -1)[1:, : layout.plan.block_ranks[p]]
-    if layout.shadows < 2:
+    """Compare the state of a vector, or what its n_slots hold."""
+    n_slots = vectors.reshape(1 + layout.n_slots, -1)[1:, : layout.plan.block_ranks[p]]
+    if layout.n_slots < 2:
         same(record[layout.first_state + p], pair[0], what)
-    for found, wanted in zip(shadows, pair[1:] if layout.shadows == 1 else pair[::-1]):
+    for found, wanted in zip(n_slots, pair[1:] if layout.n_slots == 1 else pair[::-1]):
         same(found, wanted, what)
 
 
@@ -410,7 +410,7 @@ def test_training_stops_at_the_batch_whose_loss_is_not_finite():
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS[:2])
 def test_huge_scores_train_without_overflow(kind, dtype):
     """A log loss of 1e4 is itself; its slope is 0 or 1, never NaN."""
     world, row = make_world("lr", (), [0]), (np.array([0]), np.array([1.0]))
@@ -472,7 +472,7 @@ COUNT = """
 import json
 import numpy as np
 from worlds import RULE, make_world, random_rows, train
-from rafm.kernels import records as kernels
+from rafm.kernels import forward, scoring
 
 touched = [0]
 def counting(plain):
@@ -480,7 +480,8 @@ def counting(plain):
         touched[0] += int(count * n)
         return plain(records, places, q, values, e, count, shift, sums, j, n)
     return counted
-kernels.add_listed, kernels.sum_listed = counting(kernels.add_listed), counting(kernels.sum_listed)
+for module in (forward, scoring):
+    module.add_listed, module.sum_listed = counting(module.add_listed), counting(module.sum_listed)
 
 def count(work):
     touched[0] = 0
@@ -534,7 +535,7 @@ def cancelling(world, ids):
 CHECKED = (
     "test_records.py::test_scores_match_the_definition",
     "test_records.py::test_mini_batches_match_the_twin",
-    "test_vectors.py::test_plain_twins_notice_an_index_out_of_bounds",
+    "../jit/test_vectors.py::test_plain_twins_notice_an_index_out_of_bounds",
 )
 
 

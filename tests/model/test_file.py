@@ -22,11 +22,11 @@ from rafm.cli.inspect import _model_report
 from rafm.encode.encoder import TableEncoder
 from rafm.errors import ModelFileError, ModelFormatError, ModelIntegrityError, ModelVersionError
 from rafm.files.container import read_container, write_container
-from rafm.losses import LOG_LOSS
+from rafm.losses import loss_named
 from rafm.model.file import Saved, load, save
 from rafm.model.model import Model
+from rafm.model.parameters import Parameters
 from rafm.options import resolve
-from rafm.plan.layout import Parameters
 from rafm.plan.ranks import RankPlan
 from rafm.predictor import Predictor
 from rafm.read.frames import as_table
@@ -36,6 +36,8 @@ from rafm.train.trainer import train_model
 GOLDEN = Path(__file__).parents[1] / "golden"
 sys.path.insert(0, str(GOLDEN))
 import make as golden  # noqa: E402
+
+LOG_LOSS = loss_named("log")
 
 
 @pytest.fixture(autouse=True, scope="module")

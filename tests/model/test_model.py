@@ -9,12 +9,14 @@ from hypothesis import given
 from worlds import FAMILIES, make_world, random_rows, worlds
 
 from rafm.errors import ConfigError, DataValueError
-from rafm.losses import LOG_LOSS, SQUARED_LOSS
+from rafm.losses import loss_named
 from rafm.model.model import Model
-from rafm.plan.layout import Parameters
+from rafm.model.parameters import Parameters
 from rafm.rows.checked import Batch, Numbering, check_batch
 
 N_INPUTS = 40
+
+LOG_LOSS, SQUARED_LOSS = loss_named("log"), loss_named("squared")
 
 
 def model_of(world, loss=SQUARED_LOSS, seed=0):

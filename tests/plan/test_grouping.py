@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import pack_rows, random_rows, seeds, split_levels, worlds
 
-from rafm.kernels.records import GROUPS
+from rafm.kernels.tables import GROUPS
 from rafm.plan.grouping import Grouping, deal
 from rafm.plan.ranks import RankPlan
 

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import FAMILIES, make_world, pack_rows, random_rows, split_levels, worlds
 
+from rafm.kernels.tables import LINE_FLOATS
 from rafm.memory import GIVES_BACK
+from rafm.model.parameters import Parameters
 from rafm.model.scores import score
-from rafm.plan.layout import LINE, PAGE, Parameters, RecordLayout
+from rafm.plan.layout import PAGE_FLOATS, RecordLayout
 from rafm.plan.ranks import RankPlan
 from rafm.plan.scratch import make_scratch, make_works
 
@@ -53,14 +55,14 @@ def test_records_touch_no_cache_line_they_could_avoid(with_states, world):
     """Within a line strides are powers of two, beyond it whole lines; vectors of whole lines start on one."""
     layout = world.layout(with_states)
     for stride in layout.strides:
-        assert stride % LINE == 0 if stride > LINE else stride & (stride - 1) == 0
+        assert stride % LINE_FLOATS == 0 if stride > LINE_FLOATS else stride & (stride - 1) == 0
     for offset, width, rank in zip(layout.offsets, layout.widths, world.plan.block_ranks):
         assert width % 4 == 0 <= width - rank < 4
         assert offset % 4 == 0
-        assert width % LINE or offset % LINE == 0
+        assert width % LINE_FLOATS or offset % LINE_FLOATS == 0
     origins, _ = layout.place(layout.members)
     for level, stride in enumerate(layout.strides):
-        assert (origins[level] + world.plan.sizes[level + 1] * stride) % LINE == 0
+        assert (origins[level] + world.plan.sizes[level + 1] * stride) % LINE_FLOATS == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -93,7 +95,7 @@ def test_scoring_records_of_whole_lines_cost_one_line_more_than_their_factors(ra
     sizes = (50, 50, 10, 0)[: len(ranks) + 1]
     layout = RecordLayout(RankPlan("rafm", ranks, (*sizes, 0)), with_states=False)
     factors = sum(rank * size for rank, size in zip(ranks, sizes[1:]))
-    assert layout.place(layout.members)[1] == factors + LINE * 50
+    assert layout.place(layout.members)[1] == factors + LINE_FLOATS * 50
 
 
 def test_heads_have_their_own_places_one_per_head_and_each_group_its_own_pages():
@@ -110,7 +112,7 @@ def test_heads_have_their_own_places_one_per_head_and_each_group_its_own_pages()
     ]
     places = [*groups[0], *groups[1]]
     assert min(map(len, groups)) > 0
-    assert max(groups[0]) // PAGE < min(groups[1]) // PAGE
+    assert max(groups[0]) // PAGE_FLOATS < min(groups[1]) // PAGE_FLOATS
     assert len(set(places)) == 7
     assert min(places) == 0
     assert max(places) < end
@@ -220,7 +222,7 @@ def test_work_is_large_enough_for_the_longest_row():
     (work,) = make_works(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), longest=30, batch_size=5)
     assert work.sums.size == 2 * 5 * (4 + 72)
     assert (work.places.shape, work.ends.shape, work.slopes.shape) == ((10, 31), (10, 3), (5, 3))
-    assert (work.losses.size, work.heads.size) == (5, PAGE + 4 * layout.strides[2])
+    assert (work.losses.size, work.heads.size) == (5, PAGE_FLOATS + 4 * layout.strides[2])
     assert make_scratch(layout.tables(), longest=30).places.size == 30
     row = (np.arange(30), np.ones(30))
     assert world.scores([row])[0] == pytest.approx(naive.score(world.model, row), rel=1e-10)

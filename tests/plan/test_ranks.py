@@ -176,7 +176,7 @@ def tiny_model(**options):
 
 @given(
     counts=st.lists(st.integers(0, 50), min_size=1, max_size=25).map(np.array),
-    family=st.sampled_from(FAMILIES),
+    family=st.sampled_from([*FAMILIES]),
     ranks=st.sampled_from([(8,), (2, 8), (1, 4, 20)]),
 )
 def test_features_are_numbered_by_falling_level_then_falling_count(counts, family, ranks):

@@ -20,7 +20,7 @@ from rafm.model.file import load
 from rafm.options import resolve
 from rafm.read.converted import ArrowRows, write_arrow
 from rafm.rows.checked import Batch, check_batch
-from rafm.train import engine
+from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint, Content, identity
 from rafm.train.trainer import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed, train
 
@@ -35,7 +35,7 @@ class Killed(BaseException):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Train few rows at a time, so that little data have many places to stop at."""
-    monkeypatch.setattr(engine, "PIECE", 64)
+    monkeypatch.setattr(record_engine, "PIECE_ROWS", 64)
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +170,13 @@ OTHER_OPTIONS = {
     "seed": ({"seed": 1}, "seed was 0, now 1"),
     "model": ({"model": "difacto"}, "model was rafm, now difacto"),
     "ranks": ({"ranks": (4, 16)}, "ranks was 4,8, now 4,16"),
-    "rank scale": ({"rank_scale": 1}, "levels was NearestRank(scale=0.2), now NearestRank(scale=1.0)"),
+    "rank scale": ({"rank_scale": 1}, "rank_scale was 0.2, now 1.0"),
     "task": ({"task": "regression"}, "task was binary, now regression"),
     "epochs": ({"n_epochs": 5}, "epochs was 4, now 5"),
     "patience": ({"patience": None}, "patience was 3, now none"),
     "optimizer": ({"optimizer": "sgd"}, "optimizer was AdaGrad(batch_size=16, head_share=1.0), now Sgd("),
     "learning rate": ({"learning_rate": 0.1}, "learning_rate was 0.2, now 0.1"),
-    "update": ({"update": "algorithm1"}, "joint update was True, now False"),
+    "update": ({"update": "algorithm1"}, "update was joint, now algorithm1"),
 }
 
 
@@ -337,7 +337,7 @@ def test_a_state_that_is_not_finite_is_not_written_but_told_once(clicks, tmp_pat
 
 def interrupting(monkeypatch, number, at):
     """Let a signal arrive inside of the kernel, when it is called for the n-th time."""
-    step, calls = engine.kernels.train_rows, []
+    step, calls = record_engine.train_rows, []
 
     def interrupted(*arguments):
         found = step(*arguments)
@@ -347,7 +347,7 @@ def interrupting(monkeypatch, number, at):
             time.sleep(0.01)
         return found
 
-    monkeypatch.setattr(engine.kernels, "train_rows", interrupted)
+    monkeypatch.setattr(record_engine, "train_rows", interrupted)
 
 
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
@@ -368,7 +368,7 @@ def test_an_interrupt_inside_of_a_piece_waits_for_its_end(number, error, clicks,
 
 
 def test_an_interrupt_while_the_loss_stops_being_finite_writes_nothing(clicks, small_pieces, tmp_path, monkeypatch):
-    step, told = engine.kernels.train_rows, []
+    step, told = record_engine.train_rows, []
 
     def diverged(*arguments):
         step(*arguments)
@@ -376,7 +376,7 @@ def test_an_interrupt_while_the_loss_stops_being_finite_writes_nothing(clicks, s
         time.sleep(0.01)
         return 1.0, 5, 64
 
-    monkeypatch.setattr(engine.kernels, "train_rows", diverged)
+    monkeypatch.setattr(record_engine, "train_rows", diverged)
     with pytest.raises(KeyboardInterrupt):
         train_in(tmp_path, clicks[0], options(), tell=told.append)
     assert os.listdir(tmp_path) == ["lock"]

@@ -9,7 +9,7 @@ from worlds import planted
 
 from rafm.model.file import load
 from rafm.options import resolve
-from rafm.train import engine
+from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record, log_events
 from rafm.train.trainer import train
@@ -26,7 +26,7 @@ KEYS = {
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "PIECE", 64)
+    monkeypatch.setattr(record_engine, "PIECE_ROWS", 64)
     for name, seed in (("rows", 0), ("valid", 1)):
         (tmp_path / f"{name}.svm").write_text(rows_of_pairs(200, seed=seed))
     monkeypatch.chdir(tmp_path)
@@ -34,7 +34,7 @@ def files(tmp_path, monkeypatch):
 
 
 def test_every_kind_of_event_has_its_keys(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "PIECE", 64)
+    monkeypatch.setattr(record_engine, "PIECE_ROWS", 64)
     data, valid = planted(n_rows=600)
     records = []
     for _ in range(2):

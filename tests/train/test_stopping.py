@@ -11,7 +11,7 @@ from worlds import one_hot, planted
 from rafm import RaFMClassifier, load
 from rafm.errors import ConfigError
 from rafm.options import resolve
-from rafm.train import engine
+from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.trainer import EpochFinished, Finished, Resumed, train, train_model
 
@@ -96,7 +96,7 @@ class Clock:
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(engine, "PIECE", 64)
+    monkeypatch.setattr(record_engine, "PIECE_ROWS", 64)
 
 
 def test_time_ends_training_between_pieces_with_the_best_epoch(clicks, small_pieces, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from worlds import one_hot, planted
 
 from rafm.errors import ConfigError, DataValueError, DivergenceError
-from rafm.kernels.barrier import APART
+from rafm.jit.barrier import APART
 from rafm.losses import LOG_LOSS, SQUARED_LOSS
 from rafm.model.file import Saved, load, save
 from rafm.optimizers import OPTIMIZERS, AdaGrad
@@ -18,8 +18,11 @@ from rafm.plan.ranks import RankPlan, Thresholds
 from rafm.read.converted import ArrowRows, write_arrow
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.stats import survey
-from rafm.train.engine import LOOK, PIECE, Crew, Pace, RecordEngine, RowShape, arrange
+from rafm.train.engine import PIECE_ROWS, RowShape, arrange
+from rafm.train.probe import TRIAL_ROWS, Probe
+from rafm.train.record_engine import RecordEngine
 from rafm.train.run import label_scale
+from rafm.train.team import ThreadTeam
 from rafm.train.trainer import EpochFinished, Finished, Planned, train, train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
@@ -463,10 +466,10 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
         pytest.skip("MRMA takes rows of two features")
     if model == "mrma" and optimizer != "adagrad":
         pytest.skip("MRMA is trained by AdaGrad alone")
-    monkeypatch.setattr("rafm.train.engine.PIECE", 200)  # so that a crew tries both ways
-    monkeypatch.setattr("rafm.train.engine.LOOK", 32)
-    monkeypatch.setattr("rafm.train.engine.AT_FIRST", 0.0)
-    monkeypatch.setattr("rafm.train.engine.WARM_UP", 0.0)
+    monkeypatch.setattr("rafm.train.record_engine.PIECE_ROWS", 200)  # so that a team tries both ways
+    monkeypatch.setattr("rafm.train.team.TRIAL_ROWS", 32)
+    monkeypatch.setattr("rafm.train.probe.ALONE_SECONDS", 0.0)
+    monkeypatch.setattr("rafm.train.probe.WARM_UP_SECONDS", 0.0)
     (n_rows, n_columns, n_values), draw = SHAPES[shape], np.random.default_rng(0)
     cells = draw.zipf(1.3, (n_rows, n_columns)) % n_values + n_values * np.arange(n_columns)
     data = one_hot(cells, draw.integers(0, 2, n_rows))
@@ -483,20 +486,20 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
 
 def share_alone(nanoseconds, calls=5000):
     """Return the share of rows that one thread trains, if a row takes so long together or alone."""
-    pace, alone, total = Pace(), 0, 0
+    probe, alone, total = Probe(), 0, 0
     for call in range(calls):
-        rows = LOOK if pace.looking else PIECE
-        alone, total = alone + rows * pace.alone, total + rows
-        pace.note(rows, 1e-9 * rows * nanoseconds(call)[pace.alone])
+        rows = TRIAL_ROWS if probe.probing else PIECE_ROWS
+        alone, total = alone + rows * probe.alone, total + rows
+        probe.note(rows, 1e-9 * rows * nanoseconds(call)[probe.alone])
     return alone / total
 
 
-def test_a_crew_with_a_busy_neighbour_lets_one_thread_work():
+def test_a_team_with_a_busy_neighbour_lets_one_thread_work():
     assert 0.98 < share_alone(lambda call: (2000, 200)) < 1
     assert 0.9 < share_alone(lambda call: (100 if call < 100 else 2000, 200)) < 1  # from the hundredth call on
 
 
-def test_a_crew_works_again_when_the_neighbour_has_gone():
+def test_a_team_works_again_when_the_neighbour_has_gone():
     assert 0 < share_alone(lambda call: (2000 if call < 100 else 100, 200)) < 0.4
 
 
@@ -504,14 +507,14 @@ def test_a_short_training_is_left_to_one_thread():
     assert share_alone(lambda call: (100, 200), calls=10) == 1
 
 
-def test_neither_slow_beginnings_nor_a_busy_moment_make_a_crew_let_one_thread_work():
+def test_neither_slow_beginnings_nor_a_busy_moment_make_a_team_let_one_thread_work():
     slow = dict.fromkeys(range(21, 24), 900)  # when the helper begins
     assert 0 < share_alone(lambda call: (slow.get(call, 180 if call % 9 == 0 else 100), 170 if call else 1e6)) < 0.02
 
 
 def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():
-    crew, gate = Crew(2), []
-    crew.pace.alone = False
+    team, gate = ThreadTeam(2), []
+    team.probe.alone = False
 
     def call(team):
         if team.thread == 0:
@@ -523,7 +526,7 @@ def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():
         return 0.0, -1, 0
 
     with pytest.raises(KeyboardInterrupt):
-        crew.run(call)
+        team.run(call)
     assert gate[0][0] > 2
 
 

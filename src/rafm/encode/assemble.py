@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.compiling import kernel
+from ..jit.cache import kernel
 from ..rows.arrow import new_array
 from .interning import NULL, UNKNOWN
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.vectors import compiled, entry, prefetch
+from ..jit.vectors import compiled, entry, prefetch
 
 UNKNOWN, NULL = -1, -2
 BLOCK = 32  # strings whose slots are fetched together

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.compiling import kernel
-from ..kernels.vectors import entry
+from ..jit.cache import kernel
+from ..jit.vectors import entry
 from .interning import NULL
 
 OTHER = -4  # the code of a number that must be looked at again

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..encode.casts import family
 from ..encode.interning import Strings
 from ..encode.strings import as_strings, hash_strings
-from ..kernels.compiling import kernel
+from ..jit.cache import kernel
 from .sketch import mix
 
 NULL_KEY = np.uint64(1)

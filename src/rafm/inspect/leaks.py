@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metrics import auc
+from ..metrics.auc import auc
 from .keys import mixed
 from .labels import Labels
 from .sketch import LABEL_A, LABEL_B, WEIGHT_A, WEIGHT_B

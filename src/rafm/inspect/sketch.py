@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.compiling import kernel
+from ..jit.cache import kernel
 
 MAX_KEYS = 1 << 16
 FIRST_SLOTS = 1 << 8

@@ -1,0 +1,1 @@
+"""Compiled code: training, scoring and the mixture of MRMA, over flat arrays."""

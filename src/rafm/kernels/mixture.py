@@ -3,14 +3,14 @@
     score = bias + w_i x_i + w_j x_j + sum_p c_p q_p / sum_p c_p
     c_p = a_i^p a_j^p, the mixture weights of the two features;  q_p = (v_i^p . v_j^p) x_i x_j
 
-A row whose features are not exactly two known ones keeps its linear part. Names as in kernels.py, whose code this never
-calls.
+A row whose features are not exactly two known ones keeps its linear part. Names are those of tables.py.
 """
 
 # mypy: ignore-errors
 import numpy as np
 
-from .vectors import entry as compiled
+from ..jit.vectors import entry as compiled
+from .losses import link, loss_slope, loss_value
 
 FLOOR = np.float32(0.01)  # mixture weights stay positive
 
@@ -66,12 +66,12 @@ def score_rows(rows, tables, records, bias, mixture, scores):
 
 
 @compiled
-def slope_and_loss(logistic, score, label):
-    """Return slope and value of the log loss, or of half the squared error."""
-    if logistic:
-        value = max(score, 0.0) - score * label + np.log1p(np.exp(-abs(score)))
-        return 1 / (1 + np.exp(-score)) - label, value
-    return score - label, 0.5 * (score - label) * (score - label)
+def slope_and_loss(settings, score, label):
+    """Return slope and value of the loss, in float64."""
+    small = np.exp(-abs(score)) if settings.uses_exp else 0.0
+    prediction, shape = link(settings.loss, score, small), np.float64(settings.loss_shape)
+    value = loss_value(settings.loss, score, label, small, np.log1p(small), shape)
+    return loss_slope(settings.loss, score, prediction, label, shape), value
 
 
 @compiled
@@ -140,7 +140,7 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
         r = order[t]
         a, weight = rows.indptr[r], rows.weights[r]
         score, _ = score_pair(rows, r, tables, records, mixture, shares, products)
-        slope, value = slope_and_loss(settings.loss == 1, np.float64(bias[0] + score), np.float64(rows.labels[r]))
+        slope, value = slope_and_loss(settings, np.float64(bias[0] + score), np.float64(rows.labels[r]))
         if not np.isfinite(value):
             return total, t
         total += weight * value
@@ -163,7 +163,7 @@ def train_mixture(rows, order, tables, records, bias, mixture, states, pull, set
             continue
         i, j = rows.indices[a], rows.indices[a + 1]
         score, pair = score_pair(rows, r, tables, records, mixture, shares, products)
-        slope, _ = slope_and_loss(settings.loss == 1, np.float64(bias[0] + score), np.float64(rows.labels[r]))
+        slope, _ = slope_and_loss(settings, np.float64(bias[0] + score), np.float64(rows.labels[r]))
         g, before = mixture.dtype.type(rows.weights[r] * slope), mixture[i].copy()
         total, shrink = dot(mixture[i], mixture[j]), rows.weights[r] * pull
         step_mixture(i, mixture[j], g, pair, total, products, mixture, states, shrink, settings.learning_rate)

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ..metrics import evaluate
+from ..metrics.evaluation import evaluate
 from ..model.file import Saved, save
 from ..model.model import Model
 from ..options import resolve

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ConfigError, ModelFormatError, ModelVersionError
+from ..families import FAMILIES
 from ..files.atomic import PathLike
 from ..files.container import read_container, write_container
-from ..losses import LOSSES
-from ..optimizers import OPTIMIZERS, Optimizer
-from ..plan.layout import Parameters, RecordLayout
-from ..plan.ranks import FAMILIES, RankPlan, check_ranks
+from ..losses import TASKS, loss_for, losses_of
+from ..optimizers import OPTIMIZERS, optimizer_class
+from ..optimizers.optimizer import Optimizer
+from ..plan.layout import RecordLayout
+from ..plan.ranks import RankPlan, check_ranks
 from ..rows.checked import Numbering
 from .model import Model
+from .parameters import Parameters
 
 if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
+    from ..losses.loss import Loss
 
 STATES_VERSION = 1
 LARGEST = 2**62  # whole numbers below this fit into int64, whatever is added to them
@@ -63,6 +67,8 @@ def save(path: PathLike, saved: Saved) -> int:
         "options": model.options,
         "encoder": None,
     }
+    if model.loss.name != losses_of(model.loss.task)[0]:  # said only where it is not the default
+        header["loss"] = {"name": model.loss.name, **vars(model.loss)}
     if saved.columns is not None:
         header["columns"] = saved.columns
     if model.parameters.states is not None:
@@ -114,7 +120,7 @@ def load(path: PathLike) -> Saved:
         plan=plan,
         numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
         counts=tensors["counts"].astype(np.int64),
-        loss=LOSSES[header["task"]],
+        loss=_read_loss(header),
         parameters=Parameters.from_arrays(_with_zeros(plan, tensors)),
         n_rows=header["n_rows"],
         history=header["history"],
@@ -123,6 +129,18 @@ def load(path: PathLike) -> Saved:
         n_dropped=header.get("dropped", 0),
     )
     return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
+
+
+def _read_loss(header: dict[str, Any]) -> Loss:
+    """Return the loss of a checked header: the default of its task, or the one that it names with its settings."""
+    if "loss" not in header:
+        return loss_for(header["task"])
+    settings = dict(header["loss"]) if isinstance(header["loss"], dict) else {}
+    try:
+        usual = loss_for(header["task"], settings.pop("name", ""))
+        return replace(usual, **settings)  # type: ignore[type-var]
+    except (ConfigError, TypeError) as error:
+        raise ModelFormatError(f"invalid header field 'loss': {error}") from None
 
 
 def _is_whole(found: Any) -> bool:
@@ -167,10 +185,10 @@ def _is_options(found: Any) -> bool:
 
 
 _HEADER: dict[str, Callable[[Any], bool]] = {
-    "family": lambda found: found in FAMILIES,
+    "family": lambda found: isinstance(found, str) and found in FAMILIES,
     "ranks": _are_whole,
     "sizes": _are_whole,
-    "task": lambda found: isinstance(found, str) and found in LOSSES,
+    "task": lambda found: isinstance(found, str) and found in TASKS,
     "n_inputs": _is_whole,
     "n_rows": _is_whole,
     "index_base": lambda found: _is_whole(found) and found < 2,
@@ -216,7 +234,7 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
         raise ModelFormatError(f"its plan cannot work: {error}") from None
     if not known or len(sizes) != len(ranks) + 1 or list(sizes) != sorted(sizes, reverse=True):
         raise ModelFormatError(f"its sizes {sizes!r:.80} do not fit its ranks {ranks!r:.80}, or do not fall")
-    if family == "mrma" and sizes[-1] != sizes[0]:
+    if FAMILIES[family].has_mixture and sizes[-1] != sizes[0]:
         raise ModelFormatError(
             f"its sizes {sizes!r:.80} must be equal: all features of model {family!r} have all ranks"
         )
@@ -225,12 +243,12 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
 
 def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
     """Return shape and type of each tensor of an optimiser's states."""
-    layout, n = RecordLayout(plan, True, optimizer.shadows), plan.n_features
+    layout, n = RecordLayout(plan, True, optimizer.n_slots), plan.n_features
     shapes: dict[str, tuple[int, ...]] = {"bias": (4,), "label_scale": (1,), "value_scales": (n,)}
     shapes["weights"] = (n, layout.first_state - 1)
     for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
-        shapes[f"factors.{level}"] = (size, 1 + optimizer.shadows * rank)
-    if plan.family == "mrma":
+        shapes[f"factors.{level}"] = (size, 1 + optimizer.n_slots * rank)
+    if plan.traits.has_mixture:
         shapes["mixture"] = (n, plan.n_levels)
     return {f"states.{name}": (shape, ("float32",)) for name, shape in shapes.items()}
 
@@ -244,7 +262,7 @@ def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, n
             size = tensors[f"rows.{level}"].size
             wanted[f"rows.{level}"] = ((size,), ("int32",))
         wanted[f"factors.{level}"] = ((size, rank), reals)
-    if plan.family == "mrma":
+    if plan.traits.has_mixture:
         wanted["mixture"] = ((n, plan.n_levels), reals)
     if encoder is not None:
         for name, kind in (("encoder.ends", "int64"), ("encoder.text", "uint8")):
@@ -256,7 +274,7 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
     """Check names, types and shapes of all tensors, and that ids are distinct and in range."""
     wanted = _wanted(plan, header["encoder"], tensors)
     if "states_version" in header:
-        wanted |= _wanted_states(plan, OPTIMIZERS[header["options"]["optimizer"]])
+        wanted |= _wanted_states(plan, optimizer_class(header["options"]["optimizer"]))
     extra = [name for name in tensors if name not in wanted]
     if extra:
         raise ModelFormatError(f"tensor {extra[0]!r} does not belong in this model")
@@ -279,7 +297,7 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
     if n and tensors["counts"].min() < 0:
         raise ModelFormatError("its counts must not be negative")
     if "states_version" in header:
-        _check_states(tensors, OPTIMIZERS[header["options"]["optimizer"]])
+        _check_states(tensors, optimizer_class(header["options"]["optimizer"]))
 
 
 def _check_states(tensors: dict[str, np.ndarray], optimizer: type[Optimizer]) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError, DataValueError
-from ..kernels.records import Tables
-from ..losses import Loss
-from ..plan.layout import Parameters, RecordLayout
+from ..kernels.tables import Tables
+from ..losses.loss import Loss
+from ..optimizers import OPTIMIZERS, optimizer_class
+from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan
 from ..rows.checked import Batch, Numbering, number_rows, take_rows
+from .parameters import Parameters
 from .scores import score, score_mixture
 
 SHARE = 1 << 15  # rows that a thread scores at a time
@@ -102,9 +104,10 @@ class Model:
         return replace(self, numbering=Numbering(ids[self.numbering.ids], n_inputs))
 
     def for_scoring(self) -> Model:
-        """Return the same model without what training alone needs: states of the optimiser, and FTRL's zeros."""
+        """Return the same model without what training alone needs: optimiser states, and features that L1 set to 0."""
         model = replace(self, parameters=replace(self.parameters, states=None))
-        return model.without_zeros() if self.options.get("optimizer") == "ftrl" else model
+        name = self.options.get("optimizer")
+        return model.without_zeros() if name in OPTIMIZERS and optimizer_class(name).has_l1 else model
 
     def without_zeros(self) -> Model:
         """Return the same model without features whose numbers are all 0, which score like unknown ones.

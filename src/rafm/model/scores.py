@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels import mixture
-from ..kernels import records as kernels
-from ..kernels.records import Rows, Tables
+from ..kernels import mixture, scoring
+from ..kernels.tables import Rows, Tables
 from ..plan.scratch import make_scratch
 
 
@@ -15,7 +14,7 @@ def score(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, lev
     longest = int(np.diff(rows.indptr).max(initial=0))
     scores = np.empty(rows.labels.size, records.dtype)
     level = tables.widths.size if level is None else level
-    kernels.score_rows(rows, tables, records, bias, level, make_scratch(tables, longest, records.dtype), scores)
+    scoring.score_rows(rows, tables, records, bias, level, make_scratch(tables, longest, records.dtype), scores)
     return scores
 
 

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..kernels.compiling import kernel
-from ..kernels.records import GROUPS, Rows
+from ..jit.cache import kernel
+from ..kernels.tables import GROUPS, Rows
 from .ranks import RankPlan
 
 DEALT = 512  # features that are dealt out one by one, most frequent first

@@ -1,28 +1,27 @@
 """Where the numbers of a model lie: one record per feature in one flat array.
 
 A training record is [weight, its state, one state per block, vectors]; a scoring record is [weight, vectors]. If an
-optimiser keeps shadows of a vector, they follow it, and the weight has one more state. Vectors are padded to multiples
-of 4 elements and lie on whole cache lines where they fill them; a record touches no line that it could avoid.
+optimiser keeps slots beside a vector, they follow it, and the weight has one more state. Vectors are padded to
+multiples of 4 elements and lie on whole cache lines where they fill them; a record touches no line that it could avoid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..kernels.records import GROUPS, Tables
+from ..kernels.tables import GROUPS, LINE_FLOATS, Tables
 from ..memory import give_back, zeroed_pages
-from .grouping import Grouping, one_group
+from .grouping import one_group
 from .ranks import RankPlan
 
-LINE = 16  # float32 numbers in a cache line
-PAGE = 1 << 10  # and in a page, beyond which cores do not read ahead
+PAGE_FLOATS = 1 << 10  # float32 numbers in a page, beyond which cores do not read ahead
 CHUNK = 1 << 12  # features whose vectors are drawn or copied at a time
-Shadow = Callable[[np.ndarray], np.ndarray]
+FirstSlot = Callable[[np.ndarray], np.ndarray]
 INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
 INITIAL_STATE = 1.0  # AdaGrad accumulators
 
@@ -38,7 +37,7 @@ def _alignment(size: int) -> int:
     >>> [_alignment(size) for size in (4, 8, 12, 32, 40)]
     [4, 8, 4, 16, 8]
     """
-    return min(size & -size, LINE)
+    return min(size & -size, LINE_FLOATS)
 
 
 def _record_size(size: int) -> int:
@@ -47,7 +46,7 @@ def _record_size(size: int) -> int:
     >>> [_record_size(size) for size in (1, 3, 5, 12, 17, 36)]
     [1, 4, 8, 16, 32, 48]
     """
-    return 1 << (size - 1).bit_length() if size <= LINE else round_up(size, LINE)
+    return 1 << (size - 1).bit_length() if size <= LINE_FLOATS else round_up(size, LINE_FLOATS)
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,12 @@ class RecordLayout:
 
     plan: RankPlan
     with_states: bool
-    shadows: int = 0
+    n_slots: int = 0
 
     @cached_property
     def first_state(self) -> int:
         """Where the states of blocks begin."""
-        return 3 if self.shadows else 2
+        return 3 if self.n_slots else 2
 
     @cached_property
     def widths(self) -> list[int]:
@@ -75,13 +74,13 @@ class RecordLayout:
         places = []
         for width in self.widths:
             places.append(round_up(end, _alignment(width)))
-            end = places[-1] + (1 + self.shadows) * width
+            end = places[-1] + (1 + self.n_slots) * width
         return places
 
     @cached_property
     def strides(self) -> list[int]:
         """Size of the record of a feature of level k = 0 .. m."""
-        vectors = (o + (1 + self.shadows) * w for o, w in zip(self.offsets, self.widths))
+        vectors = (o + (1 + self.n_slots) * w for o, w in zip(self.offsets, self.widths))
         ends = [self.first_state if self.with_states else 1, *vectors]
         return [_record_size(end) for end in ends]
 
@@ -93,18 +92,18 @@ class RecordLayout:
         origins, end = np.zeros(len(counts), np.int64), 0
         for level in range(len(counts) - 1, -1, -1):
             origins[level] = end - self.plan.sizes[level + 1] * self.strides[level]
-            end = round_up(end + int(counts[level]) * self.strides[level], LINE)
+            end = round_up(end + int(counts[level]) * self.strides[level], LINE_FLOATS)
         return origins, end
 
     def place_heads(self, bounds: np.ndarray) -> tuple[np.ndarray, int]:
         """Return per level and group the origin of its heads' sums, and their size; each group starts on a new page."""
         origins, end = np.zeros((len(self.strides), GROUPS), np.int64), 0
         for group in range(GROUPS):
-            end = round_up(end, PAGE)
+            end = round_up(end, PAGE_FLOATS)
             for level, stride in enumerate(self.strides):
                 first, stop = bounds[level, 0, group : group + 2]
                 origins[level, group] = end - first * stride
-                end = round_up(end + int(stop - first) * stride, LINE)
+                end = round_up(end + int(stop - first) * stride, LINE_FLOATS)
         return origins, end
 
     @cached_property
@@ -122,7 +121,7 @@ class RecordLayout:
             strides=np.array(self.strides, np.int64),
             offsets=np.array(self.offsets, np.int64),
             widths=np.array(self.widths, np.int64),
-            part=round_up(sums + 1 + 2 * self.plan.n_levels, LINE),
+            part=round_up(sums + 1 + 2 * self.plan.n_levels, LINE_FLOATS),
             scalars=sums,
             starts=np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64),
             shares=(1 / np.array(self.plan.block_ranks, float)).astype(dtype),
@@ -145,27 +144,27 @@ class RecordLayout:
         weights: np.ndarray,
         factors: Sequence[np.ndarray],
         state: float = INITIAL_STATE,
-        shadow: Shadow | None = None,
+        first_slot: FirstSlot | None = None,
     ) -> np.ndarray:
         """Return records that hold these weights and, per block, these vectors; all states are as given.
 
-        shadow: what the first shadow of a vector starts as.
+        first_slot: what the first slot of a vector starts as.
         """
         records = self._empty(state, weights.dtype)
         for _, ids, view in self.views(records):
             view[:, 0] = weights[ids]
         for number, block in enumerate(factors):
-            self._put_vectors(records, number, 0, block, shadow)
+            self._put_vectors(records, number, 0, block, first_slot)
         return records
 
-    def fresh(self, seed: int, state: float = INITIAL_STATE, shadow: Shadow | None = None) -> np.ndarray:
+    def fresh(self, seed: int, state: float = INITIAL_STATE, first_slot: FirstSlot | None = None) -> np.ndarray:
         """Return records that training starts from: weights of 0, vectors of a normal distribution of spread 0.01."""
         records, draw = self._empty(state, np.float32), np.random.default_rng(seed)
         for number, (size, rank) in enumerate(zip(self.plan.sizes[1:], self.plan.block_ranks)):
             for first in range(0, size, CHUNK):
                 vectors = draw.standard_normal((min(CHUNK, size - first), rank), dtype=np.float32)
                 vectors *= np.float32(INITIAL_SPREAD)
-                self._put_vectors(records, number, first, vectors, shadow)
+                self._put_vectors(records, number, first, vectors, first_slot)
         return records
 
     def _empty(self, state: float, dtype: Any) -> np.ndarray:
@@ -177,7 +176,7 @@ class RecordLayout:
         return records
 
     def _put_vectors(
-        self, records: np.ndarray, number: int, first: int, vectors: np.ndarray, shadow: Shadow | None
+        self, records: np.ndarray, number: int, first: int, vectors: np.ndarray, first_slot: FirstSlot | None
     ) -> None:
         """Write vectors of a block, of the features from the first on."""
         offset, width, rank = self.offsets[number], self.widths[number], self.plan.block_ranks[number]
@@ -186,14 +185,14 @@ class RecordLayout:
             if level > number and start < stop:
                 own, part = view[start - ids.start : stop - ids.start], vectors[start - first : stop - first]
                 own[:, offset : offset + rank] = part
-                if shadow is not None:
-                    own[:, offset + width : offset + width + rank] = shadow(part)
+                if first_slot is not None:
+                    own[:, offset + width : offset + width + rank] = first_slot(part)
 
     def state_places(self, level: int) -> np.ndarray:
-        """Return where a block's state and shadows lie within a record, without padding."""
+        """Return where a block's state and slots lie within a record, without padding."""
         offset, width, rank = self.offsets[level], self.widths[level], self.plan.block_ranks[level]
-        shadows = [offset + shadow * width + np.arange(rank) for shadow in range(1, self.shadows + 1)]
-        return np.concatenate([[self.first_state + level], *shadows]).astype(np.int64)
+        slots = [offset + slot * width + np.arange(rank) for slot in range(1, self.n_slots + 1)]
+        return np.concatenate([[self.first_state + level], *slots]).astype(np.int64)
 
     def put_states(self, records: np.ndarray, weights: np.ndarray, factors: Sequence[np.ndarray]) -> None:
         """Write the states of weights and of blocks, as `states` returns them."""
@@ -203,10 +202,10 @@ class RecordLayout:
                 view[:, self.state_places(number)] = block[ids]
 
     def states(self, records: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the states of all weights and, per block, the state of each vector followed by its shadows."""
+        """Return the states of all weights and, per block, the state of each vector followed by its slots."""
         weights = np.empty((self.plan.n_features, self.first_state - 1), records.dtype)
         sizes = zip(self.plan.sizes[1:], self.plan.block_ranks)
-        factors = [np.empty((size, 1 + self.shadows * rank), records.dtype) for size, rank in sizes]
+        factors = [np.empty((size, 1 + self.n_slots * rank), records.dtype) for size, rank in sizes]
         for level, ids, view in self.views(records):
             weights[ids] = view[:, 1 : self.first_state]
             for number, block in enumerate(factors[:level]):
@@ -248,100 +247,3 @@ def runs(numbers: np.ndarray) -> list[slice]:
     numbers = np.sort(numbers)
     parts = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1) if numbers.size else []
     return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """The trained numbers of a model: bias, weights, and per block the vectors of the features that have it.
-
-    The bias is an array of one number. MRMA has mixture weights too, one per feature and rank. states: what the
-    optimiser kept beside them, if training is to go on.
-    """
-
-    bias: np.ndarray
-    weights: np.ndarray
-    factors: list[np.ndarray]
-    mixture: np.ndarray | None = None
-    states: States | None = None
-
-    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Parameters:
-        """Return these parameters with a change of every array that has a row per feature."""
-        mixture = None if self.mixture is None else change(self.mixture)
-        states = None if self.states is None else self.states.each(change)
-        return Parameters(self.bias, change(self.weights), [*map(change, self.factors)], mixture, states)
-
-    def arranged(self, grouping: Grouping) -> Parameters:
-        """Return these parameters in the order of the grouping."""
-        return self.each(lambda values: values[grouping.order[: len(values)]])
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return all arrays by name, vectors as factors.1, factors.2, ...; from_arrays takes them back."""
-        named = {"bias": self.bias, "weights": self.weights, **_numbered("factors", self.factors)}
-        mixture = {} if self.mixture is None else {"mixture": self.mixture}
-        return named | mixture | ({} if self.states is None else self.states.arrays())
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Parameters:
-        """Return the parameters that these arrays are."""
-        states = States.from_arrays(arrays) if "states.bias" in arrays else None
-        factors = _in_order("factors", arrays)
-        return cls(arrays["bias"], arrays["weights"], factors, arrays.get("mixture"), states)
-
-    def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
-        """Return what these parameters are for labels label_scale times as large, and feature i value_scales[i] times.
-
-        Exact if label_scale is a power of 4 and value_scales are powers of 2.
-        """
-        if label_scale == 1 and (value_scales == 1).all():
-            return self
-        grow, roots = np.float32(label_scale), np.float32(np.sqrt(label_scale)) / value_scales
-        factors = [block * roots[: len(block), None] for block in self.factors]
-        return replace(self, bias=self.bias * grow, weights=self.weights * grow / value_scales, factors=factors)
-
-
-@dataclass(frozen=True)
-class States:
-    """What an optimiser keeps beside the numbers in training, and how labels and values are scaled there.
-
-    bias: the bias in training, then its states. weights: the states of each weight. factors: per block the state of
-    each vector, then its shadows. label_scale: what labels are divided by, an array of one number. value_scales: what
-    the values of each feature are divided by.
-    """
-
-    bias: np.ndarray
-    weights: np.ndarray
-    factors: list[np.ndarray]
-    label_scale: np.ndarray
-    value_scales: np.ndarray
-    mixture: np.ndarray | None = None
-
-    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> States:
-        """Return these states with a change of every array that has a row per feature."""
-        return replace(
-            self,
-            weights=change(self.weights),
-            factors=[*map(change, self.factors)],
-            value_scales=change(self.value_scales),
-            mixture=None if self.mixture is None else change(self.mixture),
-        )
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return all arrays by name; from_arrays takes them back."""
-        named = {f"states.{name}": getattr(self, name) for name in ("bias", "weights", "label_scale", "value_scales")}
-        mixture = {} if self.mixture is None else {"states.mixture": self.mixture}
-        return {**named, **_numbered("states.factors", self.factors), **mixture}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> States:
-        """Return the states that are among these arrays."""
-        named = {name: arrays[f"states.{name}"] for name in ("bias", "weights", "label_scale", "value_scales")}
-        return cls(**named, factors=_in_order("states.factors", arrays), mixture=arrays.get("states.mixture"))
-
-
-def _numbered(name: str, blocks: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    return {f"{name}.{level}": block for level, block in enumerate(blocks, start=1)}
-
-
-def _in_order(name: str, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
-    n_levels = sum(key.startswith(f"{name}.") for key in arrays)
-    return [arrays[f"{name}.{level}"] for level in range(1, n_levels + 1)]

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ConfigError
+from ..families import FAMILIES, Family
 
-FAMILIES = ("rafm", "fm", "lr", "difacto", "mrma")
 MAX_RANK = 65_536
-DEFAULT_RANKS = {"fm": (32,)}
 
 LevelRule = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 
@@ -81,23 +80,25 @@ class RankPlan:
         return self.sizes[0]
 
     @property
+    def traits(self) -> Family:
+        """What the family is."""
+        return FAMILIES[self.family]
+
+    @property
     def nested(self) -> bool:
         """Whether lower vectors of a feature depend on its top one, as in RaFM."""
-        return self.family == "rafm"
+        return self.traits.nested
 
     @property
     def block_ranks(self) -> tuple[int, ...]:
-        """Numbers that each level adds to a feature: D_k, or D_k - D_{k-1} where one vector grows, as in DiFacto."""
-        if self.family != "difacto":
-            return self.ranks
-        return tuple(int(step) for step in np.diff(self.ranks, prepend=0))
+        """Factors that each level adds to a feature: D_k, or D_k - D_{k-1} where one vector grows, as in DiFacto."""
+        return self.traits.block_ranks(self.ranks)
 
     @property
     def n_parameters(self) -> int:
-        """Count the trained numbers: bias, weights, active factors (and mixture weights)."""
+        """Count the parameters: bias, weights, active factors (and mixture weights)."""
         factors = sum(rank * size for rank, size in zip(self.block_ranks, self.sizes[1:]))
-        mixture = self.n_features * self.n_levels if self.family == "mrma" else 0
-        return 1 + self.n_features + factors + mixture
+        return 1 + self.n_features + factors + self.traits.n_mixture_weights(self.n_features, self.n_levels)
 
     def members(self, level: int) -> int:
         """Count the features of exactly this level."""
@@ -119,9 +120,10 @@ def check_ranks(family: str, ranks: Iterable[int] | int | None) -> tuple[int, ..
     """
     if family not in FAMILIES:
         raise ConfigError(f"model must be one of {', '.join(FAMILIES)}, found {family!r}", key="model")
-    if family == "lr":
+    traits = FAMILIES[family]
+    if traits.max_ranks == 0:
         return ()
-    given = np.atleast_1d(np.asarray(DEFAULT_RANKS.get(family, (8, 32, 128)) if ranks is None else ranks))
+    given = np.atleast_1d(np.asarray(traits.default_ranks if ranks is None else ranks))
     if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
         raise ConfigError(f"ranks must be whole numbers, found {ranks!r}", key="ranks")
     found = tuple(int(rank) for rank in given)
@@ -129,8 +131,8 @@ def check_ranks(family: str, ranks: Iterable[int] | int | None) -> tuple[int, ..
         raise ConfigError(f"ranks must lie between 1 and {MAX_RANK}, found {found}", key="ranks")
     if list(found) != sorted(set(found)):
         raise ConfigError(f"ranks must rise, found {found}. Write them as {tuple(sorted(set(found)))}.", key="ranks")
-    if family == "fm" and len(found) > 1:
-        raise ConfigError(f"model 'fm' has one rank, found {found}. Give one, or use model='rafm'.", key="ranks")
+    if traits.max_ranks is not None and len(found) > traits.max_ranks:
+        raise ConfigError(f"model {family!r} has one rank, found {found}. Give one, or use model='rafm'.", key="ranks")
     if not found:
         raise ConfigError(f"model {family!r} needs at least one rank. For none at all use model='lr'.", key="ranks")
     return found
@@ -165,7 +167,7 @@ def plan_ranks(
     ((3, 3, 1, 0), array([2, 3, 0]))
     """
     seen = np.flatnonzero(counts)
-    if family in ("rafm", "difacto"):
+    if FAMILIES[family].levels_by_count:
         levels = assign_levels(counts, ranks, rule)[seen]
     else:
         levels = np.full(seen.size, len(ranks))

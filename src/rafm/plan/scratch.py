@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.records import GROUPS, Scratch, Tables, Work
+from ..kernels.tables import GROUPS, Scratch, Tables, Work
 from .layout import RecordLayout, round_up
 
-LINE, PAGE = 64, 4096  # bytes of a cache line and of a page
+LINE_BYTES, PAGE_BYTES = 64, 4096
 Wanted = tuple[tuple[int, ...], Any]  # shape and type of an array
 
 
@@ -32,7 +32,7 @@ def make_works(
 ) -> list[Work]:
     """Return scratch for each thread, for mini-batches of so many rows, none longer than the longest."""
     levels, lanes, part = tables.strides.size, round_up(batch_size, 4), batch_size * tables.part
-    whole = round_up(part, PAGE // np.dtype(dtype).itemsize)
+    whole = round_up(part, PAGE_BYTES // np.dtype(dtype).itemsize)
     shared = on_pages(
         {
             "passed": ((GROUPS * whole if threads > 1 else 0,), dtype),
@@ -43,8 +43,8 @@ def make_works(
         "parts": ((GROUPS * part,), dtype),
         "sums": ((2 * batch_size * int(tables.starts[-1]),), dtype),
         "scores": ((levels, lanes), dtype),
-        "fadings": ((levels, lanes), dtype),
-        "logs": ((lanes,), dtype),
+        "exp_neg_abs": ((levels, lanes), dtype),
+        "log_1p": ((lanes,), dtype),
         "slopes": ((batch_size, levels), dtype),
         "losses": ((batch_size,), np.float64),
         "places": ((GROUPS * batch_size, longest + 1), np.int64),
@@ -61,9 +61,9 @@ def on_pages(wanted: Mapping[str, Wanted]) -> dict[str, np.ndarray]:
     >>> [array.ctypes.data % 4096 for array in on_pages({"a": ((3, 9), float), "b": ((5,), np.int8)}).values()]
     [0, 256]
     """
-    sizes = [round_up(math.prod(shape) * np.dtype(dtype).itemsize, LINE) for shape, dtype in wanted.values()]
-    block, found = np.zeros(round_up(sum(sizes), PAGE) + PAGE, np.uint8), {}
-    start = -block.ctypes.data % PAGE
+    sizes = [round_up(math.prod(shape) * np.dtype(dtype).itemsize, LINE_BYTES) for shape, dtype in wanted.values()]
+    block, found = np.zeros(round_up(sum(sizes), PAGE_BYTES) + PAGE_BYTES, np.uint8), {}
+    start = -block.ctypes.data % PAGE_BYTES
     for (name, (shape, dtype)), size in zip(wanted.items(), sizes):
         found[name] = np.ndarray(shape, dtype, block, start)
         start += size

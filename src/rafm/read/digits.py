@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.compiling import kernel
-from ..kernels.vectors import trailing_zeros
+from ..jit.cache import kernel
+from ..jit.vectors import trailing_zeros
 
 WORD_BYTES = 8
 TENS = np.array([10**k for k in range(WORD_BYTES + 1)])

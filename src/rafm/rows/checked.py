@@ -14,9 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from ..errors import DataValueError, FeatureRangeError
-from ..kernels.compiling import kernel
-from ..kernels.records import Rows
-from ..kernels.vectors import count_below
+from ..jit.cache import kernel
+from ..jit.vectors import count_below
+from ..kernels.tables import Rows
 
 BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # what training has at hand at a time
 SHORT_ROW, LONG_ROW = 8, 256  # between these, entries are sorted by comparing all with all

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.compiling import kernel
+from ..jit.cache import kernel
 from .checked import DENSE_IDS, Batch, read_only
 
 

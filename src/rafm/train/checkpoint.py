@@ -19,7 +19,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -37,7 +37,6 @@ from ..version import __version__
 KIND = "checkpoint"
 KEPT = 2  # newest states that stay
 STOPPING = (signal.SIGINT, signal.SIGTERM)
-NAMES = {"family": "model", "loss": "task", "rule": "levels", "joint": "joint update", "n_epochs": "epochs"}
 MAX_NAMED = 3  # differences that a message lists
 _NAME = re.compile(r"checkpoint-([0-9]{1,15})\.rafm")
 _TORN = re.compile(r"\.checkpoint-[0-9]{1,15}\.rafm\.[0-9a-f]+\.tmp")
@@ -268,11 +267,7 @@ def identity(
     options: TrainingOptions, training: Content, valid: Content | None, start: Model | None = None
 ) -> dict[str, Any]:
     """Return, by names that people know, all that decides what a run computes."""
-    chosen = {
-        NAMES.get(item.name, item.name): _plain(getattr(options, item.name))
-        for item in fields(options)
-        if item.name not in options.WITHOUT_EFFECT
-    }
+    chosen = {name: _plain(value) for name, value in options.identity().items()}
     rows = {"training rows": training, "validation rows": valid or Content()}
     counted = {name: content.rows for name, content in rows.items()}
     counted |= {f"nonzeros of the {name}": content.nonzeros for name, content in rows.items()}
@@ -300,8 +295,6 @@ def _plain(value: Any) -> Any:
         return f"{value.size} numbers, checksum {zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data):08x}"
     if isinstance(value, tuple | list):
         return [_plain(part) for part in value]
-    if hasattr(value, "task"):
-        return value.task
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return repr(value) if is_dataclass(value) else getattr(value, "__qualname__", type(value).__qualname__)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..errors import DataValueError
-from ..kernels.records import Rows
+from ..families import Family
+from ..kernels.tables import Rows
 from ..plan.grouping import Grouping
 from ..rows.checked import Batch, InMemory, Numbering, Source, check_batch, number_rows
 
@@ -19,25 +20,25 @@ def as_source(data: Batch | Source) -> Source:
     return InMemory(data) if isinstance(data, Batch) else data
 
 
-def checked_blocks(source: Source, family: str) -> Iterator[Batch]:
-    """Yield the blocks of labelled rows in order; MRMA takes rows of two features alone."""
+def checked_blocks(source: Source, family: Family) -> Iterator[Batch]:
+    """Yield the blocks of labelled rows in order; some families take rows of two features alone."""
     done = 0
     for number in range(source.n_blocks):
         batch = check_batch(source.block(number))
         if batch.labels is None:
             raise DataValueError("the rows have no labels")
-        if family == "mrma":
-            _check_pairs(batch, done)
+        if family.features_per_row is not None:
+            _check_lengths(batch, family, done)
         done += batch.n_rows
         yield batch
 
 
-def _check_pairs(batch: Batch, done: int) -> None:
+def _check_lengths(batch: Batch, family: Family, done: int) -> None:
     lengths = np.diff(np.concatenate([[0], np.cumsum(batch.values != 0)])[batch.indptr])
-    if (lengths != 2).any():
-        row = int(np.flatnonzero(lengths != 2)[0])
+    if (lengths != family.features_per_row).any():
+        row = int(np.flatnonzero(lengths != family.features_per_row)[0])
         raise DataValueError(
-            f"model 'mrma' needs exactly two features in every row, such as user and item; "
+            f"model {family.name!r} needs exactly two features in every row, such as user and item; "
             f"row {done + row} has {lengths[row]}. Keep two columns, or use model='rafm'."
         )
 

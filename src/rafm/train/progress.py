@@ -11,12 +11,10 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self, TextIO
 
-from ..metrics import METRICS, SHOWN
+from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
 from .trainer import Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
-
-HEADINGS = {"log_loss": "loss", "normalized_entropy": "ne"}
 
 
 def plan_lines(event: Planned) -> list[str]:
@@ -56,10 +54,9 @@ def _plan_line(name: str, row: dict[str, float]) -> str:
 
 def epoch_header(options: TrainingOptions, judged: bool) -> str:
     """Return the heading of the epoch table."""
-    metrics = METRICS[options.loss.task]
-    names = [*metrics[:SHOWN], *(name for name in metrics[SHOWN:] if name == options.metric)]
-    columns = ["epoch", "train loss" if options.loss.metric == "log_loss" else "train rmse"]
-    columns += [f"valid {HEADINGS.get(name, name)}" for name in names] if judged else ()
+    names = shown_metrics(options.loss, options.metric)
+    columns = ["epoch", f"train {metric_class(names[0]).heading}"]
+    columns += [f"valid {metric_class(name).heading}" for name in names] if judged else ()
     return "   ".join([columns[0], *(f"{name:>10}" for name in columns[1:]), "seconds"])
 
 

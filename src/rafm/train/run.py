@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError, DataValueError, DivergenceError
-from ..kernels.records import LOGISTIC, Rows
-from ..losses import Loss
-from ..metrics import METRICS, SHOWN, Tally, evaluate, is_better
+from ..kernels.tables import Rows
+from ..losses.loss import Loss
+from ..metrics import is_better, shown_metrics
+from ..metrics.evaluation import Metrics
+from ..model.parameters import Parameters
 from ..options import TrainingOptions
 from ..plan.features import Features
 from ..plan.grouping import Grouping
-from ..plan.layout import Parameters
 from ..rows.stats import Survey
-from .engine import Engine, RowShape, make_engine
+from .engine import Engine, RowShape
+from .engines import make_engine
 from .events import EpochFinished, PieceFinished
 from .loader import Blocks, visiting_order
 
@@ -52,7 +54,7 @@ def label_scale(spread: float, loss: Loss) -> float:
 
     Ratings from 1 to 5 keep their scale. With a power of 4, dividing labels and undoing it in the model are exact.
     """
-    if loss.code == LOGISTIC or spread == 0:
+    if not loss.scales_labels or spread == 0:
         return 1.0
     return float(4.0 ** np.round(np.log2(spread) / 2))
 
@@ -81,7 +83,9 @@ class Run:
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
         bias, self.grouping = options.loss.prior(mean, found.weight), grouping
-        self.engine: Engine = make_engine(features.plan, grouping, shape_of(found), options, bias, start)
+        self.engine: Engine = make_engine(
+            features.plan, grouping, shape_of(found), options, bias, self.label_scale, start
+        )
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.begun, self.epoch_begun, self.is_given_away = time.perf_counter(), 0.0, False
 
@@ -140,7 +144,7 @@ class Run:
 
     def _piece_finished(self) -> PieceFinished:
         mean = self.at.loss / max(self.total_weight * self.at.rows / self.n_rows, 1e-30)
-        shown = self.options.loss.report(mean) * self.label_scale
+        shown = self.options.loss.report(mean, self.label_scale)
         return PieceFinished(self.at.epoch, self.at.rows, self.n_rows, shown, self.seconds() - self.epoch_begun)
 
     def finish_epoch(self) -> EpochFinished:
@@ -149,7 +153,7 @@ class Run:
         metrics = {} if self.held_out is None else self._judge(self.held_out)
         self._check_sense(mean, metrics, at.epoch)
         best = bool(metrics) and is_better(self.options.metric, metrics[self.options.metric], at.best_value)
-        shown = self.options.loss.report(mean) * self.label_scale
+        shown = self.options.loss.report(mean, self.label_scale)
         event = EpochFinished(at.epoch, shown, metrics, self.seconds() - self.epoch_begun, best)
         with self.whole():
             self._begin_epoch(event)
@@ -196,18 +200,12 @@ class Run:
 
     def _judge(self, held_out: Blocks) -> dict[str, float | None]:
         """Return the metrics of the validation rows, in bounded memory; none if there are no rows."""
-        loss, metric, tally = self.options.loss, self.options.metric, Tally(self.options.loss)
+        metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
         for rows in held_out:
-            judged = (rows.labels, self.scores(rows), rows.weights)
-            if held_out.source.n_blocks == 1 and rows.weights.any():
-                return evaluate(loss, *judged, metric)  # the same, in less time
-            tally.add(*judged)
-        if not tally.rows:
-            return {}
-        found = tally.report()
-        if metric not in found:
+            metrics.add(rows.labels, self.scores(rows), rows.weights)
+        if metrics.rows and not metrics.weight > 0:
             raise DataValueError("the validation rows have no weight; at least one must be above 0")
-        return {name: found[name] for name in dict.fromkeys([*METRICS[loss.task][:SHOWN], metric])}
+        return metrics.values() if metrics.rows else {}
 
     def scores(self, rows: Rows) -> np.ndarray:
         """Return the score of every row, for labels as they came."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import DataValueError
-from ..kernels.records import LOGISTIC
-from ..losses import Loss
+from ..losses.loss import Loss
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..plan.features import Features, plan_features
@@ -57,14 +56,14 @@ def train(
     options = options.for_rows_of(found.counts.sum() / found.rows)
     scale, begun = label_scale(found.label_spread, options.loss), None
     if start is None:
-        features = plan_features(found, source.n_features, options.family, options.ranks, options.rule)
+        features = plan_features(found, source.n_features, options.model, options.ranks, options.rule)
         n_rows = found.rows
     else:
         begun = go_on(start, found, source, scale, options)
         features, scale, n_rows = begun.features, begun.label_scale, start.n_rows + found.rows
     judged = Content.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
     state = checkpoint.find(identity(options, content, judged, start)) if checkpoint.wanted else None
-    one_class = options.loss.code == LOGISTIC and found.label_range[0] == found.label_range[1]
+    one_class = options.loss.is_classification and found.label_range[0] == found.label_range[1]
     yield Planned(features.plan, features.counts, n_rows, one_class and start is None)
     grouping = arrange(features.plan, features.counts, shape_of(found)._replace(rows=n_rows), options)
     arranged = features.arranged(grouping.order)
@@ -134,5 +133,5 @@ def _check_labels(found: Survey, loss: Loss) -> None:
     low, high = found.label_range
     if not found.rows:
         raise DataValueError("no rows to train on")
-    if loss.code == LOGISTIC and not 0 <= low <= high <= 1:
-        raise DataValueError(f"binary labels must lie between 0 and 1, found {low:g} to {high:g}")
+    if wrong := loss.wrong_labels(low, high):
+        raise DataValueError(wrong)

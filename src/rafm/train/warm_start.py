@@ -9,9 +9,10 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..model.model import Model
+from ..model.parameters import Parameters, States
 from ..options import TrainingOptions
 from ..plan.features import Features, rule_for, value_scales
-from ..plan.layout import INITIAL_SPREAD, Parameters, States
+from ..plan.layout import INITIAL_SPREAD
 from ..plan.ranks import assign_levels, plan_ranks
 from ..rows.checked import Numbering, Source
 from ..rows.stats import Survey
@@ -32,7 +33,7 @@ class Start(NamedTuple):
 
 def check_start(model: Model, options: TrainingOptions) -> None:
     """Refuse to go on with another task, family, ranks or, where states were kept, optimiser."""
-    now: dict[str, object] = {"task": options.loss.task, "model": options.family, "ranks": options.ranks}
+    now: dict[str, object] = {"task": options.loss.task, "model": options.model, "ranks": options.ranks}
     before: dict[str, object] = {"task": model.loss.task, "model": model.plan.family, "ranks": model.plan.ranks}
     if model.parameters.states is not None:
         before["optimizer"] = model.options.get("optimizer")
@@ -93,11 +94,11 @@ def _continued_features(
     if model.parameters.states is not None:
         scales[old] = model.parameters.states.value_scales
     levels = np.full(ids.size, len(options.ranks))
-    if options.family in ("rafm", "difacto"):
+    if options.family.levels_by_count:
         levels = assign_levels(counts, options.ranks, rule_for(ids, n_inputs, options.rule)).copy()
         least = model.plan.levels()
         levels[old] = np.maximum(levels[old], least) if options.replan else least
-    plan, order = plan_ranks(options.family, options.ranks, counts, levels)
+    plan, order = plan_ranks(options.model, options.ranks, counts, levels)
     numbers = np.empty(ids.size, np.int64)
     numbers[order] = np.arange(ids.size)
     return Features(plan, Numbering(ids[order], n_inputs), counts[order], scales[order]), numbers[old]
@@ -127,15 +128,15 @@ def _fresh_states(begin: Parameters, options: TrainingOptions, scale: float, sca
     """Return the states of an optimiser that starts at these numbers."""
     optimizer, rate = options.optimizer, options.learning_rate
 
-    def states_of(vectors: np.ndarray, l1: float, shadows: int) -> np.ndarray:
-        first = [np.full((len(vectors), 1), optimizer.first_state), optimizer.first_shadow(vectors, rate, l1)]
-        parts = [*first, *(np.zeros_like(vectors) for _ in range(shadows - 1))]
-        return np.concatenate(parts[: 1 + shadows], axis=1).astype(np.float32)
+    def states_of(vectors: np.ndarray, l1: float, n_slots: int) -> np.ndarray:
+        first = [np.full((len(vectors), 1), optimizer.first_state), optimizer.first_slot(vectors, rate, l1)]
+        parts = [*first, *(np.zeros_like(vectors) for _ in range(n_slots - 1))]
+        return np.concatenate(parts[: 1 + n_slots], axis=1).astype(np.float32)
 
     return States(
         bias=first_bias(float(begin.bias[0]), options),
-        weights=states_of(begin.weights[:, None], options.l1_weights, min(optimizer.shadows, 1)),
-        factors=[states_of(block, options.l1, optimizer.shadows) for block in begin.factors],
+        weights=states_of(begin.weights[:, None], options.l1_weights, min(optimizer.n_slots, 1)),
+        factors=[states_of(block, options.l1, optimizer.n_slots) for block in begin.factors],
         label_scale=np.array([scale], np.float32),
         value_scales=scales,
         mixture=None if begin.mixture is None else np.ones_like(begin.mixture),

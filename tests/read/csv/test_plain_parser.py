@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from rafm.kernels.vectors import count_ones, match_bytes
+from rafm.jit.vectors import count_ones, match_bytes
 from rafm.read.csv import plain_parser as plain
 from rafm.read.csv.arrow_parser import BadRow, Layout, parse_block
 from rafm.read.csv.byte_masks import CHUNK, count_feeds

@@ -14,8 +14,9 @@ from ...plan.layout import RecordLayout
 from ...plan.ranks import describe_plan
 from ...rows.checked import number_rows
 from ...rows.stats import survey
-from ...train.engine import RecordEngine, RowShape, arrange
+from ...train.engine import RowShape, arrange
 from ...train.loader import visiting_order
+from ...train.record_engine import RecordEngine
 from ...train.trainer import train_model
 from .clock import Seconds, cpu_seconds, least_seconds
 from .shapes import Rows
@@ -34,7 +35,7 @@ class Trainee:
         batch = rows.batch()
         options = resolve(task="binary", model=family, ranks=ranks, threads=threads, learning_rate=learning_rate)
         options, found = options.for_rows_of(rows.indices.size / batch.n_rows), survey([batch])
-        features = plan_features(found, batch.n_features, options.family, options.ranks, options.rule)
+        features = plan_features(found, batch.n_features, options.model, options.ranks, options.rule)
         shape = RowShape(found.rows, found.longest)
         plan, counts = features.plan, features.counts
         self.grouping = arrange(plan, counts, shape, options)
@@ -60,7 +61,7 @@ class Trainee:
 
     def settle(self) -> None:
         """Train until it is known whether threads help, as it soon is in a long training."""
-        while not self.engine.crew.settled:
+        while not self.engine.team.settled:
             self.epoch()
 
     def time(self, repeats: int = REPEATS) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics import evaluate
+from ...metrics.evaluation import evaluate
 from ...model.model import Model
 from ...options import resolve
 from ...rows.checked import join_rows

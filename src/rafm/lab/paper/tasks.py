@@ -18,7 +18,7 @@ from ...datasets.prepared import DataSet, load_prepared
 from ...errors import DivergenceError
 from ...inspect.report import histogram
 from ...inspect.sketch import Frequencies
-from ...metrics import evaluate
+from ...metrics.evaluation import evaluate
 from ...model.model import Model
 from ...options import TrainingOptions, resolve
 from ...plan.ranks import NearestRank, describe_plan
@@ -140,7 +140,7 @@ def train_run(config: dict[str, Any], folder: Path) -> Result:
     model = last.model
     start = time.process_time()
     metrics = judge(model, test, run.protocol)
-    history = [entry[f"valid_{model.loss.metric}"] for entry in model.history]
+    history = [entry[f"valid_{model.loss.metrics[0]}"] for entry in model.history]
     return {
         "parameters": model.n_parameters,
         "factors_per_row": factors_per_row(model),
@@ -169,7 +169,7 @@ def low_curve(config: dict[str, Any], folder: Path) -> Result:
     for epochs in range(1, run.epochs + 1):
         model = train_model(training, options_of(replace(run, epochs=epochs), found))
         scores = model.scores(valid, level=1)
-        losses.append(evaluate(model.loss, valid.labels, scores, np.ones(valid.n_rows))[model.loss.metric])
+        losses.append(evaluate(model.loss, valid.labels, scores, np.ones(valid.n_rows))[model.loss.metrics[0]])
     return {"history": losses}
 
 

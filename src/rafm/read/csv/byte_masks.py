@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...kernels.compiling import kernel
-from ...kernels.vectors import count_ones, match_bytes
+from ...jit.cache import kernel
+from ...jit.vectors import count_ones, match_bytes
 
 CHUNK = 64
 LF = ord("\n")

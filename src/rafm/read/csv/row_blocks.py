@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import DataFormatError, ResourceLimitError
-from ...kernels.compiling import kernel
-from ...kernels.vectors import match_bytes
+from ...jit.cache import kernel
+from ...jit.vectors import match_bytes
 from ..compression import UTF8_BOM, ByteSource
 from .byte_masks import CHUNK, LAST_BIT, U0, U1, count_feeds, covered_bits, inner_bits
 

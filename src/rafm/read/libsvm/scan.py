@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...kernels.compiling import kernel
+from ...jit.cache import kernel
 from ..digits import TENS, WORD_BYTES, called, inlined, peek, take_word
 
 TAB, LF, CR, BLANK, HASH, PLUS, MINUS, DOT, COLON = b"\t\n\r #+-.:"

@@ -12,12 +12,7 @@ from pathlib import Path
 from numba import njit, version_info
 from numba.core.runtime import rtsys
 
-INLINED = (
-    "kernels/vectors.py",
-    "kernels/barrier.py",
-    "read/digits.py",
-    "read/csv/byte_masks.py",
-)  # files whose functions become part of others'
+INLINED = ("jit", "kernels", "losses", "optimizers", "read/digits.py", "read/csv/byte_masks.py")  # folders and files
 TRIED = (0, 68)  # up to this version of Numba, code from the disk is known to run without what compiling needs
 _PROCESS = uuid.uuid4().hex[:8]
 
@@ -51,9 +46,10 @@ def kernel(**options):
 
 @cache
 def _stamps() -> list[tuple[float, int]]:
-    """Return time and size of the inlined files."""
-    found = (os.stat(Path(__file__).parents[1] / name) for name in INLINED)
-    return [(stat.st_mtime, stat.st_size) for stat in found]
+    """Return time and size of the files whose functions become part of others'."""
+    places = (Path(__file__).parents[1] / name for name in INLINED)
+    files = (file for place in places for file in (sorted(place.glob("*.py")) if place.is_dir() else [place]))
+    return [(stat.st_mtime, stat.st_size) for stat in map(os.stat, files)]
 
 
 def _load(stored, signature, target):

@@ -11,7 +11,7 @@ SRC = Path(__file__).parents[2] / "src"
 MODULE = """
 import sys
 import numpy as np
-from rafm.kernels.compiling import kernel
+from rafm.jit.cache import kernel
 
 @kernel()
 def double(values):

@@ -6,10 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss as sklearn_log_loss
-from sklearn.metrics import mean_absolute_error, roc_auc_score, root_mean_squared_error
+from sklearn.metrics import mean_absolute_error, mean_poisson_deviance, roc_auc_score, root_mean_squared_error
 
-from rafm.losses import LOG_LOSS, SQUARED_LOSS
-from rafm.metrics import Ranking, Tally, _sortable, auc, evaluate, log_loss
+from rafm.losses import loss_named
+from rafm.losses.huber import Huber
+from rafm.metrics import METRICS, is_better, shown_metrics
+from rafm.metrics.auc import auc
+from rafm.metrics.evaluation import Evaluation, evaluate, judge
+from rafm.metrics.ranking import Ranking, sortable
+
+LOG_LOSS, SQUARED_LOSS, POISSON = (loss_named(name) for name in ("log", "squared", "poisson"))
+
+
+def log_loss(labels, scores, weights):
+    return evaluate(LOG_LOSS, labels, scores, weights, ["log_loss"])["log_loss"]
+
 
 scored_rows = st.lists(
     st.tuples(st.sampled_from([0.0, 1.0]), st.integers(-4, 4).map(float), st.sampled_from([0.5, 1.0, 3.0])),
@@ -95,7 +106,7 @@ def many_rows(n_rows=5000, seed=0):
 
 
 def tally_of(loss, rows, n_parts=7):
-    tally = Tally(loss)
+    tally = Evaluation(loss)
     for part in zip(*(np.array_split(column, n_parts) for column in rows)):
         tally.add(*part)
     return tally.report()
@@ -103,7 +114,7 @@ def tally_of(loss, rows, n_parts=7):
 
 def test_batches_add_up_to_the_metrics_of_all_rows():
     rows = many_rows()
-    found, expected = tally_of(LOG_LOSS, rows), evaluate(LOG_LOSS, *rows, "normalized_entropy")
+    found, expected = tally_of(LOG_LOSS, rows), evaluate(LOG_LOSS, *rows, LOG_LOSS.metrics)
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
     labels, scores, weights = rows
     assert found["rows"] == labels.size
@@ -151,8 +162,8 @@ def test_equal_scores_are_never_split_between_bins():
 def test_many_distinct_scores_are_merged_with_their_neighbours(limit):
     labels, scores, weights = many_rows()
     ranking = Ranking(limit)
-    for part in zip(*(np.array_split(column, 9) for column in (labels, scores, weights, naive.sigmoid(scores)))):
-        ranking.add(*part)
+    for part in zip(*(np.array_split(column, 9) for column in (labels, scores, weights))):
+        ranking.add(judge(LOG_LOSS, *part))
     area, exact = ranking.auc(), auc(labels, scores, weights)
     assert ranking.keys.size <= limit
     assert ranking.columns[:, :2].sum() == pytest.approx(weights.sum())
@@ -164,7 +175,7 @@ def test_many_distinct_scores_are_merged_with_their_neighbours(limit):
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=20))
 def test_keys_are_in_the_order_of_scores(scores):
     scores = np.array(scores, np.float32)
-    keys = _sortable(scores)
+    keys = sortable(scores)
     np.testing.assert_array_equal(np.sign(np.subtract.outer(keys, keys)), compare(scores))
 
 
@@ -173,4 +184,32 @@ def compare(scores):
 
 
 def test_no_rows_tell_nothing():
-    assert Tally(LOG_LOSS).report() == {"rows": 0}
+    assert Evaluation(LOG_LOSS).report() == {"rows": 0}
+
+
+@given(scored_rows)
+def test_poisson_deviance_agrees_with_scikit_learn(rows):
+    labels, scores, weights = rows
+    expected = mean_poisson_deviance(labels, np.exp(scores), sample_weight=weights)
+    found = evaluate(POISSON, labels, scores, weights, ["poisson_deviance"])["poisson_deviance"]
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@given(scored_rows, st.sampled_from([0.5, 1.0, 3.0]))
+def test_huber_loss_is_the_mean_of_its_definition(rows, delta):
+    labels, scores, weights = rows
+    losses = [delta**2 * naive.loss("huber", score / delta, label / delta) for label, score in zip(labels, scores)]
+    found = evaluate(Huber(delta), labels, scores, weights, ["huber_loss"])["huber_loss"]
+    assert found == pytest.approx(np.average(losses, weights=weights), rel=1e-9, abs=1e-12)
+
+
+def test_an_auc_that_rises_is_better_and_all_else_that_falls():
+    assert [name for name in METRICS if is_better(name, 0.6, 0.5)] == ["auc"]
+    assert [name for name in METRICS if is_better(name, 0.5, 0.6)] == [name for name in METRICS if name != "auc"]
+    assert is_better("auc", 0.5, None)
+    assert not is_better("auc", None, 0.5)
+
+
+def test_training_shows_two_metrics_and_the_chosen_one():
+    assert shown_metrics(LOG_LOSS, "log_loss") == ["log_loss", "auc"]
+    assert shown_metrics(LOG_LOSS, "normalized_entropy") == ["log_loss", "auc", "normalized_entropy"]

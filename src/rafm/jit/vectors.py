@@ -14,20 +14,21 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiling import kernel
+from .cache import kernel
 
 FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergence must stay visible
 CONTRACTED = ("contract",)
-FADED = 87.3  # exp(-87.3) is about the least normal number of single precision
+LARGEST_EXPONENT = 87.3  # exp(-87.3) is about the least normal number of single precision
 COARSE_LOG_2 = 355 / 512  # log 2, with few digits: its multiples are exact
 PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)
 NARROW = 16  # lanes up to which a loop over some nonzeros is not unrolled: its rests cost more than its turns
 
 
-_MATHS = {"error_model": "numpy", "fastmath": set(FAST)}
-entry = kernel(**_MATHS)
+MATHS = {"error_model": "numpy", "fastmath": set(FAST)}
+entry = kernel(**MATHS)
 # Inner functions are inlined and do not count references, which would cost more than the arithmetic at small ranks.
-compiled = kernel(forceinline=True, _nrt=False, **_MATHS)
+compiled = kernel(forceinline=True, _nrt=False, **MATHS)
+as_written = kernel(forceinline=True, _nrt=False, error_model="numpy", fastmath=set(FAST) - {"reassoc"})
 
 
 def _lanes(builder, scalar, width):
@@ -244,29 +245,29 @@ def _copy(typingctx, left, i, right, j, n):
 
 
 @intrinsic
-def _fade(typingctx, scores, i, fadings, j, logs, k, n):
-    """Set fadings to exp(-|score|), and logs to log(1 + fading)."""
+def _exp_neg_abs(typingctx, scores, i, exps, j, logs, k, n):
+    """Set exps to exp(-|score|), and logs to log(1 + small)."""
 
     def codegen(context, builder, signature, args):
         pointers = [_start(context, builder, signature, args, place) for place in (0, 2, 4)]
-        _emit_all(builder, pointers, (), _fade_lanes, args[6])
+        _emit_all(builder, pointers, (), _exp_lanes, args[6])
         return context.get_dummy_value()
 
-    return types.void(scores, types.intp, fadings, types.intp, logs, types.intp, types.intp), codegen
+    return types.void(scores, types.intp, exps, types.intp, logs, types.intp, types.intp), codegen
 
 
-def _fade_lanes(b, scores, fadings, logs):
+def _exp_lanes(b, scores, exps, logs):
     size = _call(b, "fabs", _load(b, scores))
     single = size.type.element == ir.FloatType()
-    fading = _single_fading(b, size) if single else _call(b, "exp", b.fneg(size))
-    b.store(fading, fadings, align=4)
-    log = _single_log(b, fading) if single else _call(b, "log", b.fadd(_all(fading, 1), fading))
+    small = _single_exp(b, size) if single else _call(b, "exp", b.fneg(size))
+    b.store(small, exps, align=4)
+    log = _single_log(b, small) if single else _call(b, "log", b.fadd(_all(small, 1), small))
     b.store(log, logs, align=4)
 
 
-def _single_fading(b, size):
+def _single_exp(b, size):
     """Return exp(-size) = 2^whole exp(rest), by Taylor's series of the rest; what is not a number stays so."""
-    size = b.select(b.fcmp_ordered(">", size, _all(size, FADED)), _all(size, FADED), size)
+    size = b.select(b.fcmp_ordered(">", size, _all(size, LARGEST_EXPONENT)), _all(size, LARGEST_EXPONENT), size)
     whole = _call(b, "rint", b.fmul(size, _all(size, -1 / math.log(2))))
     rest = b.fneg(b.fadd(size, b.fmul(whole, _all(size, COARSE_LOG_2))))
     rest = b.fadd(rest, b.fmul(whole, _all(size, COARSE_LOG_2 - math.log(2))))
@@ -276,9 +277,9 @@ def _single_fading(b, size):
     return b.fmul(_polynomial(b, rest, [1 / math.factorial(term) for term in range(8)]), scale)
 
 
-def _single_log(b, fading):
-    """Return log(1 + fading) = 2 atanh(ratio), by its series; the ratio is at most 1/3."""
-    ratio = b.fdiv(fading, b.fadd(fading, _all(fading, 2)))
+def _single_log(b, small):
+    """Return log(1 + small) = 2 atanh(ratio), by its series; the ratio is at most 1/3."""
+    ratio = b.fdiv(small, b.fadd(small, _all(small, 2)))
     series = [2 / (2 * term + 1) for term in range(7)]
     return b.fmul(ratio, _polynomial(b, b.fmul(ratio, ratio), series))
 
@@ -402,11 +403,11 @@ if PLAIN:
         return total
 
     @compiled
-    def fade(scores, i, fadings, j, logs, k, n):
-        """Set fadings to exp(-|score|), and logs to log(1 + fading)."""
+    def exp_neg_abs(scores, i, exps, j, logs, k, n):
+        """Set exps to exp(-|score|), and logs to log(1 + small)."""
         for f in range(n):
-            fadings[j + f] = np.exp(-abs(scores[i + f]))
-            logs[k + f] = np.log(1 + fadings[j + f])
+            exps[j + f] = np.exp(-abs(scores[i + f]))
+            logs[k + f] = np.log(1 + exps[j + f])
 
     @compiled
     def prefetch(array, position):
@@ -451,7 +452,7 @@ else:
     combined_norm = _blockwise(_norm_lanes)
     combine = _blockwise(_combine_lanes)
     add_listed, sum_listed = _adder(anew=False), _adder(anew=True)
-    copy, join, clear, fade = _copy, _join, _clear, _fade
+    copy, join, clear, exp_neg_abs = _copy, _join, _clear, _exp_neg_abs
 
     @intrinsic
     def trailing_zeros(typingctx, word):

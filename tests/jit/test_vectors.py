@@ -9,8 +9,8 @@ from numba import config, njit
 from worlds import run_python
 
 import rafm
-from rafm.kernels import records as kernels
-from rafm.kernels import vectors
+from rafm.jit import vectors
+from rafm.kernels.scoring import half_pairs
 
 SIZES = range(4, 204, 4)
 PRECISIONS = (np.float32, np.float64)
@@ -37,8 +37,8 @@ def join(left, i, right, j, sums, k, n):
 
 
 @njit
-def fade(scores, i, fadings, j, logs, k, n):
-    vectors.fade(scores, i, fadings, j, logs, k, n)
+def exp_neg_abs(scores, i, exps, j, logs, k, n):
+    vectors.exp_neg_abs(scores, i, exps, j, logs, k, n)
 
 
 @njit
@@ -124,22 +124,22 @@ def test_join_adds_two_sides_up_and_returns_the_squared_norm(draw):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_fade_is_the_exponential_and_the_logarithm_to_the_last_bits(precision):
+def test_exp_neg_abs_is_the_exponential_and_the_logarithm_to_the_last_bits(precision):
     scores = np.concatenate([np.linspace(-87, 87, 1801), np.linspace(-1, 1, 1999)]).astype(precision)
-    fadings, logs = np.full((2, scores.size + 8), 7, precision)
-    fade(scores, 0, fadings, 4, logs, 4, scores.size)
+    exps, logs = np.full((2, scores.size + 8), 7, precision)
+    exp_neg_abs(scores, 0, exps, 4, logs, 4, scores.size)
     expected = np.exp(-abs(scores.astype(float)))
-    np.testing.assert_allclose(fadings[4:-4], expected, rtol=2 * np.finfo(precision).eps)
+    np.testing.assert_allclose(exps[4:-4], expected, rtol=2 * np.finfo(precision).eps)
     np.testing.assert_allclose(logs[4:-4], np.log1p(expected), rtol=3 * np.finfo(precision).eps, atol=1e-15)
-    assert (np.r_[fadings[:4], fadings[-4:], logs[:4], logs[-4:]] == 7).all()
+    assert (np.r_[exps[:4], exps[-4:], logs[:4], logs[-4:]] == 7).all()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_fade_of_infinite_scores_vanishes_and_what_is_not_a_number_stays_so(precision):
-    scores, fadings, logs = np.array([[np.inf, -np.inf, np.nan, 1e30], *np.zeros((2, 4))], precision)
-    fade(scores, 0, fadings, 0, logs, 0, 4)
-    assert np.isnan([fadings[2], logs[2]]).all()
-    np.testing.assert_allclose([fadings[[0, 1, 3]], logs[[0, 1, 3]]], 0, atol=1e-37)
+    scores, exps, logs = np.array([[np.inf, -np.inf, np.nan, 1e30], *np.zeros((2, 4))], precision)
+    exp_neg_abs(scores, 0, exps, 0, logs, 0, 4)
+    assert np.isnan([exps[2], logs[2]]).all()
+    np.testing.assert_allclose([exps[[0, 1, 3]], logs[[0, 1, 3]]], 0, atol=1e-37)
 
 
 def test_combined_norm_is_the_squared_norm_of_the_combination(draw):
@@ -193,14 +193,14 @@ def test_numbers_that_are_not_finite_stay_visible(bad):
 def test_plain_twins_notice_an_index_out_of_bounds():
     assert config.BOUNDSCHECK or config.DISABLE_JIT
     with pytest.raises(IndexError):
-        kernels.half_pairs(np.ones(7), 0, 8, 0.0)
+        half_pairs(np.ones(7), 0, 8, 0.0)
 
 
 HALF_PAIRS = """
 import numpy as np
-from rafm.kernels import records as kernels
-found = kernels.half_pairs(np.ones(8, np.float32), 0, 8, np.float32(0))
-print(found, sum(kernels.half_pairs.stats.cache_hits.values()))
+from rafm.kernels.scoring import half_pairs
+found = half_pairs(np.ones(8, np.float32), 0, 8, np.float32(0))
+print(found, sum(half_pairs.stats.cache_hits.values()))
 """
 
 
@@ -213,10 +213,10 @@ def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
 
     assert run() == ["4.0", "0"]
     assert run() == ["4.0", "1"]  # from the cache
-    source = (package / "kernels" / "vectors.py").read_text()
+    source = (package / "jit" / "vectors.py").read_text()
     edited = source.replace("gradient = _fma(b, c,", "gradient = _fma(b, d,")  # forget the left side
     assert edited != source
-    (package / "kernels" / "vectors.py").write_text(edited)
+    (package / "jit" / "vectors.py").write_text(edited)
     assert run() == ["0.0", "0"]
 
 

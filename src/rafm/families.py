@@ -1,0 +1,83 @@
+"""Model families: what each is. To add one: an entry here, and an engine if it trains in a way of its own.
+
+Everywhere else a family is asked for what it has, never for its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a feature has, what a row needs, and how a model of this kind is trained.
+
+    Parameters
+    ----------
+    name, help : str
+        What users call it, and what it is in a few words.
+    default_ranks : tuple of int
+        Ranks if none are given.
+    max_ranks : int, optional
+        How many ranks it can have; any number by default.
+    levels_by_count : bool
+        Whether a rule on counts gives each feature its level. Otherwise every feature has all ranks.
+    nested : bool
+        Whether a feature of level k has k vectors, of which the lower ones depend on the top one. A row then needs two
+        sums per block: S over all features that have it, T over those that have a higher one.
+    is_prefix : bool
+        Whether a feature has one vector, to which each level adds coordinates. A pair uses the common prefix.
+    has_mixture : bool
+        Whether a feature also has one mixture weight per rank, trained by an engine of its own.
+    features_per_row : int, optional
+        How many features a row must have; any number by default.
+    uses_fields : bool
+        Whether the field of a feature matters.
+    optimizers : tuple of str, optional
+        Optimisers that can train it; all by default.
+    """
+
+    name: str
+    help: str
+    default_ranks: tuple[int, ...] = (8, 32, 128)
+    max_ranks: int | None = None
+    levels_by_count: bool = False
+    nested: bool = False
+    is_prefix: bool = False
+    has_mixture: bool = False
+    features_per_row: int | None = None
+    uses_fields: bool = False
+    optimizers: tuple[str, ...] | None = None
+
+    def block_ranks(self, ranks: Sequence[int]) -> tuple[int, ...]:
+        """Return how many factors each level adds to a feature: its rank, or what it adds to a prefix.
+
+        >>> FAMILIES["difacto"].block_ranks((8, 32, 128))
+        (8, 24, 96)
+        """
+        if not self.is_prefix:
+            return tuple(ranks)
+        return tuple(rank - below for rank, below in zip(ranks, (0, *ranks)))
+
+    def n_mixture_weights(self, n_features: int, n_levels: int) -> int:
+        """Return how many parameters there are besides bias, weights and factors."""
+        return n_features * n_levels if self.has_mixture else 0
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("rafm", "rank-aware factorization machine", levels_by_count=True, nested=True),
+        Family("fm", "factorization machine of one rank", default_ranks=(32,), max_ranks=1),
+        Family("lr", "linear model", default_ranks=(), max_ranks=0),
+        Family("difacto", "one vector per feature, longer if it is frequent", levels_by_count=True, is_prefix=True),
+        Family(
+            "mrma",
+            "mixture of ranks, two features per row",
+            has_mixture=True,
+            features_per_row=2,
+            optimizers=("adagrad",),
+        ),
+    )
+}

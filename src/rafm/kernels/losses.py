@@ -1,0 +1,9 @@
+"""Links, slopes and values of all losses, compiled, each chosen by the code of a loss."""
+
+from ..jit.dispatch import chosen_by_code
+from ..losses import LOSSES, loss_named
+
+_ALL = [loss_named(name) for name in LOSSES]
+link = chosen_by_code([loss.link for loss in _ALL])
+loss_slope = chosen_by_code([loss.slope for loss in _ALL])
+loss_value = chosen_by_code([loss.value for loss in _ALL])

@@ -1,0 +1,85 @@
+"""Scores of rows, by scoring and training records alike."""
+
+# mypy: ignore-errors
+from ..jit.vectors import add_listed, combined_norm, compiled, entry, prefetch_shared, sum_listed
+from .tables import CACHED_FLOATS, HALF, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO
+
+
+@compiled
+def first_free(a, p, level, tables, ends):
+    """Return where the row's features that have no block after p begin; those before it are dependent in block p."""
+    return ends[p + 2] if tables.nested and p + 1 < level else a
+
+
+@compiled
+def locate_row(rows, r, tables, records, places, ends):
+    """Return the linear part; set places to the row's records, ends[k] to where features of level >= k stop."""
+    a, b = rows.indptr[r], rows.indptr[r + 1]
+    linear, e = ZERO, a
+    for k in range(tables.strides.size - 1, -1, -1):
+        origin, stride, size = tables.origins[k], tables.strides[k], tables.sizes[k]
+        while e < b and rows.indices[e] < size:
+            o = origin + rows.indices[e] * stride
+            places[e - a] = o
+            linear += records[o] * rows.values[e]
+            e += 1
+        ends[k] = e
+    return linear
+
+
+@compiled
+def half_pairs(sums, j, n, norm):
+    """Return the pair products behind a sum: (|sum v x|^2 - sum |v x|^2) / 2."""
+    return HALF * (combined_norm(sums, j, sums, j, n, ONE, ZERO) - norm)
+
+
+@compiled
+def score_block(rows, a, free, p, tables, records, scratch):
+    """Return what block p adds to the score: its pairs with at least one free member.
+
+    With T over the dependent features [a, free) and S over all: (|S|^2 - |T|^2 - sum over the free of |v x|^2) / 2.
+    """
+    n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
+    stop = scratch.ends[p + 1]
+    if free > a:
+        sum_listed(records, places, 0, rows.values, a, free - a, shift, sums, 0, n)
+        dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
+        norm = add_listed(records, places, free - a, rows.values, free, stop - free, shift, sums, 0, n)
+    else:
+        norm = sum_listed(records, places, 0, rows.values, a, stop - a, shift, sums, 0, n)
+    return half_pairs(sums, 0, n, dependent + norm)
+
+
+@compiled
+def score_row(rows, r, tables, records, level, scratch):
+    """Return B_{1,level} less the bias. Blocks without a free feature, or with a single one, cancel and are skipped."""
+    a = rows.indptr[r]
+    score = locate_row(rows, r, tables, records, scratch.places, scratch.ends)
+    for p in range(level):
+        free, stop = first_free(a, p, level, tables, scratch.ends), scratch.ends[p + 1]
+        if free < stop and a + 1 < stop:
+            score += score_block(rows, a, free, p, tables, records, scratch)
+    return score
+
+
+@compiled
+def fetch_scored(rows, r, tables, records):
+    """Ask for the first lines of the records of a row, to read them."""
+    e, b = rows.indptr[r], rows.indptr[r + 1]
+    for k in range(tables.widths.size, -1, -1):
+        origin, stride, size = tables.origins[k], tables.strides[k], tables.sizes[k]
+        while e < b and rows.indices[e] < size:
+            o = origin + rows.indices[e] * stride
+            for line in range(o, o + min(stride, PREFETCH_FLOATS), LINE_FLOATS):
+                prefetch_shared(records, line)
+            e += 1
+
+
+@entry
+def score_rows(rows, tables, records, bias, level, scratch, scores):
+    """Write B_{1,level} of every row into scores."""
+    far = records.size > CACHED_FLOATS
+    for r in range(scores.size):
+        if far and r + 1 < scores.size:
+            fetch_scored(rows, r + 1, tables, records)
+        scores[r] = bias + score_row(rows, r, tables, records, level, scratch)

@@ -1,0 +1,65 @@
+"""Losses, one file each. To add one: its file in this folder, and its name here.
+
+A task may have several losses; the first one listed is its default. The order is that of the codes by which compiled
+code knows them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from .loss import Loss
+
+LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression"}
+TASKS = tuple(dict.fromkeys(LOSSES.values()))
+
+
+@cache
+def loss_named(name: str) -> Loss:
+    """Return a loss by its name."""
+    return import_module(f".{name}", __name__).LOSS
+
+
+def losses_of(task: str) -> list[str]:
+    """Return the names of the losses of a task, its default first.
+
+    >>> losses_of("regression")
+    ['squared', 'huber']
+    """
+    return [name for name, own in LOSSES.items() if own == task]
+
+
+def loss_for(task: str, loss: str | Loss | None = None) -> Loss:
+    """Return the loss of a task: its default, or the one asked for by name or as settings.
+
+    >>> loss_for("regresion")
+    Traceback (most recent call last):
+    rafm.errors.ConfigError: task must be binary, regression or count, found 'regresion'
+    >>> loss_for("regression", "huber")
+    Huber(delta=1.0)
+    """
+    if task not in TASKS:
+        raise ConfigError(f"task must be {one_of(TASKS)}, found {task!r}", key="task")
+    names = losses_of(task)
+    if loss is not None and not isinstance(loss, str):
+        name = getattr(loss, "name", None)
+    else:
+        name = names[0] if loss is None else loss
+    if name not in names:
+        raise ConfigError(f"loss must be {one_of(names)} for task {task!r}, found {loss!r}", key="loss")
+    return loss_named(name) if loss is None or isinstance(loss, str) else loss
+
+
+def one_of(names: tuple[str, ...] | list[str]) -> str:
+    """Return names as a sentence has them.
+
+    >>> one_of(["a", "b", "c"]), one_of(["a"])
+    ('a, b or c', 'a')
+    """
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last

@@ -1,0 +1,56 @@
+"""Metrics, one file each. To add one: its file in this folder, its line here, and its name in the losses it suits."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+from ..losses import one_of
+
+if TYPE_CHECKING:
+    from ..losses.loss import Loss
+    from .metric import Metric
+
+METRICS = {  # the class of each, in the file of its name
+    "log_loss": "LogLoss",
+    "auc": "Auc",
+    "normalized_entropy": "NormalizedEntropy",
+    "rmse": "Rmse",
+    "mae": "Mae",
+    "poisson_deviance": "PoissonDeviance",
+    "huber_loss": "HuberLoss",
+}
+N_SHOWN = 2  # of a loss's metrics, in training
+
+
+def metric_class(name: str) -> type[Metric]:
+    """Return the class of a name."""
+    return getattr(import_module(f".{name}", __name__), METRICS[name])
+
+
+def check_metric(metric: str | None, loss: Loss) -> str:
+    """Return the metric to choose epochs by, by default the first one of the loss.
+
+    >>> from rafm.losses import loss_for
+    >>> check_metric("rmse", loss_for("binary"))
+    Traceback (most recent call last):
+    rafm.errors.ConfigError: metric must be log_loss, auc or normalized_entropy for binary labels, found 'rmse'
+    """
+    if metric is None:
+        return loss.metrics[0]
+    if metric not in loss.metrics:
+        raise ConfigError(f"metric must be {one_of(loss.metrics)} for {loss.labels}, found {metric!r}", key="metric")
+    return metric
+
+
+def shown_metrics(loss: Loss, metric: str) -> list[str]:
+    """Return the metrics that training shows: the first ones of the loss, and the one that epochs are chosen by."""
+    return [*dict.fromkeys([*loss.metrics[:N_SHOWN], metric])]
+
+
+def is_better(metric: str, value: float | None, best: float | None) -> bool:
+    """Tell whether a value is better than the best so far; an undefined one never is."""
+    if value is None or best is None:
+        return value is not None
+    return value > best if metric_class(metric).is_rising else value < best

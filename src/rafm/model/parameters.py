@@ -1,0 +1,107 @@
+"""The trained parameters of a model, and what an optimiser keeps beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..plan.grouping import Grouping
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The trained numbers of a model: bias, weights, and per block the vectors of the features that have it.
+
+    The bias is an array of one number. MRMA has mixture weights too, one per feature and rank. states: what the
+    optimiser kept beside them, if training is to go on.
+    """
+
+    bias: np.ndarray
+    weights: np.ndarray
+    factors: list[np.ndarray]
+    mixture: np.ndarray | None = None
+    states: States | None = None
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Parameters:
+        """Return these parameters with a change of every array that has a row per feature."""
+        mixture = None if self.mixture is None else change(self.mixture)
+        states = None if self.states is None else self.states.each(change)
+        return Parameters(self.bias, change(self.weights), [*map(change, self.factors)], mixture, states)
+
+    def arranged(self, grouping: Grouping) -> Parameters:
+        """Return these parameters in the order of the grouping."""
+        return self.each(lambda values: values[grouping.order[: len(values)]])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all arrays by name, vectors as factors.1, factors.2, ...; from_arrays takes them back."""
+        named = {"bias": self.bias, "weights": self.weights, **_numbered("factors", self.factors)}
+        mixture = {} if self.mixture is None else {"mixture": self.mixture}
+        return named | mixture | ({} if self.states is None else self.states.arrays())
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Parameters:
+        """Return the parameters that these arrays are."""
+        states = States.from_arrays(arrays) if "states.bias" in arrays else None
+        factors = _in_order("factors", arrays)
+        return cls(arrays["bias"], arrays["weights"], factors, arrays.get("mixture"), states)
+
+    def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
+        """Return what these parameters are for labels label_scale times as large, and feature i value_scales[i] times.
+
+        Exact if label_scale is a power of 4 and value_scales are powers of 2.
+        """
+        if label_scale == 1 and (value_scales == 1).all():
+            return self
+        grow, roots = np.float32(label_scale), np.float32(np.sqrt(label_scale)) / value_scales
+        factors = [block * roots[: len(block), None] for block in self.factors]
+        return replace(self, bias=self.bias * grow, weights=self.weights * grow / value_scales, factors=factors)
+
+
+@dataclass(frozen=True)
+class States:
+    """What an optimiser keeps beside the numbers in training, and how labels and values are scaled there.
+
+    bias: the bias in training, then its states. weights: the states of each weight. factors: per block the state of
+    each vector, then its slots. label_scale: what labels are divided by, an array of one number. value_scales: what
+    the values of each feature are divided by.
+    """
+
+    bias: np.ndarray
+    weights: np.ndarray
+    factors: list[np.ndarray]
+    label_scale: np.ndarray
+    value_scales: np.ndarray
+    mixture: np.ndarray | None = None
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> States:
+        """Return these states with a change of every array that has a row per feature."""
+        return replace(
+            self,
+            weights=change(self.weights),
+            factors=[*map(change, self.factors)],
+            value_scales=change(self.value_scales),
+            mixture=None if self.mixture is None else change(self.mixture),
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all arrays by name; from_arrays takes them back."""
+        named = {f"states.{name}": getattr(self, name) for name in ("bias", "weights", "label_scale", "value_scales")}
+        mixture = {} if self.mixture is None else {"states.mixture": self.mixture}
+        return {**named, **_numbered("states.factors", self.factors), **mixture}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> States:
+        """Return the states that are among these arrays."""
+        named = {name: arrays[f"states.{name}"] for name in ("bias", "weights", "label_scale", "value_scales")}
+        return cls(**named, factors=_in_order("states.factors", arrays), mixture=arrays.get("states.mixture"))
+
+
+def _numbered(name: str, blocks: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{name}.{level}": block for level, block in enumerate(blocks, start=1)}
+
+
+def _in_order(name: str, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+    n_levels = sum(key.startswith(f"{name}.") for key in arrays)
+    return [arrays[f"{name}.{level}"] for level in range(1, n_levels + 1)]

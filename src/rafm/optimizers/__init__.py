@@ -1,0 +1,34 @@
+"""Optimisers, one file each. To add one: its file in this folder, and its line here.
+
+The order is that of the codes by which compiled code knows them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+OPTIMIZERS = {"adagrad": "AdaGrad", "sgd": "Sgd", "adam": "Adam", "ftrl": "Ftrl"}  # the file, and the class in it
+
+
+def optimizer_class(name: str) -> type[Optimizer]:
+    """Return the class of a name."""
+    return getattr(import_module(f".{name}", __name__), OPTIMIZERS[name])
+
+
+def optimizer_for(given: Any) -> Optimizer:
+    """Return the optimiser of a name, or settings as they are.
+
+    >>> optimizer_for("adagrad")
+    AdaGrad(batch_size=16, head_share=1.0)
+    """
+    if getattr(given, "name", None) in OPTIMIZERS and isinstance(given, optimizer_class(given.name)):
+        return given
+    if not isinstance(given, str) or given not in OPTIMIZERS:
+        raise ConfigError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, found {given!r}", key="optimizer")
+    return optimizer_class(given)()

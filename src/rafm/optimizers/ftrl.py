@@ -1,0 +1,59 @@
+"""FTRL-proximal, which makes exact zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..jit.vectors import combine, combined_norm
+from .optimizer import Optimizer
+
+ZERO, ONE = np.float32(0), np.float32(1)
+
+
+@dataclass(frozen=True)
+class Ftrl(Optimizer):
+    """Follow the regularised leader: AdaGrad whose weights and whole vectors an L1 penalty sets to 0.
+
+    A weight is 0 while its summed gradients stay within l1_weights; a vector, while they stay within l1 times the
+    root of its rank. A number is followed by its sum of squares and its z; a vector by its z.
+    """
+
+    name = "ftrl"
+    n_slots = 1
+    has_l1 = True
+
+    def first_slot(self, vectors: np.ndarray, rate: float, l1: float) -> np.ndarray:
+        """Return the z that belongs to fresh vectors."""
+        sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return -vectors / rate * (1 + rate * l1 * np.sqrt(vectors.shape[1]) / np.maximum(sizes, 1e-30))
+
+    def states_of(self, number: float, rate: float) -> tuple[float, float]:
+        """Return the two states of a number that no L1 penalty holds."""
+        return self.first_state, -number / rate
+
+    @staticmethod
+    def step_number(records: Any, o: Any, gradient: Any, rate: Any, l1: Any) -> None:
+        """Take the gradient into z; the number is z shrunk towards 0, then scaled."""
+        before = np.sqrt(records[o + 1])
+        records[o + 1] += gradient * gradient
+        after = np.sqrt(records[o + 1])
+        records[o + 2] += gradient - (after - before) / rate * records[o]
+        z = records[o + 2]
+        records[o] = -rate / after * (max(z - l1, ZERO) + min(z + l1, ZERO))
+
+    @staticmethod
+    def step_vector(records: Any, o: Any, block: Any, gradient: Any, rate: Any, l1: Any) -> None:
+        """Take the gradient into z; the vector is z shrunk as a whole, then scaled. Without L1 this is AdaGrad."""
+        place, state, n = o + block.shift, o + block.state, block.n
+        sums, j, c, d = gradient
+        z, before = place + n, np.sqrt(records[state])
+        records[state] += combined_norm(records, place, sums, j, n, d, c) * block.share
+        after = np.sqrt(records[state])
+        combine(records, z, sums, j, n, ONE, c)
+        combine(records, z, records, place, n, ONE, d - (after - before) / rate)
+        size, least = np.sqrt(combined_norm(records, z, records, z, n, ONE, ZERO)), l1 / np.sqrt(block.share)
+        kept = ONE - least / size if size > least else ZERO
+        combine(records, place, records, z, n, ZERO, -kept * rate / after)

@@ -1,0 +1,29 @@
+"""The engine of each family."""
+
+from __future__ import annotations
+
+from ..model.parameters import Parameters
+from ..options import TrainingOptions
+from ..plan.grouping import Grouping
+from ..plan.ranks import RankPlan
+from .engine import Engine, RowShape
+from .mixture_engine import MixtureEngine
+from .record_engine import RecordEngine
+
+
+def make_engine(
+    plan: RankPlan,
+    grouping: Grouping,
+    shape: RowShape,
+    options: TrainingOptions,
+    bias: float,
+    label_scale: float = 1.0,
+    start: Parameters | None = None,
+) -> Engine:
+    """Return the engine of the plan's family, for features in the order of the grouping.
+
+    Its parameters are fresh, or those of start, which must have states.
+    """
+    if plan.traits.has_mixture:
+        return MixtureEngine(plan, grouping, options, bias, label_scale, start)
+    return RecordEngine(plan, grouping, shape, options, bias, label_scale, start)
