@@ -16,7 +16,7 @@ from ..losses import LOSSES
 from ..optimizers import OPTIMIZERS, Optimizer
 from ..plan.layout import Parameters, RecordLayout
 from ..plan.ranks import FAMILIES, RankPlan, check_ranks
-from ..rows.checked import Numbering
+from ..rows.numbering import Numbering
 from .model import Model
 
 if TYPE_CHECKING:
