@@ -28,7 +28,7 @@ from rafm.cli.convert import WAITING_MB
 from rafm.encode.spec import TableSpec
 from rafm.read.converted import ArrowRows
 from rafm.read.open import Opening, convert
-from rafm.rows.checked import join_rows
+from rafm.rows.blocks import join_rows
 from rafm.rows.spill import Room
 
 SEED, N_COUNTS, REPEATS = 0, 13, 5

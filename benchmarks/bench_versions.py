@@ -111,9 +111,6 @@ def compare_speed(other: str, ranks: list[int], turns: int) -> None:
                 best[place] = min(best[place], float(process.stdout.readline()))
         times = f"{1e3 * best[0]:9.1f} {1e3 * best[1]:9.1f} {best[1] / best[0]:6.3f}"
         print(f"{name:26} {rank:5} {('training', 'scoring')[what]:>8} {times}", flush=True)
-            f"{name:26} {rank:5} {work:>8} {1e3 * best[0]:9.1f} {1e3 * best[1]:9.1f} {best[1] / best[0]:6.3f}",
-            flush=True,
-        )
     for process in both:
         process.stdin.close()
 

@@ -243,6 +243,12 @@ def one_hot(columns, labels, weights=None):
     return check_batch(Batch(indptr, columns.ravel(), np.ones(columns.size), n_features, labels, weights))
 
 
+def changed_rows(rows, **parts):
+    """Return rows with other arrays, checked again."""
+    kept = {name: getattr(rows, name) for name in ("indptr", "indices", "values", "n_features", "labels", "weights")}
+    return check_batch(Batch(**{**kept, **parts}))
+
+
 def planted(task="binary", n_rows=6000, seed=0):
     """Return training and validation rows of two fields whose truth is a product of two rank-2 vectors.
 

@@ -14,7 +14,7 @@ from .files.atomic import PathLike
 from .metrics.evaluation import Evaluation
 from .model.file import Saved, load
 from .read.open import Opening, batches_of
-from .rows.checked import Batch
+from .rows.checked import CheckedRows
 
 ANY = Opening("binary")  # the model knows its task
 
@@ -37,7 +37,7 @@ class Predictor:
         index_base: int | None = None,
         targets: bool = True,
         coverage: Coverage | None = None,
-    ) -> Iterator[Batch]:
+    ) -> Iterator[CheckedRows]:
         """Yield the rows of a file, checked, in pieces of bounded size; ids count from where they did in training."""
         trained = self.saved.index_base
         if index_base is not None and index_base != trained:

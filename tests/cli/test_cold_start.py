@@ -75,8 +75,8 @@ def test_commands_on_tables_import_arrow_but_not_pandas(tmp_path):
     assert imported.isdisjoint(("sklearn", "pandas.core.api", "polars", "matplotlib"))
 
 
-def test_rows_that_wait_in_a_file_import_arrow(folder):
-    assert "pyarrow" in imported_by(*within(folder, TRAIN), "--memory", "0")
+def test_rows_that_wait_in_a_file_do_without_arrow(folder):
+    assert "pyarrow" not in imported_by(*within(folder, TRAIN), "--memory", "0")
 
 
 def test_the_end_of_a_command_looks_for_no_garbage():

@@ -29,7 +29,7 @@ from rafm.model.file import Saved, save  # noqa: E402
 from rafm.model.model import Model  # noqa: E402
 from rafm.model.parameters import Parameters  # noqa: E402
 from rafm.plan.ranks import RankPlan  # noqa: E402
-from rafm.rows.checked import Numbering  # noqa: E402
+from rafm.rows.numbering import Numbering  # noqa: E402
 
 VERSION = 1
 PLANS = {

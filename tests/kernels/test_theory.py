@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rafm.options import resolve
-from rafm.rows.checked import Batch
+from rafm.rows.checked import Batch, check_batch
 from rafm.train.trainer import train_model
 
 probabilities = st.floats(1e-6, 1 - 1e-6)
@@ -105,9 +105,8 @@ def planted(n_rows=6000, seed=0):
     tastes = rng.normal(0, 0.7, (100, 4))
     labels = (tastes[users] * tastes[items]).sum(1) + rng.normal(0, 0.3, n_rows)
     indices = np.stack([users, items], 1).ravel()
-    return Batch(
-        np.arange(0, 2 * n_rows + 1, 2), indices, np.ones(2 * n_rows, np.float32), 100, labels.astype(np.float32)
-    )
+    indptr, ones = np.arange(0, 2 * n_rows + 1, 2), np.ones(2 * n_rows, np.float32)
+    return check_batch(Batch(indptr, indices, ones, 100, labels.astype(np.float32)))
 
 
 def test_the_training_error_of_every_fm_is_below_the_bound_of_a_trained_rafm():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import run
+from worlds import changed_rows
 
 from rafm.datasets.prepared import PARTS
 from rafm.errors import ConfigError
@@ -226,7 +227,9 @@ def test_only_the_authors_protocol_clips(data):
     model = train_model(found.parts[0], options_of(Run("ml-1m", "lr"), found))
     test = found.parts[2]
     scores = model.scores(test)
-    narrow = replace(test, labels=np.clip(test.labels, scores.mean(), None).astype(np.float32))  # few scores are inside
+    narrow = changed_rows(
+        test, labels=np.clip(test.labels, scores.mean(), None).astype(np.float32)
+    )  # few scores are inside
     rmse = lambda predicted: float(np.sqrt(np.mean((predicted - narrow.labels) ** 2)))  # noqa: E731
     assert judge(model, narrow)["rmse"] == pytest.approx(rmse(scores), rel=1e-6)
     expected = rmse(np.clip(scores, narrow.labels.min(), narrow.labels.max()))

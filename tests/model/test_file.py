@@ -30,7 +30,8 @@ from rafm.options import resolve
 from rafm.plan.ranks import RankPlan
 from rafm.predictor import Predictor
 from rafm.read.frames import as_table
-from rafm.rows.checked import Batch, Numbering, check_batch
+from rafm.rows.checked import Batch, check_batch
+from rafm.rows.numbering import Numbering
 from rafm.train.trainer import train_model
 
 GOLDEN = Path(__file__).parents[1] / "golden"

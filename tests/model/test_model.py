@@ -12,7 +12,8 @@ from rafm.errors import ConfigError, DataValueError
 from rafm.losses import loss_named
 from rafm.model.model import Model
 from rafm.model.parameters import Parameters
-from rafm.rows.checked import Batch, Numbering, check_batch
+from rafm.rows.checked import Batch, check_batch
+from rafm.rows.numbering import Numbering
 
 N_INPUTS = 40
 

@@ -12,7 +12,7 @@ from rafm.errors import ConfigError, DataFormatError, DataValueError, FeatureRan
 from rafm.model.file import load
 from rafm.read.converted import ArrowRows, write_arrow
 from rafm.read.open import Opening, batches_of, convert, is_current, training_rows
-from rafm.rows.checked import join_rows
+from rafm.rows.blocks import join_rows
 
 COLORS, SHAPES = ("red", "blue"), ("round", "square", "flat")
 

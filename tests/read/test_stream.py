@@ -5,7 +5,6 @@ import pytest
 
 from rafm.lab.paper.industrial import SeenEnough, cheapest_sentence, stream_run
 from rafm.lab.paper.stream import BLOCK_ROWS, DAYS, FIELDS, Stream
-from rafm.rows.checked import check_batch
 
 CONFIG = {
     "rows_per_day": 2000,
@@ -34,7 +33,7 @@ def test_large_days_come_in_several_blocks_of_all_their_rows():
 def test_rows_have_one_feature_per_field_within_its_range():
     stream = Stream(5000, tuple(range(DAYS)))
     for number in range(stream.n_blocks):
-        rows = check_batch(stream.block(number)).indices.reshape(-1, len(FIELDS))
+        rows = stream.block(number).indices.reshape(-1, len(FIELDS))
         for at, field in enumerate(FIELDS):
             inside = rows[:, at] - stream.offsets[field]
             assert 0 <= inside.min() <= inside.max() < stream.sizes[field]

@@ -1,16 +1,25 @@
 """Nothing malformed gets past the border, and rows are numbered as the kernels want them."""
 
+import dataclasses
+import mmap
 import tracemalloc
 
 import naive
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rafm.errors import DataValueError, FeatureRangeError
-from rafm.rows.checked import DENSE_IDS, Batch, Numbering, check_batch, number_rows
+from rafm.options import resolve
+from rafm.rows.arrow import new_array
+from rafm.rows.blocks import cut_blocks, first_entries, join_rows, pick_rows, take_rows
+from rafm.rows.checked import Batch, CheckedRows, check_batch
+from rafm.rows.numbering import DENSE_IDS, Numbering, number_rows
+from rafm.rows.spill import Room, SpilledRows
 from rafm.rows.stats import survey
+from rafm.train.trainer import train_model
 
 HUGE = 3_000_000_000
 
@@ -89,6 +98,108 @@ def test_rows_without_features_pass():
     checked = check_batch(Batch(np.array([0, 0]), np.array([]), np.array([]), 0))
     assert checked.n_rows == 1
     assert np.issubdtype(checked.indices.dtype, np.integer)
+
+
+# ---- Checked rows are made by the check alone
+
+
+def test_checked_rows_cannot_be_made_or_changed_without_a_check():
+    checked = check_batch(batch([0, 1, 2], [3, 4]))
+    with pytest.raises(TypeError, match="made by check_batch alone"):
+        CheckedRows(np.array([0, 1]), np.array([99]), np.ones(1), 5)
+    with pytest.raises(TypeError, match="made by check_batch alone"):
+        dataclasses.replace(checked, n_features=1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        checked.n_features = 1
+    with pytest.raises(ValueError, match="read-only"):
+        checked.indices[0] = 99
+    with pytest.raises(FeatureRangeError, match="feature id 4, but ids must lie below 4"):
+        checked.with_n_features(4)
+    assert checked.with_n_features(9).n_features == 9
+
+
+KERNELS = {
+    "numbering": lambda rows: number_rows(rows, Numbering(np.arange(5), 5)),
+    "counting": lambda rows: survey([rows]),
+    "training": lambda rows: train_model(rows, resolve(task="binary")),
+}
+
+
+@pytest.mark.parametrize("way", KERNELS.values(), ids=KERNELS)
+def test_nothing_unchecked_gets_to_a_kernel(way):
+    with pytest.raises(TypeError, match="kernels take CheckedRows, found Batch"):
+        way(batch([0, 1], [10**9], labels=np.ones(1)))
+
+
+def test_offsets_that_overflow_when_subtracted_are_refused():
+    """Each step wraps to a positive number, and yet the rows would lie all over the memory."""
+    with pytest.raises(DataValueError, match="never fall"):
+        check_batch(batch([0, 2**63 - 1, -(2**63), -1, 2], [0, 1]))
+
+
+def test_parts_of_checked_rows_are_checked_rows():
+    checked = check_batch(batch([0, 2, 3, 3], [4, 0, 2], [1, 2, -0.5], labels=np.arange(3), weights=np.ones(3)))
+    parts = [take_rows(checked, 0, 1), take_rows(checked, 1, 3)]
+    assert all(isinstance(part, CheckedRows) for part in [*parts, *cut_blocks(parts), join_rows(parts)])
+    for name in ("indptr", "indices", "values", "labels", "weights"):
+        np.testing.assert_array_equal(getattr(join_rows(parts), name), getattr(checked, name))
+        np.testing.assert_array_equal(getattr(pick_rows(checked, np.arange(3)), name), getattr(checked, name))
+    assert pick_rows(checked, np.array([1, 0])).indices.tolist() == [2, 4, 0]
+    assert first_entries(checked, 1).indices.tolist() == [4, 2]
+
+
+def test_rows_joined_with_unchecked_ones_are_unchecked():
+    checked, forged = check_batch(batch([0, 1], [3])), batch([0, 1], [10**9])
+    assert not isinstance(join_rows([checked, forged]), CheckedRows)
+    assert not isinstance(join_rows([forged, checked]), CheckedRows)
+
+
+# ---- Memory
+
+
+def mapped(path):
+    np.arange(4).astype(np.int64).tofile(path)
+    return np.memmap(path, np.int64, "r+")
+
+
+def shared(path):
+    memory = mmap.mmap(-1, 32)
+    array = np.frombuffer(memory, np.int64)
+    array[:] = np.arange(4)
+    return array
+
+
+def arrow_map(path):
+    np.arange(4).astype(np.int64).tofile(path)
+    return np.frombuffer(pyarrow.memory_map(str(path)).read_buffer(), np.int64)
+
+
+@pytest.mark.parametrize("foreign", [mapped, shared, arrow_map])
+def test_memory_that_others_can_change_is_copied(foreign, tmp_path):
+    ids = foreign(tmp_path / "ids")
+    for array in (ids, ids[1:], ids.view(np.uint64), ids.reshape(2, 2)[1]):
+        rows = Batch(np.array([0, array.size]), array, np.ones(array.size), 5)
+        assert not np.shares_memory(check_batch(rows).indices, ids)
+
+
+def test_memory_of_the_process_is_taken_as_it_is():
+    ids, made = np.arange(4), new_array((4,), np.int64)
+    made[:] = ids
+    for array in (ids, ids[1:], made, made[2:], np.frombuffer(ids.tobytes(), np.int64), np.frombuffer(bytearray(32))):
+        array = array.view(np.int64)
+        rows = Batch(np.array([0, array.size]), array, np.ones(array.size), 5)
+        assert np.shares_memory(check_batch(rows).indices, array)
+
+
+def test_rows_that_were_spilled_are_checked_again_in_memory_of_ours():
+    rows = check_batch(batch([0, 2, 3], [4, 0, 2], [1, 2, -0.5], labels=np.array([0, 1])))
+    spilled = SpilledRows([rows], Room(megabytes=0))
+    assert not spilled.in_memory
+    first, again = spilled.block(0), spilled.block(0)
+    assert isinstance(first, CheckedRows)
+    assert not np.shares_memory(first.indices, again.indices)
+    for name in ("indptr", "indices", "values", "labels"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(rows, name))
 
 
 # ---- Counts

@@ -16,11 +16,13 @@ from commands import finish, rows_of_pairs, run, run_alone, start
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rafm.rows.checked
+import rafm.rows.blocks
 from rafm.errors import ConfigError
 from rafm.read.converted import ArrowRows, record_batch_of, write_arrow
-from rafm.rows.checked import Batch, cut_blocks, join_rows, take_rows
-from rafm.rows.spill import Room, Shelf
+from rafm.rows.arrow import arrays_of_batch, batch_of_arrays
+from rafm.rows.blocks import cut_blocks, join_rows, take_rows
+from rafm.rows.checked import Batch
+from rafm.rows.spill import Room, Spill
 
 BATCHES = [pa.record_batch({"x": np.arange(n), "words": ["a", None, "b"] * (n // 3)}) for n in (3, 30, 300)]
 
@@ -28,23 +30,23 @@ BATCHES = [pa.record_batch({"x": np.arange(n), "words": ["a", None, "b"] * (n //
 @pytest.mark.parametrize("megabytes", [0, 0.001, 1], ids=["all in the file", "the first in memory", "all in memory"])
 def test_batches_come_back_as_they_were(megabytes, tmp_path):
     said = []
-    shelf = Shelf(Room(megabytes, tmp_path, said.append))
+    waiting = Spill(Room(megabytes, tmp_path, said.append), arrays_of_batch, batch_of_arrays)
     for batch in BATCHES:
-        shelf.append(batch)
-    assert len(shelf) == 3
-    assert shelf.in_memory == (megabytes == 1)
+        waiting.append(batch)
+    assert len(waiting) == 3
+    assert waiting.in_memory == (megabytes == 1)
     assert len(said) == (megabytes < 1)
-    assert [shelf[number] for number in (2, 0, 1)] == [BATCHES[2], BATCHES[0], BATCHES[1]]
-    assert list(shelf.taken()) == BATCHES
+    assert [waiting[number] for number in (2, 0, 1)] == [BATCHES[2], BATCHES[0], BATCHES[1]]
+    assert list(waiting.taken()) == BATCHES
     assert os.listdir(tmp_path) == []
 
 
 def test_batches_may_have_different_columns():
-    shelf = Shelf(Room(0))
+    waiting = Spill(Room(0), arrays_of_batch, batch_of_arrays)
     mixed = [pa.record_batch({"x": [1]}), pa.record_batch({"x": ["a"], "y": [2.0]})]
     for batch in mixed:
-        shelf.append(batch)
-    assert list(shelf.taken()) == mixed
+        waiting.append(batch)
+    assert list(waiting.taken()) == mixed
 
 
 def test_rooms_are_checked():
@@ -66,8 +68,8 @@ def test_blocks_depend_on_the_rows_alone(lengths, cuts):
     rows, places = rows_of(lengths), sorted({0, len(lengths), *(cut for cut in cuts if cut < len(lengths))})
     pieces = [take_rows(rows, first, stop) for first, stop in pairwise(places)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rafm.rows.checked, "BLOCK_ROWS", 7)
-        patch.setattr(rafm.rows.checked, "BLOCK_ENTRIES", 8)
+        patch.setattr(rafm.rows.blocks, "BLOCK_ROWS", 7)
+        patch.setattr(rafm.rows.blocks, "BLOCK_ENTRIES", 8)
         whole, cut = list(cut_blocks([rows])), list(cut_blocks(pieces))
     assert [block.indices.tolist() for block in cut] == [block.indices.tolist() for block in whole]
     assert [block.labels.tolist() for block in cut] == [block.labels.tolist() for block in whole]
@@ -82,7 +84,7 @@ def test_blocks_depend_on_the_rows_alone(lengths, cuts):
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_converted_rows_are_the_same_bytes_in_one_piece_or_many(tmp_path, monkeypatch, wide):
-    monkeypatch.setattr(rafm.rows.checked, "BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(rafm.rows.blocks, "BLOCK_ENTRIES", 20)
     rows = rows_of([3, 0, 9, 4, 5, 1, 1, 30, 0])
     rows = replace(rows, values=np.arange(rows.indices.size) / 8)
     pieces = [take_rows(rows, row, row + 1) for row in range(rows.n_rows)]
@@ -95,7 +97,7 @@ def test_converted_rows_are_the_same_bytes_in_one_piece_or_many(tmp_path, monkey
 
 
 def test_converted_rows_are_the_bytes_that_arrow_writes_of_joined_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(rafm.rows.checked, "BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(rafm.rows.blocks, "BLOCK_ENTRIES", 20)
     rows = rows_of([3, 0, 9, 4, 5, 1, 1, 30, 0])
     blocks = [record_batch_of(block, np.int32) for block in cut_blocks([rows])]
     expected, ends = pa.BufferOutputStream(), ["16", "23", "53", "53"]
@@ -151,7 +153,7 @@ OPTIONS = ["--ranks", "2,4", "--epochs", "3", "--seed", "5"]
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(rafm.rows.checked, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(rafm.rows.blocks, "BLOCK_ROWS", 64)
     monkeypatch.setattr("rafm.encode.encoder.BLOCK_ROWS", 50)
 
 

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from commands import finish, rows_of_pairs, run, run_alone, start
-from worlds import planted
+from worlds import changed_rows, planted
 
 from rafm.errors import CheckpointError, ConfigError, DivergenceError, ModelFormatError
 from rafm.estimators.machine import RaFMClassifier
@@ -19,7 +19,6 @@ from rafm.files.container import read_container
 from rafm.model.file import load
 from rafm.options import resolve
 from rafm.read.converted import ArrowRows, write_arrow
-from rafm.rows.checked import Batch, check_batch
 from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint, Content, identity
 from rafm.train.trainer import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed, train
@@ -93,7 +92,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(family, clicks,
 
 
 def test_rows_of_many_blocks_go_on_in_the_middle_of_any_of_them(clicks, small_pieces, tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.rows.checked.BLOCK_ROWS", 150)
+    monkeypatch.setattr("rafm.rows.blocks.BLOCK_ROWS", 150)
     write_arrow(tmp_path / "rows.arrow", [clicks[0]])
     source, chosen = ArrowRows(tmp_path / "rows.arrow"), options(n_epochs=2)
     expected = bytes_of(model_of(list(train(source, chosen))))
@@ -158,11 +157,6 @@ def test_the_seconds_of_all_lives_are_added_up(clicks, small_pieces, tmp_path):
 
 
 # Another run
-
-
-def changed_rows(batch, **parts):
-    kept = {name: getattr(batch, name) for name in ("indptr", "indices", "values", "n_features", "labels", "weights")}
-    return check_batch(Batch(**{**kept, **parts}))
 
 
 OTHER_OPTIONS = {

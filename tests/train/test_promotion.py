@@ -18,7 +18,9 @@ from rafm.optimizers import OPTIMIZERS
 from rafm.options import resolve
 from rafm.plan.features import Features
 from rafm.plan.ranks import RankPlan, Thresholds
-from rafm.rows.checked import Batch, Numbering, take_rows
+from rafm.rows.blocks import take_rows
+from rafm.rows.checked import Batch, check_batch
+from rafm.rows.numbering import Numbering
 from rafm.rows.stats import survey
 from rafm.train import promotion
 from rafm.train.checkpoint import Checkpoint
@@ -61,7 +63,7 @@ class Rise:
         n = self.plan.n_features
         indptr = np.cumsum([0, *(len(ids) for ids, _ in rows)])
         ids, values = (np.concatenate([np.empty(0), *(row[part] for row in rows)]) for part in (0, 1))
-        batch = Batch(indptr, ids.astype(np.int32), values, n, weights=weights)
+        batch = check_batch(Batch(indptr, ids.astype(np.int32), values, n, weights=weights))
         features = Features(self.plan, Numbering(np.arange(n), n), self.counts, np.ones(n, np.float32))
         return promotion.count_meetings(batch, features, promotion.promoted_features(self.plan, self.before))
 

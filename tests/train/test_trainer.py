@@ -1,11 +1,10 @@
 """Training as a whole: events, equal bytes from equal seeds, early stopping, scales, divergence, and a known truth."""
 
-import dataclasses
 import time
 
 import numpy as np
 import pytest
-from worlds import one_hot, planted
+from worlds import changed_rows, one_hot, planted
 
 from rafm.errors import ConfigError, DataValueError, DivergenceError
 from rafm.jit.barrier import APART
@@ -151,7 +150,7 @@ def test_the_kept_model_has_the_validation_loss_of_the_history(ratings):
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_validation_rows_of_many_blocks_are_judged_like_those_of_one(task, clicks, ratings, tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.rows.checked.BLOCK_ROWS", 70)
+    monkeypatch.setattr("rafm.rows.blocks.BLOCK_ROWS", 70)
     data, valid = clicks if task == "binary" else ratings
     chosen = options(task=task, metric="normalized_entropy" if task == "binary" else "mae", n_epochs=3)
     write_arrow(tmp_path / "valid.arrow", [valid])
@@ -202,7 +201,7 @@ def test_rows_of_weight_0_are_not_counted(clicks):
     data = clicks[0]
     weights = np.ones(data.n_rows)
     weights[:500] = 0
-    model = train_model(dataclasses.replace(data, weights=weights.astype(np.float32)), options())
+    model = train_model(changed_rows(data, weights=weights.astype(np.float32)), options())
     assert model.counts.sum() == 2 * (data.n_rows - 500)
 
 
@@ -219,7 +218,7 @@ def test_labels_scaled_by_a_power_of_4_give_the_same_model_scaled(scale, family,
 
 
 def scaled(batch, scale):
-    return dataclasses.replace(batch, labels=(scale * batch.labels).astype(np.float32))
+    return changed_rows(batch, labels=(scale * batch.labels).astype(np.float32))
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e4])
@@ -257,7 +256,7 @@ def test_binary_and_constant_labels_keep_their_scale():
 
 def with_values(batch, factors):
     """Multiply the values of every feature by its factor."""
-    return dataclasses.replace(batch, values=(batch.values * factors[batch.indices]).astype(np.float32))
+    return changed_rows(batch, values=(batch.values * factors[batch.indices]).astype(np.float32))
 
 
 def test_large_values_are_scaled_down_by_powers_of_2_and_nothing_else_changes(ratings):
@@ -278,7 +277,7 @@ def test_large_values_are_scaled_down_by_powers_of_2_and_nothing_else_changes(ra
 def test_one_huge_outlier_does_not_end_training(clicks):
     factors = np.ones(clicks[0].values.size, np.float32)
     factors[7] = 1e30
-    data = dataclasses.replace(clicks[0], values=clicks[0].values * factors)
+    data = changed_rows(clicks[0], values=clicks[0].values * factors)
     model = train_model(data, options(), clicks[1])
     assert np.isfinite(model.scores(data)).all()
 
@@ -312,7 +311,7 @@ def test_the_error_says_after_how_many_rows_the_loss_was_not_finite(ratings):
 
 def test_validation_rows_far_outside_the_training_data_are_an_error(ratings):
     data, valid = ratings
-    huge = dataclasses.replace(valid, values=np.full_like(valid.values, 1e37))
+    huge = changed_rows(valid, values=np.full_like(valid.values, 1e37))
     with pytest.raises(DivergenceError, match="validation loss of epoch 1 is not finite") as caught:
         train_model(data, options("regression"), huge)
     assert caught.value.epoch == 1
@@ -409,13 +408,13 @@ def test_long_rows_make_small_batches(monkeypatch):
 def test_one_block_of_a_file_trains_like_the_same_rows_in_memory(clicks, tmp_path):
     write_arrow(tmp_path / "rows.arrow", [clicks[0]])
     mapped = train_model(ArrowRows(tmp_path / "rows.arrow"), options(), clicks[1])
-    held = train_model(dataclasses.replace(clicks[0], n_features=mapped.numbering.n_inputs), options(), clicks[1])
+    held = train_model(changed_rows(clicks[0], n_features=mapped.numbering.n_inputs), options(), clicks[1])
     assert mapped.history == held.history
     np.testing.assert_array_equal(mapped.parameters.weights, held.parameters.weights)
 
 
 def test_many_blocks_are_all_visited_once_per_epoch_in_an_order_of_their_own(clicks, tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.rows.checked.BLOCK_ROWS", 100)
+    monkeypatch.setattr("rafm.rows.blocks.BLOCK_ROWS", 100)
     write_arrow(tmp_path / "rows.arrow", [clicks[0]])
     source, seen, step = ArrowRows(tmp_path / "rows.arrow"), [], RecordEngine.train
     monkeypatch.setattr(
@@ -431,7 +430,7 @@ def test_many_blocks_are_all_visited_once_per_epoch_in_an_order_of_their_own(cli
 
 
 def test_many_blocks_learn_as_well_as_one(clicks, tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.rows.checked.BLOCK_ROWS", 500)
+    monkeypatch.setattr("rafm.rows.blocks.BLOCK_ROWS", 500)
     write_arrow(tmp_path / "rows.arrow", [clicks[0]])
     blocks = train_model(ArrowRows(tmp_path / "rows.arrow"), options(n_epochs=10), clicks[1])
     whole = train_model(clicks[0], options(n_epochs=10), clicks[1])
@@ -447,8 +446,8 @@ def test_binary_labels_outside_0_and_1_are_refused(labels):
 
 def test_validation_rows_need_labels_and_some_weight(clicks):
     with pytest.raises(DataValueError, match="no labels"):
-        train_model(clicks[0], options(), dataclasses.replace(clicks[1], labels=None))
-    nothing = dataclasses.replace(clicks[1], weights=np.zeros(clicks[1].n_rows, np.float32))
+        train_model(clicks[0], options(), changed_rows(clicks[1], labels=None))
+    nothing = changed_rows(clicks[1], weights=np.zeros(clicks[1].n_rows, np.float32))
     with pytest.raises(DataValueError, match="weight"):
         train_model(clicks[0], options(), nothing)
 

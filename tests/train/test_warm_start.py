@@ -16,7 +16,7 @@ from rafm.model.file import load as load_file
 from rafm.optimizers import OPTIMIZERS
 from rafm.options import resolve
 from rafm.plan.ranks import Thresholds
-from rafm.rows.checked import take_rows
+from rafm.rows.blocks import take_rows
 from rafm.train.trainer import Continued, Finished, train
 
 CASES = [(family, name) for family in ("lr", "fm", "difacto", "rafm") for name in OPTIMIZERS] + [("mrma", "adagrad")]

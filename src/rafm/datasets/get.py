@@ -14,7 +14,7 @@ from ..errors import DataValueError
 from ..read.open import Opening
 from ..read.rows import read_rows
 from ..read.tables import read_table
-from ..rows.checked import join_rows
+from ..rows.blocks import join_rows
 from .catalog import Entry
 from .fetch import raw_files
 from .formats import TABLES

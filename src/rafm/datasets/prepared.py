@@ -13,7 +13,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from ..errors import ConfigError, DataValueError
 from ..files.atomic import write_atomically
 from ..read.libsvm.libsvm import iterate_libsvm
 from ..read.rows import read_rows
-from ..rows.checked import Batch, check_batch
+from ..rows.blocks import first_entries, pick_rows
+from ..rows.checked import Batch, CheckedRows
 from .catalog import CATALOG
 
 PARTS = ("train", "validation", "test")
@@ -49,7 +50,7 @@ class DataSet:
 
     name: str
     task: str
-    parts: tuple[Batch, Batch, Batch]
+    parts: tuple[CheckedRows, CheckedRows, CheckedRows]
 
 
 # ---- Writing
@@ -63,15 +64,6 @@ def split_rows(n_rows: int, seed: int) -> list[np.ndarray]:
     """
     ends = np.rint(np.cumsum(FRACTIONS)[:-1] * n_rows).astype(int)
     return np.split(np.random.default_rng(seed).permutation(n_rows), ends)
-
-
-def take(batch: Batch, rows: np.ndarray) -> Batch:
-    """Return the given rows, in the given order."""
-    lengths = np.diff(batch.indptr)[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    entries = np.repeat(batch.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-    labels = None if batch.labels is None else batch.labels[rows]
-    return Batch(indptr, batch.indices[entries], batch.values[entries], batch.n_features, labels)
 
 
 def libfm_lines(batch: Batch) -> Iterator[bytes]:
@@ -101,7 +93,7 @@ def write_prepared(folder: Path, name: str, whole: Whole, seed: int) -> None:
         dealt = split_rows(whole.batch.n_rows, seed)
     else:
         dealt = np.split(np.arange(whole.batch.n_rows), np.cumsum(whole.sizes)[:-1])
-    parts = [take(whole.batch, rows) for rows in dealt]
+    parts = [pick_rows(whole.batch, rows) for rows in dealt]
     files = [target / f"{name}.{part}.libfm.gz" for part in PARTS]
     for path, batch in zip(files, parts):
         write_gzip(path, libfm_lines(batch))
@@ -189,19 +181,10 @@ def load_prepared(folder: Path, name: str, n_columns: int | None = None) -> Data
     task = task_of(folder, name)
     batches = [read_rows(path, task=task) for path in part_paths(folder, name)]
     if n_columns is not None:
-        batches = [first_columns(batch, n_columns) for batch in batches]
+        batches = [first_entries(batch, n_columns) for batch in batches]
     n_features = max(batch.n_features for batch in batches)
-    train, valid, test = (check_batch(replace(batch, n_features=n_features)) for batch in batches)
+    train, valid, test = (batch.with_n_features(n_features) for batch in batches)
     return DataSet(name, task, (train, valid, test))
-
-
-def first_columns(batch: Batch, n_columns: int) -> Batch:
-    """Keep the first entries of every row."""
-    lengths = np.minimum(np.diff(batch.indptr), n_columns)
-    place = np.arange(batch.indices.size) - np.repeat(batch.indptr[:-1], np.diff(batch.indptr))
-    kept = place < n_columns
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    return Batch(indptr, batch.indices[kept], batch.values[kept], batch.n_features, batch.labels)
 
 
 def task_of(folder: Path, name: str) -> str:

@@ -19,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataValueError
-from ..rows.arrow import array_of, numbers_of
-from ..rows.checked import Batch, join_rows, read_only
+from ..rows.arrow import array_of, arrays_of_batch, batch_of_arrays, numbers_of
+from ..rows.blocks import join_rows
+from ..rows.checked import Batch, read_only
 from ..rows.prefetch import THREADS, map_ahead, share_out
-from ..rows.spill import Room, Shelf
+from ..rows.spill import Room, Spill
 from .assemble import Slot, assemble, resolve, take_codes
 from .casts import family
 from .coders import Coder, Lists, Number, Words
@@ -241,7 +242,7 @@ class TableEncoder:
 
         Meanwhile codes are kept, but no texts, in the room that is given.
         """
-        kept = Shelf(room)
+        kept = Spill(room, arrays_of_batch, batch_of_arrays)
         encoder, learning = cls._learn(batches, spec, report, kept)
         return encoder, encoder._recalled(learning, kept, targets)
 
@@ -256,7 +257,7 @@ class TableEncoder:
         Values get a feature by the rule of training, min_count in these batches; numbers are scaled and binned as
         before.
         """
-        kept, spec = Shelf(room), replace(self.spec, others="ignore")
+        kept, spec = Spill(room, arrays_of_batch, batch_of_arrays), replace(self.spec, others="ignore")
         if not targets:
             spec = replace(spec, label=None, weight=None, clicks=None, impressions=None)
         _, learning = self._learn(self._checked(batches), spec, None, kept)
@@ -281,7 +282,7 @@ class TableEncoder:
         pairs = zip(grown.first_ids, self.columns, grown.columns)
         return np.concatenate([np.zeros(0, np.int64), *(first + old.codes_in(new) for first, old, new in pairs)])
 
-    def _recalled(self, learning: list[_Learning], kept: Shelf, targets: bool) -> Iterator[Batch]:
+    def _recalled(self, learning: list[_Learning], kept: Spill, targets: bool) -> Iterator[Batch]:
         """Yield the rows that were learnt from."""
         names = self.spec.targets()
         recallers = [one.recaller(column) for one, column in zip(learning, self.columns)]
@@ -298,7 +299,7 @@ class TableEncoder:
 
     @classmethod
     def _learn(
-        cls, batches: Any, spec: TableSpec | None, report: Callable[[str], Any] | None, kept: Shelf | None
+        cls, batches: Any, spec: TableSpec | None, report: Callable[[str], Any] | None, kept: Spill | None
     ) -> tuple[TableEncoder, list[_Learning]]:
         """Return the encoder and how it was learnt; unless kept is None, put there what encodes the rows later."""
         blocks = _blocks(batches)

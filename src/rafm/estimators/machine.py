@@ -22,7 +22,8 @@ from ..model import file as storage
 from ..model.model import Model
 from ..options import TrainingOptions, from_summary, resolve
 from ..read.frames import as_table, is_frame, needs_encoder
-from ..rows.checked import Batch, check_batch, join_rows
+from ..rows.blocks import join_rows
+from ..rows.checked import Batch, CheckedRows, check_batch
 from ..train.checkpoint import Checkpoint, NoCheckpoint
 from ..train.progress import show_events
 from ..train.trainer import Finished, train
@@ -131,7 +132,9 @@ class _FactorizationMachine(BaseEstimator):
         seed = int(self.random_state) if whole else int(check_random_state(self.random_state).randint(2**31))
         return resolve(task=self._task, seed=seed, **chosen)
 
-    def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, classes: Any = None) -> Batch:
+    def _rows(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, classes: Any = None
+    ) -> CheckedRows:
         """Return X and y as checked rows; fitting learns the columns or the encoder, otherwise they must agree."""
         if fitting:
             self.encoder_ = None
@@ -144,7 +147,7 @@ class _FactorizationMachine(BaseEstimator):
 
     def _with_targets(
         self, rows: Batch, y: Any, sample_weight: Any, fitting: bool = False, classes: Any = None
-    ) -> Batch:
+    ) -> CheckedRows:
         labels = None if y is None else self._labels(y, fitting, classes)
         weights = None
         if sample_weight is not None:

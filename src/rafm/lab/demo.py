@@ -14,7 +14,8 @@ from ..metrics.evaluation import evaluate
 from ..model.file import Saved, save
 from ..model.model import Model
 from ..options import resolve
-from ..rows.checked import Batch, check_batch, take_rows
+from ..rows.blocks import take_rows
+from ..rows.checked import Batch, CheckedRows, check_batch
 from ..train.progress import show_events
 from ..train.trainer import Finished, train, train_model
 from .click_log import ClickLog, make_click_log, write_libsvm
@@ -69,7 +70,7 @@ def run_demo(folder: str, n_rows: int = 300_000, seed: int = 0, out: TextIO | No
     return results
 
 
-def _compile(rows: Batch, seed: int) -> float:
+def _compile(rows: CheckedRows, seed: int) -> float:
     """Train a moment, so that compilation does not count as training; return the seconds it took."""
     start = time.perf_counter()
     few = take_rows(rows, 0, min(64, rows.n_rows))
@@ -87,7 +88,7 @@ def _introduction(log: ClickLog, parts: tuple[ClickLog, ...]) -> str:
     )
 
 
-def _train_one(name: str, batches: list[Batch], folder: str, seed: int, out: TextIO) -> Result:
+def _train_one(name: str, batches: list[CheckedRows], folder: str, seed: int, out: TextIO) -> Result:
     training, valid, test = batches
     options = resolve(task="binary", l2=L2, seed=seed, **CONTESTANTS[name])
     print(f"\n{name}", file=out)

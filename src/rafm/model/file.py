@@ -18,7 +18,7 @@ from ..optimizers import OPTIMIZERS, optimizer_class
 from ..optimizers.optimizer import Optimizer
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan, check_ranks
-from ..rows.checked import Numbering
+from ..rows.numbering import Numbering
 from .model import Model
 from .parameters import Parameters
 

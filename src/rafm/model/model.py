@@ -15,7 +15,9 @@ from ..losses.loss import Loss
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan
-from ..rows.checked import Batch, Numbering, number_rows, take_rows
+from ..rows.blocks import take_rows
+from ..rows.checked import CheckedRows
+from ..rows.numbering import Numbering, number_rows
 from .parameters import Parameters
 from .scores import score, score_mixture
 
@@ -56,7 +58,7 @@ class Model:
     def n_parameters(self) -> int:
         return self.plan.n_parameters
 
-    def scores(self, batch: Batch, level: int | None = None, threads: int = 1) -> np.ndarray:
+    def scores(self, batch: CheckedRows, level: int | None = None, threads: int = 1) -> np.ndarray:
         """Return the score of every row; with a level p the paper's B_{1,p}, for RaFM alone.
 
         Many rows are shared out to the threads; the scores are the same.
@@ -81,13 +83,13 @@ class Model:
             raise DataValueError(f"the score of row {row} is beyond float32; its largest value is {largest:g}")
         return found
 
-    def _score(self, batch: Batch, level: int | None) -> np.ndarray:
+    def _score(self, batch: CheckedRows, level: int | None) -> np.ndarray:
         rows, bias = number_rows(batch, self.numbering), self.parameters.bias[0]
         if self.parameters.mixture is not None:
             return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
         return score(rows, self._tables, self._records, bias, level)
 
-    def predict(self, batch: Batch) -> np.ndarray:
+    def predict(self, batch: CheckedRows) -> np.ndarray:
         """Return the prediction of every row: probabilities, or values."""
         return self.loss.predict(self.scores(batch).astype(float))
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..rows.checked import Numbering
+from ..rows.numbering import Numbering
 from ..rows.stats import Survey
 from .ranks import LevelRule, RankPlan, plan_ranks
 

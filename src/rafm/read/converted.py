@@ -22,7 +22,8 @@ import pyarrow as pa
 from ..errors import DataFormatError, FeatureRangeError
 from ..files.atomic import PathLike, write_atomically
 from ..rows.arrow import batch_of, record_batch_of
-from ..rows.checked import Batch, cut_parts, join_rows
+from ..rows.blocks import cut_parts, join_offsets
+from ..rows.checked import Batch, CheckedRows, check_batch
 
 if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
@@ -88,7 +89,11 @@ def _stand_in(parts: list[Batch], id_type: type, sink: _Drain) -> pa.RecordBatch
         indices.ctypes.data: [np.ascontiguousarray(part.indices, id_type) for part in parts],
         values.ctypes.data: [np.ascontiguousarray(part.values, np.float32) for part in parts],
     }
-    return record_batch_of(join_rows(parts, (indices, values)), id_type)
+    labels, weights = (
+        None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+        for name in ("labels", "weights")
+    )
+    return record_batch_of(Batch(join_offsets(parts), indices, values, 0, labels, weights), id_type)
 
 
 def _check_width(n_features: int, id_type: type) -> None:
@@ -199,6 +204,6 @@ class ArrowRows:
             return 0
         return int(self._file.get_batch_with_custom_metadata(self.n_blocks - 1).custom_metadata[b"n_features"])
 
-    def block(self, number: int) -> Batch:
-        """Return one block as views of the mapped file."""
-        return batch_of(self._file.get_batch(number), self.n_features)
+    def block(self, number: int) -> CheckedRows:
+        """Return one block."""
+        return check_batch(batch_of(self._file.get_batch(number), self.n_features))

@@ -20,9 +20,9 @@ from ..encode.coverage import Coverage
 from ..encode.spec import ColumnSpec, TableSpec
 from ..errors import ConfigError, DataValueError
 from ..files.atomic import PathLike
-from ..rows.checked import Batch, Source, check_batch
-from ..rows.kept import KeptRows
-from ..rows.spill import Room
+from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.source import Source
+from ..rows.spill import Room, SpilledRows
 from .compression import source_name
 from .detect import NO_ROWS, detect_format
 from .libsvm.libsvm import Limits
@@ -151,7 +151,8 @@ def further_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None)
     with _naming(path):
         batches = _table(path, format, encoder.reader_columns())
         encoder, rows = encoder.grow_then_encode(batches, room=opening.room)
-    return _keep(_for_task(_named(rows, path), opening.task, path), path, opening, encoder), encoder
+    checked = map(check_batch, _for_task(_named(rows, path), opening.task, path))
+    return _keep(checked, path, opening, encoder), encoder
 
 
 def _check_converted(source: ArrowRows, opening: Opening, encoder: TableEncoder | None) -> None:
@@ -167,8 +168,10 @@ def _check_converted(source: ArrowRows, opening: Opening, encoder: TableEncoder 
         )
 
 
-def _keep(batches: Iterator[Batch], path: PathLike, opening: Opening, encoder: TableEncoder | None) -> KeptRows:
-    rows = KeptRows(batches, opening.room, encoder.n_features if encoder else None)
+def _keep(
+    batches: Iterator[CheckedRows], path: PathLike, opening: Opening, encoder: TableEncoder | None
+) -> SpilledRows:
+    rows = SpilledRows(batches, opening.room, encoder.n_features if encoder else None)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
     return rows
@@ -176,7 +179,7 @@ def _keep(batches: Iterator[Batch], path: PathLike, opening: Opening, encoder: T
 
 def _learn(
     path: PathLike, format: str, opening: Opening, report: Callable[[str], Any] | None
-) -> tuple[TableEncoder, Iterator[Batch]]:
+) -> tuple[TableEncoder, Iterator[CheckedRows]]:
     """Return the encoder of a table and its labelled rows, which are read once."""
     from ..encode.encoder import TableEncoder
 
@@ -184,7 +187,7 @@ def _learn(
     with _naming(path):
         batches = _read_as(path, format, spec)
         encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
-    return encoder, _for_task(_named(rows, path), opening.task, path)
+    return encoder, map(check_batch, _for_task(_named(rows, path), opening.task, path))
 
 
 def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
@@ -245,7 +248,7 @@ def batches_of(
     encoder: TableEncoder | None,
     targets: bool = True,
     coverage: Coverage | None = None,
-) -> Iterator[Batch]:
+) -> Iterator[CheckedRows]:
     """Yield the rows of a file as a trained model wants them, in pieces of bounded size.
 
     targets: whether labels are wanted. A table must have the columns of the encoder; a model without one takes ids.
@@ -254,11 +257,11 @@ def batches_of(
     format = opening.format_of(path)
     if format == "arrow":
         source = _converted(path)
-        yield from (check_batch(source.block(number)) for number in range(source.n_blocks))
+        yield from (source.block(number) for number in range(source.n_blocks))
     elif encoder is None:
         if format not in READERS:
             raise DataValueError(f"the model takes feature ids, but this looks like {format}", path=str(path))
-        yield from (check_batch(rows) for rows in open_rows(path, **opening.row_options(format)))
+        yield from open_rows(path, **opening.row_options(format))
     else:
         if opening.format == "auto" and detect_format(path) == NO_ROWS:
             return

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError
 from ..files.atomic import PathLike
-from ..rows.checked import Batch, join_rows
+from ..rows.blocks import join_rows
+from ..rows.checked import Batch, CheckedRows, check_batch
 from .libsvm.libffm import iterate_libffm
 from .libsvm.libsvm import Limits, TextRows, check_binary_labels, iterate_libsvm
 
@@ -25,7 +25,7 @@ def open_rows(
     index_base: int = 0,
     duplicates: str = "error",
     limits: Limits | None = None,
-) -> Iterator[Batch]:
+) -> Iterator[CheckedRows]:
     """Yield the rows of a file in batches of bounded size, with labels as the task wants them."""
     name = "libsvm" if format == "auto" else format
     if name not in READERS:
@@ -34,17 +34,17 @@ def open_rows(
     told: list[TextRows] = []
     for rows in READERS[name](path, index_base=index_base, duplicates=duplicates, limits=limits):
         labels = _binary_labels(rows, told, path) if task == "binary" else rows.labels
-        yield Batch(rows.indptr, rows.indices, rows.values, limits.max_features, labels)
+        yield check_batch(Batch(rows.indptr, rows.indices, rows.values, limits.max_features, labels))
 
 
-def read_rows(path: PathLike, *, task: str, **options: Any) -> Batch:
+def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
     """Read a whole file as one batch; n_features is the largest id plus one."""
     batches = list(open_rows(path, task=task, **options))
     if not batches:
         empty = np.zeros(0, np.float32)
-        return Batch(np.zeros(1, np.int64), np.zeros(0, np.int64), empty, 0, empty)
+        return check_batch(Batch(np.zeros(1, np.int64), np.zeros(0, np.int64), empty, 0, empty))
     rows = join_rows(batches)
-    return replace(rows, n_features=int(rows.indices.max(initial=-1)) + 1)
+    return rows.with_n_features(rows.largest_id + 1)
 
 
 def _binary_labels(rows: TextRows, told: list[TextRows], path: PathLike) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .checked import Batch
+from .owned import OwnedMemory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,9 +26,8 @@ def new_array(shape: tuple[int, ...], kind: type) -> np.ndarray:
     """Return an array of anything in Arrow's memory; what threads free of the system's, each would keep for itself."""
     import pyarrow as pa
 
-    size = math.prod(shape)
-    memory = pa.allocate_buffer(max(size, 1) * np.dtype(kind).itemsize)
-    return np.frombuffer(memory, kind, size).reshape(shape)
+    memory = pa.allocate_buffer(max(math.prod(shape), 1) * np.dtype(kind).itemsize)
+    return np.asarray(OwnedMemory(memory, memory.address, shape, kind))
 
 
 def numbers_of(cells: pa.Array) -> np.ndarray:
@@ -40,6 +40,23 @@ def numbers_of(cells: pa.Array) -> np.ndarray:
     if not len(cells):
         return np.zeros(0, kind)
     return np.frombuffer(cells.buffers()[1], kind, len(cells), cells.offset * kind.itemsize)
+
+
+def arrays_of_batch(batch: pa.RecordBatch) -> list[np.ndarray | None]:
+    """Return a record batch as one array of bytes."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return [np.frombuffer(sink.getvalue(), np.uint8)]
+
+
+def batch_of_arrays(arrays: list[np.ndarray | None]) -> pa.RecordBatch:
+    """Undo the former."""
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(pa.py_buffer(arrays[0])).read_next_batch()
 
 
 def record_batch_of(block: Batch, id_type: type) -> pa.RecordBatch:

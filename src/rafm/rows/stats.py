@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..jit.cache import kernel
-from .checked import DENSE_IDS, Batch, read_only
+from .checked import CheckedRows, read_only, require_checked
+from .numbering import DENSE_IDS
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class _FeatureTotals:
         self.squares = np.zeros(0)
         self.dense = True
 
-    def add(self, batch: Batch, weights: np.ndarray) -> int:
+    def add(self, batch: CheckedRows, weights: np.ndarray) -> int:
         """Take a block in; return the length of its longest row."""
         largest = int(batch.indices.max(initial=-1))
         if self.dense and largest >= max(DENSE_IDS, 8 * batch.indices.size):
@@ -70,19 +71,17 @@ class _FeatureTotals:
             grown = max(largest + 1, 2 * self.counts.size)
             self.counts = np.concatenate([self.counts, np.zeros(grown - self.counts.size, np.int64)])
             self.squares = np.concatenate([self.squares, np.zeros(grown - self.squares.size)])
-        given = (read_only(array) for array in (batch.indptr, batch.indices, batch.values))
-        return _count_into(*given, weights, self.counts, self.squares)
+        return _count_into(batch.indptr, batch.indices, batch.values, weights, self.counts, self.squares)
 
-    def _add_sparse(self, batch: Batch, weights: np.ndarray) -> int:
+    def _add_sparse(self, batch: CheckedRows, weights: np.ndarray) -> int:
         own, numbers = np.unique(batch.indices, return_inverse=True)
         ids = np.union1d(self.ids, own)
         counts, squares = np.zeros(ids.size, np.int64), np.zeros(ids.size)
         at = np.searchsorted(ids, self.ids)
         counts[at], squares[at] = self.counts, self.squares
         self.ids, self.counts, self.squares = ids, counts, squares
-        places = np.searchsorted(ids, own)[numbers]
-        given = (read_only(array) for array in (batch.indptr, places, batch.values))
-        return _count_into(*given, weights, counts, squares)
+        places = read_only(np.searchsorted(ids, own)[numbers])
+        return _count_into(batch.indptr, places, batch.values, weights, counts, squares)
 
     def found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ids, counts and squares of the features that occur."""
@@ -90,17 +89,19 @@ class _FeatureTotals:
         return (seen if self.dense else self.ids[seen]), self.counts[seen], self.squares[seen]
 
 
-def survey(batches: Iterable[Batch]) -> Survey:
-    """Add up what is in checked rows, block by block; memory grows with the features alone.
+def survey(batches: Iterable[CheckedRows]) -> Survey:
+    """Add up what is in rows, block by block; memory grows with the features alone.
 
+    >>> from rafm.rows.checked import Batch, check_batch
     >>> batch = Batch(np.array([0, 2, 3]), np.array([5, 1, 5]), np.array([1, 0, 2.0]), 9, labels=np.array([0, 1.0]))
-    >>> found = survey([batch])
+    >>> found = survey([check_batch(batch)])
     >>> found.ids, found.counts, found.squares, found.label_mean
     (array([5]), array([2]), array([5.]), 0.5)
     """
     features, rows, nonzeros, longest = _FeatureTotals(), 0, 0, 0
     weight, mean, deviation, low, high = 0.0, 0.0, 0.0, np.inf, -np.inf
     for batch in batches:
+        require_checked(batch)
         weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights.astype(float)
         longest = max(longest, features.add(batch, weights))
         rows, nonzeros = rows + batch.n_rows, nonzeros + int(np.count_nonzero(batch.values))

@@ -31,7 +31,8 @@ from ..files.atomic import PathLike
 from ..files.container import read_container, write_container
 from ..model.model import Model
 from ..options import TrainingOptions
-from ..rows.checked import Batch, Source, check_batch
+from ..rows.checked import CheckedRows
+from ..rows.source import Source
 from ..version import __version__
 
 KIND = "checkpoint"
@@ -249,11 +250,11 @@ class Content:
     def of(cls, source: Source) -> Content:
         """Look at all rows of a source."""
         content = cls()
-        for _ in content.passing(check_batch(source.block(number)) for number in range(source.n_blocks)):
+        for _ in content.passing(source.block(number) for number in range(source.n_blocks)):
             pass
         return content
 
-    def passing(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def passing(self, batches: Iterable[CheckedRows]) -> Iterator[CheckedRows]:
         """Pass batches on, looking at each."""
         for batch in batches:
             self.rows, self.nonzeros = self.rows + batch.n_rows, self.nonzeros + batch.indices.size

@@ -10,21 +10,26 @@ from ..errors import DataValueError
 from ..families import Family
 from ..kernels.tables import Rows
 from ..plan.grouping import Grouping
-from ..rows.checked import Batch, InMemory, Numbering, Source, check_batch, number_rows
+from ..rows.checked import Batch, CheckedRows, require_checked
+from ..rows.numbering import Numbering, number_rows
+from ..rows.source import InMemory, Source
 
 GROUP = 16  # rows that are visited one after the other in every epoch
 
 
-def as_source(data: Batch | Source) -> Source:
-    """Return a batch as a source of one block, a source as it is."""
-    return InMemory(data) if isinstance(data, Batch) else data
+def as_source(data: CheckedRows | Source) -> Source:
+    """Return rows as a source of one block, a source as it is."""
+    if isinstance(data, Batch):
+        require_checked(data)
+        return InMemory(data)
+    return data
 
 
-def checked_blocks(source: Source, family: Family) -> Iterator[Batch]:
+def labelled_blocks(source: Source, family: Family) -> Iterator[CheckedRows]:
     """Yield the blocks of labelled rows in order; some families take rows of two features alone."""
     done = 0
     for number in range(source.n_blocks):
-        batch = check_batch(source.block(number))
+        batch = source.block(number)
         if batch.labels is None:
             raise DataValueError("the rows have no labels")
         if family.features_per_row is not None:
@@ -33,7 +38,7 @@ def checked_blocks(source: Source, family: Family) -> Iterator[Batch]:
         yield batch
 
 
-def _check_lengths(batch: Batch, family: Family, done: int) -> None:
+def _check_lengths(batch: CheckedRows, family: Family, done: int) -> None:
     lengths = np.diff(np.concatenate([[0], np.cumsum(batch.values != 0)])[batch.indptr])
     if (lengths != family.features_per_row).any():
         row = int(np.flatnonzero(lengths != family.features_per_row)[0])
@@ -70,7 +75,7 @@ class Blocks:
         """Return one block."""
         if number in self.kept:
             return self.kept[number]
-        batch = check_batch(self.source.block(number))
+        batch = self.source.block(number)
         if batch.labels is None:
             raise DataValueError("the rows have no labels")
         order = None if self.seed is None else np.random.default_rng([self.seed, 0, number]).permutation(batch.n_rows)

@@ -23,7 +23,9 @@ import numpy as np
 
 from ..plan.features import Features
 from ..plan.ranks import RankPlan
-from ..rows.checked import Batch, check_batch, number_rows, take_rows
+from ..rows.blocks import take_rows
+from ..rows.checked import CheckedRows
+from ..rows.numbering import number_rows
 
 OTHERS = 100.0
 RIDGE, LEAST_RIDGE = 0.3, 1e-4  # in units of the squares that a vector as long as the old one must explain
@@ -41,11 +43,10 @@ def promoted_features(plan: RankPlan, before: np.ndarray) -> np.ndarray:
     return np.flatnonzero(before < plan.levels())
 
 
-def count_meetings(batch: Batch, features: Features, promoted: np.ndarray) -> Any:
+def count_meetings(batch: CheckedRows, features: Features, promoted: np.ndarray) -> Any:
     """Return a sparse table: how often each promoted feature meets each other one, by weights and squared values."""
     from scipy import sparse  # not needed otherwise, and slow to import
 
-    batch = check_batch(batch)
     enough = int(np.searchsorted(np.cumsum(np.diff(batch.indptr) ** 2), PAIRS, side="right"))
     rows = number_rows(take_rows(batch, 0, enough), features.numbering)
     squares = np.square(rows.values.astype(float) / features.value_scales[rows.indices])

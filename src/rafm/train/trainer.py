@@ -9,12 +9,13 @@ from ..losses.loss import Loss
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..plan.features import Features, plan_features
-from ..rows.checked import Batch, Source
+from ..rows.checked import CheckedRows
+from ..rows.source import Source
 from ..rows.stats import Survey, survey
 from .checkpoint import Checkpoint, Content, NoCheckpoint, identity
 from .engine import arrange
 from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
-from .loader import Blocks, as_source, checked_blocks
+from .loader import Blocks, as_source, labelled_blocks
 from .run import Run, label_scale, shape_of
 from .warm_start import check_start, go_on
 
@@ -32,9 +33,9 @@ __all__ = [
 
 
 def train(
-    data: Batch | Source,
+    data: CheckedRows | Source,
     options: TrainingOptions,
-    valid: Batch | Source | None = None,
+    valid: CheckedRows | Source | None = None,
     checkpoint: Checkpoint | NoCheckpoint | None = None,
     start: Model | None = None,
 ) -> Iterator[Event]:
@@ -50,7 +51,7 @@ def train(
     if start is not None:
         check_start(start, options)
     checkpoint, source, content = checkpoint or NoCheckpoint(), as_source(data), Content()
-    blocks = checked_blocks(source, options.family)
+    blocks = labelled_blocks(source, options.family)
     found = survey(content.passing(blocks) if checkpoint.wanted else blocks)
     _check_labels(found, options.loss)
     options = options.for_rows_of(found.counts.sum() / found.rows)
@@ -122,7 +123,9 @@ def _model(run: Run, features: Features, n_rows: int, start: Model | None) -> Mo
     return model if options.keep_state else model.for_scoring()
 
 
-def train_model(data: Batch | Source, options: TrainingOptions, valid: Batch | Source | None = None) -> Model:
+def train_model(
+    data: CheckedRows | Source, options: TrainingOptions, valid: CheckedRows | Source | None = None
+) -> Model:
     """Train without looking at the events."""
     *_, last = train(data, options, valid)
     assert isinstance(last, Finished)

@@ -14,7 +14,8 @@ from ..options import TrainingOptions
 from ..plan.features import Features, rule_for, value_scales
 from ..plan.layout import INITIAL_SPREAD
 from ..plan.ranks import assign_levels, plan_ranks
-from ..rows.checked import Numbering, Source
+from ..rows.numbering import Numbering
+from ..rows.source import Source
 from ..rows.stats import Survey
 from .engine import first_bias
 from .promotion import count_meetings, pair_error, promote, promoted_features

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...rows.checked import Batch, check_batch
+from ...rows.checked import Batch, CheckedRows, check_batch
 
 FRAPPE_FIELDS = (957, 4082, 7, 7, 2, 3, 2, 9, 80, 233)
 CRITEO_NUMBERS = (50,) * 13  # integer columns, binned
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
             f"{self.n_features:,} features, {seen:,} seen; nonzeros by count: {', '.join(shares)}"
         )
 
-    def batch(self) -> Batch:
+    def batch(self) -> CheckedRows:
         """Return the rows as the library takes them."""
         return check_batch(Batch(self.indptr, self.indices, self.values, self.n_features, self.labels))
 

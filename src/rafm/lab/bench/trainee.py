@@ -12,7 +12,7 @@ from ...options import resolve
 from ...plan.features import plan_features
 from ...plan.layout import RecordLayout
 from ...plan.ranks import describe_plan
-from ...rows.checked import number_rows
+from ...rows.numbering import number_rows
 from ...rows.stats import survey
 from ...train.engine import RowShape, arrange
 from ...train.loader import visiting_order

@@ -12,7 +12,7 @@ import numpy as np
 from ...metrics.evaluation import evaluate
 from ...model.model import Model
 from ...options import resolve
-from ...rows.checked import join_rows
+from ...rows.blocks import join_rows
 from ...train.trainer import train_model
 from .artefact import Artefact, table
 from .budget import Budget

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...datasets.prepared import digest, part_paths
 from ...options import resolve
-from ...rows.checked import Batch
+from ...rows.checked import Batch, check_batch
 from ...train.trainer import train_model
 from .store import Store, key_of
 from .tasks import Result, execute, warm_up
@@ -32,7 +32,7 @@ def behaviour() -> str:
     users, items = draw.integers(0, 40, 3000) ** 2 // 40, 40 + draw.integers(0, 30, 3000)
     labels = ((users + items) % 3 == 0).astype(np.float32)
     indices = np.stack([users, items], axis=1).ravel()
-    rows = Batch(np.arange(0, 6001, 2), indices, np.ones(6000, np.float32), 70, labels)
+    rows = check_batch(Batch(np.arange(0, 6001, 2), indices, np.ones(6000, np.float32), 70, labels))
     losses = []
     for model, more in (
         ("fm", {"ranks": 8}),

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ...rows.checked import Batch
+from ...rows.checked import Batch, CheckedRows, check_batch
 
 DAYS = 8
 AXES = 8  # of the true tastes
@@ -70,7 +70,7 @@ class Stream:
     def n_blocks(self) -> int:
         return len(self.days) * self.blocks_per_day
 
-    def block(self, number: int) -> Batch:
+    def block(self, number: int) -> CheckedRows:
         """Make a block of rows."""
         day, piece = self.days[number // self.blocks_per_day], number % self.blocks_per_day
         size = min(BLOCK_ROWS, self.rows_per_day - piece * BLOCK_ROWS)
@@ -80,7 +80,8 @@ class Stream:
         labels = (draw.random(size) < 1 / (1 + np.exp(-scores))).astype(np.float32)
         table = np.stack([columns[field] + self.offsets[field] for field in FIELDS], axis=1)
         indptr = np.arange(size + 1, dtype=np.int64) * len(FIELDS)
-        return Batch(indptr, table.ravel(), np.ones(table.size, np.float32), self.n_features, labels)
+        ones = np.ones(table.size, np.float32)
+        return check_batch(Batch(indptr, table.ravel(), ones, self.n_features, labels))
 
     def _columns(self, day: int, size: int, draw: np.random.Generator) -> dict[str, np.ndarray]:
         """Draw the fields of rows; what an item is about does not change."""

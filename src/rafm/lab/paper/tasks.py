@@ -22,7 +22,7 @@ from ...metrics.evaluation import evaluate
 from ...model.model import Model
 from ...options import TrainingOptions, resolve
 from ...plan.ranks import NearestRank, describe_plan
-from ...rows.checked import Batch
+from ...rows.checked import Batch, CheckedRows, check_batch
 from ...rows.stats import survey
 from ...train.trainer import EpochFinished, Finished, train, train_model
 
@@ -104,7 +104,7 @@ def options_of(run: Run, found: DataSet) -> TrainingOptions:
     )
 
 
-def judge(model: Model, batch: Batch, protocol: str = "ours") -> dict[str, float | None]:
+def judge(model: Model, batch: CheckedRows, protocol: str = "ours") -> dict[str, float | None]:
     """Return the metrics of a model on labelled rows."""
     assert batch.labels is not None
     scores = model.scores(batch)
@@ -180,7 +180,7 @@ def occurrences(config: dict[str, Any], folder: Path) -> Result:
     return {"rows": found.rows, "features": int(found.counts.size), "bins": [list(line) for line in bins]}
 
 
-def time_pass(training: Batch, options: TrainingOptions) -> float:
+def time_pass(training: CheckedRows, options: TrainingOptions) -> float:
     """Return the CPU seconds of the quickest epoch."""
     seconds, start = [], time.process_time()
     for event in train(training, options):
@@ -193,9 +193,10 @@ def time_pass(training: Batch, options: TrainingOptions) -> float:
 
 def warm_up() -> None:
     """Train a moment, so that compiling or loading kernels counts for nobody."""
-    batch = Batch(np.array([0, 2, 4]), np.array([0, 1, 1, 2]), np.ones(4, np.float32), 3, np.array([0.0, 1.0]))
+    ids, labels = np.array([0, 1, 1, 2]), np.array([0.0, 1.0])
+    rows = check_batch(Batch(np.array([0, 2, 4]), ids, np.ones(4, np.float32), 3, labels))
     for model in ("rafm", "mrma"):
-        train_model(batch, resolve(task="binary", model=model, ranks=(2, 4), n_epochs=1), batch)
+        train_model(rows, resolve(task="binary", model=model, ranks=(2, 4), n_epochs=1), rows)
 
 
 def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:

@@ -1,0 +1,96 @@
+"""Rows cut into pieces and joined again; pieces of checked rows are checked rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from .checked import Batch, CheckedRows
+
+BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # what training has at hand at a time
+AnyRows = TypeVar("AnyRows", bound=Batch)
+
+
+def take_rows(rows: AnyRows, first: int, stop: int) -> AnyRows:
+    """Return consecutive rows as views."""
+    a, b = int(rows.indptr[first]), int(rows.indptr[stop])
+    labels = None if rows.labels is None else rows.labels[first:stop]
+    weights = None if rows.weights is None else rows.weights[first:stop]
+    indptr = rows.indptr[first : stop + 1] - a
+    return rows._derived(indptr, rows.indices[a:b], rows.values[a:b], rows.n_features, labels, weights)
+
+
+def pick_rows(rows: AnyRows, chosen: np.ndarray) -> AnyRows:
+    """Return the rows of these numbers, in their order.
+
+    >>> rows = Batch(np.array([0, 2, 3]), np.array([5, 1, 5]), np.ones(3), 9)
+    >>> pick_rows(rows, np.array([1, 0])).indices
+    array([5, 5, 1])
+    """
+    lengths = np.diff(rows.indptr)[chosen]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    entries = np.repeat(rows.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
+    labels = None if rows.labels is None else rows.labels[chosen]
+    weights = None if rows.weights is None else rows.weights[chosen]
+    return rows._derived(indptr, rows.indices[entries], rows.values[entries], rows.n_features, labels, weights)
+
+
+def first_entries(rows: AnyRows, n_entries: int) -> AnyRows:
+    """Return all rows, of each at most so many entries from its start."""
+    lengths = np.diff(rows.indptr)
+    kept = np.arange(rows.indices.size) - np.repeat(rows.indptr[:-1], lengths) < n_entries
+    indptr = np.concatenate([[0], np.cumsum(np.minimum(lengths, n_entries))])
+    return rows._derived(indptr, rows.indices[kept], rows.values[kept], rows.n_features, rows.labels, rows.weights)
+
+
+def cut_blocks(batches: Iterable[AnyRows]) -> Iterator[AnyRows]:
+    """Yield the rows in blocks, each as many rows as fit, at least one: the same blocks however the rows come."""
+    for parts in cut_parts(batches):
+        rows = join_rows(parts)
+        parts.clear()  # so that rows are not in memory twice
+        yield rows
+        del rows  # before the next ones are made
+
+
+def cut_parts(batches: Iterable[AnyRows]) -> Iterator[list[AnyRows]]:
+    """Yield the rows of each block in parts, as they came."""
+    parts: list[AnyRows] = []
+    n_rows = n_entries = 0
+    for batch in batches:
+        first = 0
+        while first < batch.n_rows:
+            end = batch.indptr[first] + BLOCK_ENTRIES - n_entries
+            stop = min(first + BLOCK_ROWS - n_rows, int(np.searchsorted(batch.indptr, end, side="right")) - 1)
+            stop = max(stop, first if parts else first + 1)
+            if stop > first:
+                parts.append(take_rows(batch, first, stop))
+                n_rows, n_entries = n_rows + stop - first, n_entries + parts[-1].indices.size
+            if stop < batch.n_rows:
+                yield parts
+                parts, n_rows, n_entries = [], 0, 0
+            first = stop
+    if parts:
+        yield parts
+
+
+def join_rows(parts: Sequence[AnyRows]) -> AnyRows:
+    """Return the rows of all parts, of which there is at least one; they are checked if all parts are."""
+    if len(parts) == 1:
+        return parts[0]
+    indices, values, labels, weights = (_joined(parts, name) for name in ("indices", "values", "labels", "weights"))
+    n_features = max(part.n_features for part in parts)
+    least = min(parts, key=lambda part: isinstance(part, CheckedRows))
+    return least._derived(join_offsets(parts), indices, values, n_features, labels, weights)
+
+
+def join_offsets(parts: Sequence[Batch]) -> np.ndarray:
+    """Return the indptr of all parts together."""
+    ends = np.cumsum([0, *(part.indices.size for part in parts)])
+    return np.concatenate([[0], *(part.indptr[1:] + end for part, end in zip(parts, ends))])
+
+
+def _joined(parts: Sequence[Batch], name: str) -> np.ndarray | None:
+    columns = [getattr(part, name) for part in parts]
+    return None if columns[0] is None else np.concatenate(columns)

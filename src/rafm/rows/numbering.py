@@ -1,0 +1,145 @@
+"""Feature ids -> feature numbers: checked rows as the kernels want them, sorted by number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..jit.cache import kernel
+from ..jit.vectors import count_below
+from ..kernels.tables import Rows
+from .checked import CheckedRows, require_checked
+
+SHORT_ROW, LONG_ROW = 8, 256  # between these, entries are sorted by comparing all with all
+LANES, LAST = 16, np.int32((1 << 31) - 1)  # so many at a time; after all numbers
+DENSE_IDS = 1 << 24  # id ranges up to this size get a table, however few ids occur
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Maps feature ids to feature numbers: ids[number] = id. Ids that are not listed are unknown."""
+
+    ids: np.ndarray
+    n_inputs: int
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        table = np.full(self.n_inputs, -1, np.int32)
+        table[self.ids] = np.arange(self.ids.size, dtype=np.int32)
+        return table
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.ids, kind="stable").astype(np.int32)
+        return self.ids[order], order
+
+    def lookup(self, indices: np.ndarray) -> np.ndarray:
+        """Return the number of every id, -1 for unknown ones, whatever their size.
+
+        >>> Numbering(np.array([7, 2]), n_inputs=8).lookup(np.array([2, 7, 3, 99]))
+        array([ 1,  0, -1, -1], dtype=int32)
+        """
+        if self.n_inputs <= max(DENSE_IDS, 8 * self.ids.size):
+            inside = indices < self.n_inputs
+            if inside.all():
+                return self._table[indices]
+            return np.where(inside, self._table[np.where(inside, indices, 0)], np.int32(-1))
+        ids, order = self._sorted
+        if not ids.size:
+            return np.full(indices.size, -1, np.int32)
+        at = np.minimum(np.searchsorted(ids, indices), ids.size - 1)
+        return np.where(ids[at] == indices, order[at], np.int32(-1))
+
+
+@kernel()
+def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
+    """Copy the known, nonzero entries of one row, sorted by number; return how many there are."""
+    n = 0
+    for e in range(numbers.size):
+        i, x = numbers[e], values[e]
+        if i < 0 or x == 0:
+            continue
+        at = n
+        while at > 0 and kept_numbers[at - 1] > i:
+            kept_numbers[at], kept_values[at] = kept_numbers[at - 1], kept_values[at - 1]
+            at -= 1
+        kept_numbers[at], kept_values[at] = i, x
+        n += 1
+    return n
+
+
+@kernel()
+def _sort_coarsely(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
+    """Copy one row by all rounds of a Shell sort but the last: entries far apart are sorted, then nearer ones."""
+    gap, n = 1, numbers.size
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    for e in range(n):
+        kept_numbers[e], kept_values[e] = numbers[e], values[e]
+    while gap > 1:
+        for e in range(gap, n):
+            i, x, at = kept_numbers[e], kept_values[e], e
+            while at >= gap and kept_numbers[at - gap] > i:
+                kept_numbers[at], kept_values[at] = kept_numbers[at - gap], kept_values[at - gap]
+                at -= gap
+            kept_numbers[at], kept_values[at] = i, x
+        gap //= 3
+
+
+@kernel()
+def _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, room, room_values):  # type: ignore[no-untyped-def]
+    """Copy the known, nonzero entries of numbers[a:b], sorted, to where `place` is; return how many there are.
+
+    An entry's place is the count of entries before it: comparing all with all is quicker than to move some by branches.
+    """
+    n, last, rising = 0, -1, True
+    for e in range(a, b):
+        i, x = numbers[e], values[e]
+        if i >= 0 and x != 0:
+            room[n], room_values[n] = i, x
+            rising, last, n = rising and i >= last, i, n + 1
+    stop, places = -(-n // LANES) * LANES, 0
+    for e in range(n, stop):
+        room[e] = LAST
+    for e in range(n):
+        before = e if rising else count_below(room, stop, room[e])
+        kept_numbers[place + before], kept_values[place + before] = room[e], room_values[e]
+        places += before
+    if 2 * places < n * (n - 1):  # some are equal
+        _sort_known(room[:n], room_values[:n], kept_numbers[place:], kept_values[place:])
+    return n
+
+
+@kernel()
+def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_values, room, room_values):  # type: ignore[no-untyped-def]
+    """Copy rows in the given order, their known, nonzero entries sorted."""
+    place = 0
+    for t in range(order.size):
+        a, b = indptr[order[t]], indptr[order[t] + 1]
+        if SHORT_ROW < b - a <= LONG_ROW:
+            place += _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, room, room_values)
+        else:
+            row, x, kept, kept_x = numbers[a:b], values[a:b], kept_numbers[place:], kept_values[place:]
+            if row.size > LONG_ROW:  # there is room for whole rows: no more was kept of those before
+                _sort_coarsely(row, x, kept, kept_x)
+                row, x = kept[: row.size], kept_x[: row.size]
+            place += _sort_known(row, x, kept, kept_x)
+        kept_indptr[t + 1] = place
+    return place
+
+
+def number_rows(rows: CheckedRows, numbering: Numbering, order: np.ndarray | None = None) -> Rows:
+    """Return the rows, in the given order, with features by number, rising in each row; unknown ones are left out."""
+    require_checked(rows)
+    order = np.arange(rows.n_rows) if order is None else order
+    numbers = numbering.lookup(rows.indices)
+    kept_indptr = np.zeros(rows.n_rows + 1, np.int64)
+    kept_numbers, kept_values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
+    room = (np.empty(LONG_ROW, np.int32), np.empty(LONG_ROW, np.float32))
+    size = _sort_rows(rows.indptr, numbers, rows.values, order, kept_indptr, kept_numbers, kept_values, *room)
+    labels = np.zeros(rows.n_rows, np.float32) if rows.labels is None else rows.labels[order]
+    weights = np.ones(rows.n_rows, np.float32) if rows.weights is None else rows.weights[order]
+    columns = (np.require(column, requirements="W") for column in (labels, weights))  # read-only ones would recompile
+    return Rows(kept_indptr, kept_indptr[1:], kept_numbers[:size], kept_values[:size], *columns)
