@@ -9,7 +9,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .encode.spec import TableSpec
-    from .estimators.machine import RaFMClassifier, RaFMRegressor, TableTransformer, load
+    from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load
     from .losses.huber import Huber
     from .optimizers.adagrad import AdaGrad
     from .optimizers.adam import Adam
@@ -34,10 +34,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "RaFMClassifier": "estimators.machine",
-    "RaFMRegressor": "estimators.machine",
-    "TableTransformer": "estimators.machine",
-    "load": "estimators.machine",
+    "RaFMClassifier": "estimators",
+    "RaFMRegressor": "estimators",
+    "TableTransformer": "estimators",
+    "load": "estimators",
     "TableSpec": "encode.spec",
     "AdaGrad": "optimizers.adagrad",
     "Adam": "optimizers.adam",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
 from .families import FAMILIES, Family
-from .losses import LOSSES, loss_for, one_of
+from .losses import loss_for, one_of
 from .metrics import METRICS, check_metric
 from .optimizers import OPTIMIZERS, optimizer_class, optimizer_for
 
@@ -53,8 +53,8 @@ class Option:
         Its name as an estimator parameter if that differs from the name.
     parameter_default : object
         Its default there.
-    losses : tuple of str
-        Estimator parameters only for these losses; all by default.
+    parameter_help : str, optional
+        Its help there.
     is_kept : bool
         Whether its value goes into the model file.
     has_effect : bool
@@ -70,6 +70,7 @@ class Option:
     parse: Callable[[str, str], Any] | None = None
     parameter: str | None = None
     parameter_default: Any = None
+    parameter_help: str | None = None
     is_kept: bool = True
     has_effect: bool = True
 
@@ -203,6 +204,19 @@ def one_or_more(text: str, name: str) -> float | tuple[float, ...]:
     return values[0] if len(values) == 1 else values
 
 
+def loss_setting(text: str, name: str) -> Any:
+    """Read the name of a loss, or its name and setting, such as "huber:0.5"."""
+    loss, colon, setting = text.partition(":")
+    if not colon:
+        return loss
+    from .losses import loss_named
+
+    try:
+        return type(loss_named(loss))(float(setting))  # type: ignore[call-arg]
+    except (KeyError, ModuleNotFoundError, TypeError, ValueError):
+        raise ConfigError(f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA", key=name) from None
+
+
 def thresholds(text: str, name: str) -> Any:
     """Read the counts from which on features get the next rank."""
     from .plan.ranks import Thresholds
@@ -224,15 +238,18 @@ class TrainingOptions:
 
     loss: Loss = option(
         None,
-        f"Loss to train on: {one_of([*LOSSES])} (default: that of the task).",
+        "Loss to train on: log for clicks, squared, huber or huber:DELTA for ratings, poisson for counts "
+        "(default: the first one of the task).",
         lambda name, value, chosen: loss_for(chosen["task"], value),
         "str or settings",
         str,
+        parse=loss_setting,
+        parameter_help='"squared", "huber" or "poisson" (counts), or settings such as `rafm.Huber(delta=2.0)`.',
         is_kept=False,
     )
     model: str = option(
         "rafm",
-        f"Model family: {'; '.join(f'{family.name}, a {family.help}' for family in FAMILIES.values())}.",
+        f"Model family: {', '.join(f'{family.name} ({family.help})' for family in FAMILIES.values())}.",
         choice([*FAMILIES]),
         "str",
         str,
@@ -249,19 +266,20 @@ class TrainingOptions:
     )
     rank_scale: float = option(
         1.0,
-        "A feature seen n times gets the rank nearest to RANK_SCALE * n, in logarithms.",
+        "A feature seen n times gets the rank nearest to this number times n, in logarithms.",
         number(positive=True),
         "float",
         float,
     )
     levels: LevelRule | np.ndarray | None = option(
         None,
-        "Minimum count for each higher rank; replaces --rank-scale.",
+        "Minimum count for each higher rank; replaces `rank_scale`.",
         _as_it_is,
         "rule or array of int",
         str,
         flag="thresholds",
         parse=thresholds,
+        parameter_help="Another rule, such as `rafm.Thresholds((10, 100))`, or one level per feature.",
         is_kept=False,
     )
     update: str = option(

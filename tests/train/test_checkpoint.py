@@ -14,7 +14,7 @@ from commands import finish, rows_of_pairs, run, run_alone, start
 from worlds import changed_rows, planted
 
 from rafm.errors import CheckpointError, ConfigError, DivergenceError, ModelFormatError
-from rafm.estimators.machine import RaFMClassifier
+from rafm.estimators import RaFMClassifier
 from rafm.files.container import read_container
 from rafm.model.file import load
 from rafm.options import resolve

@@ -8,7 +8,7 @@ from worlds import changed_rows, one_hot, planted
 
 from rafm.errors import ConfigError, DataValueError, DivergenceError
 from rafm.jit.barrier import APART
-from rafm.losses import LOG_LOSS, SQUARED_LOSS
+from rafm.losses import loss_named
 from rafm.model.file import Saved, load, save
 from rafm.optimizers import OPTIMIZERS, AdaGrad
 from rafm.options import resolve
@@ -232,7 +232,10 @@ def test_labels_of_any_size_are_fitted_as_well(scale, ratings):
     np.testing.assert_allclose(grown.predict(valid).std(), scale * valid.labels.std(), rtol=0.05)
 
 
-def scale_of(batch, loss=SQUARED_LOSS):
+SQUARED = loss_named("squared")
+
+
+def scale_of(batch, loss=SQUARED):
     """Return the scale of the labels of a batch."""
     return label_scale(survey([check_batch(batch)]).label_spread, loss)
 
@@ -250,7 +253,7 @@ def test_the_scale_of_labels_is_the_power_of_4_next_to_their_spread(shift):
 def test_binary_and_constant_labels_keep_their_scale():
     columns = np.zeros((4, 1), int)
     assert scale_of(one_hot(columns, np.full(4, 1e6), np.ones(4))) == 1
-    assert scale_of(one_hot(columns, np.array([0, 1, 0, 1]), np.ones(4)), LOG_LOSS) == 1
+    assert scale_of(one_hot(columns, np.array([0, 1, 0, 1]), np.ones(4)), loss_named("log")) == 1
     assert scale_of(one_hot(columns, np.arange(4), np.zeros(4))) == 1
 
 

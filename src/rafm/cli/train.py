@@ -3,153 +3,93 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import (
-    Column,
-    Columns,
-    DataPath,
-    Duplicates,
-    Format,
-    Json,
-    Label,
-    MaxFeatures,
-    MaxLineBytes,
-    Memory,
-    MinCount,
-    Spill,
-    Weight,
-    check_output,
-    one_or_more,
-    opening,
-    print_json,
-    table_spec,
-    whole_numbers,
-    with_room,
-)
+from ..losses import TASKS, one_of
+from .arguments import DataPath, Json, check_output, print_json
+from .groups import TrainingFlags, naming_flags, with_groups
+from .reading import ReadingFlags
 
 if TYPE_CHECKING:
     from ..model.file import Saved
     from ..model.model import Model
+    from ..options import TrainingOptions
 
 
 TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")
 
 
+@dataclass(frozen=True)
+class RunFlags:
+    """What becomes of a run: where it is kept, what it goes on from, and who is told."""
+
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Directory for checkpoints; the same command resumes from it.")
+    ] = None
+    checkpoint_seconds: Annotated[
+        float, typer.Option(help="Seconds between checkpoints, besides the one at the end of each epoch.")
+    ] = 60.0
+    resume_from: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Continue from this model (default: one more epoch).")
+    ] = None
+    replan: Annotated[
+        bool, typer.Option(help="With --resume-from: raise features to the ranks that their new counts allow.")
+    ] = False
+    keep_state: Annotated[bool, typer.Option(help="Keep the optimiser state in MODEL, to continue from it.")] = False
+    events: Annotated[
+        str | None, typer.Option(metavar="FILE", help='Append one JSON line per event; "-" is standard output.')
+    ] = None
+
+
+@with_groups
 def train(
     context: typer.Context,
     data: DataPath,
-    out: Annotated[str, typer.Option(metavar="MODEL", help="Where to write the model.")],
-    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Rows to choose the best epoch by.")] = None,
-    task: Annotated[str, typer.Option(help="binary or regression.")] = "binary",
-    model: Annotated[str, typer.Option(help="rafm, fm, lr, difacto or mrma.")] = "rafm",
-    ranks: Annotated[str | None, typer.Option(help="Rising ranks, 8,32,128 unless given; one for fm, 32.")] = None,
-    rank_scale: Annotated[float, typer.Option(help="A feature seen n times gets the rank nearest to C n.")] = 1.0,
-    thresholds: Annotated[str | None, typer.Option(help="Counts from which the next rank begins, instead.")] = None,
-    update: Annotated[str, typer.Option(help="joint, or algorithm1 for the paper to the letter.")] = "joint",
-    dependent_weight: Annotated[
-        float | None, typer.Option(help="Weight of dependent factors' own loss: 0.5 for clicks, 3 for ratings.")
-    ] = None,
-    optimizer: Annotated[str, typer.Option(help="adagrad, sgd, adam or ftrl.")] = "adagrad",
-    learning_rate: Annotated[
-        float | None, typer.Option(help="0.2 for clicks, 0.1 for ratings unless given; less for long rows.")
-    ] = None,
-    l2: Annotated[
-        str | None,
-        typer.Option(help="Factors: 0.005 for clicks, 0.1 for ratings unless given; or one per rank: 0.01,0.005."),
-    ] = None,
-    l2_weights: Annotated[float, typer.Option(help="Linear weights.")] = 0.0,
-    l1: Annotated[float, typer.Option(help="Of ftrl: the larger, the more whole vectors are 0.")] = 0.0,
-    l1_weights: Annotated[float, typer.Option(help="Of ftrl: the larger, the more linear weights are 0.")] = 0.0,
-    epochs: Annotated[int, typer.Option(help="At most so many passes over the data.")] = 30,
-    patience: Annotated[int, typer.Option(help="Stop after so many epochs without improvement.")] = 3,
-    metric: Annotated[
-        str | None, typer.Option(help="Best by log_loss, auc or normalized_entropy; ratings: rmse or mae.")
-    ] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Stop after so long, with the best so far.")] = None,
-    negative_rate: Annotated[float, typer.Option(help="The share of negatives that was kept in the rows.")] = 1.0,
-    threads: Annotated[int, typer.Option(min=1, help="More are faster; the model never depends on it.")] = 1,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal models.")] = 0,
-    index_base: Annotated[int, typer.Option(help="The smallest feature id of the files, 0 or 1.")] = 0,
-    format: Format = "auto",
-    label: Label = None,
-    weight: Weight = None,
-    column: Column = None,
-    columns: Columns = None,
-    min_count: MinCount = None,
-    duplicates: Duplicates = "error",
-    max_features: MaxFeatures = None,
-    max_line_bytes: MaxLineBytes = None,
-    memory: Memory = 1000,
-    spill: Spill = None,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Keep the state here; the same command goes on from it."),
-    ] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="How often, besides at the end of each epoch.")] = 60.0,
-    resume_from: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Go on from this model, by one pass unless --epochs says more."),
-    ] = None,
-    replan: Annotated[
-        bool, typer.Option(help="Let its features rise to the ranks that all their counts admit.")
-    ] = False,
-    keep_state: Annotated[bool, typer.Option(help="Keep the optimiser's states in MODEL, to go on from it.")] = False,
-    events: Annotated[
-        str | None, typer.Option(metavar="FILE", help='Append one line of JSON per event; "-" is the standard output.')
-    ] = None,
+    out: Annotated[str, typer.Option(metavar="MODEL", help="Model file to write.")],
+    training: TrainingFlags,
+    reading: ReadingFlags,
+    running: RunFlags,
+    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Validation rows; they choose the epoch.")] = None,
+    task: Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")] = TASKS[0],
     json: Json = False,
 ) -> None:
-    """Train a model and save it. Shows the plan of ranks first, then one line per epoch."""
-    from dataclasses import replace
-
+    """Train a model and save it. Prints the plan of ranks, then one line per epoch."""
     from ..errors import ConfigError
-    from ..options import resolve
-    from ..plan.ranks import Thresholds
 
-    given = None if thresholds is None else Thresholds(whole_numbers(thresholds, "thresholds"))
-    chosen: dict[str, Any] = {
-        "task": task,
-        "model": model,
-        "ranks": None if ranks is None or model == "lr" else whole_numbers(ranks, "ranks"),
-        "rank_scale": rank_scale,
-        "levels": given,
-        "update": update,
-        "dependent_weight": dependent_weight,
-        "optimizer": optimizer,
-        "learning_rate": learning_rate,
-        "l2": None if l2 is None else one_or_more(l2, "l2"),
-        "l2_weights": l2_weights,
-        "l1": l1,
-        "l1_weights": l1_weights,
-        "n_epochs": epochs,
-        "patience": patience,
-        "metric": metric,
-        "max_seconds": max_seconds,
-        "negative_rate": negative_rate,
-        "seed": seed,
-        "threads": threads,
-    }
-    if replan and resume_from is None:
+    if running.replan and running.resume_from is None:
         raise ConfigError("--replan is for the features of a model: give --resume-from MODEL too", key="replan")
-    start = None if resume_from is None else _read_start(context, resume_from, index_base)
-    options = resolve(**(chosen if start is None else _choices_to_go_on(context, start.model, chosen)))
-    had_states = start is not None and start.model.parameters.states is not None
-    options = replace(options, shuffle=start is None, keep_state=keep_state or had_states, replan=replan)
+    start = None if running.resume_from is None else _read_start(context, running.resume_from, reading.index_base)
+    options = _options(context, task, training, running, start)
     check_output(out, data, valid)
-    spec = table_spec(columns, column, label, weight, min_count)
-    base = index_base if start is None else start.index_base
-    files = opening(options.loss.task, format, duplicates, base, max_features, max_line_bytes, spec)
-    stream = sys.stderr if json or events == "-" else sys.stdout
-    files = with_room(files, memory, spill, lambda text: print(text, file=stream))
-    with _checkpoint(checkpoint, checkpoint_seconds) as states, _log(events) as log:
+    stream = sys.stderr if json or running.events == "-" else sys.stdout
+    base = reading.index_base if start is None else start.index_base
+    files = reading.opening(options.loss.task, base, lambda text: print(text, file=stream))
+    with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
         print_json(report)
     else:
         print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes", file=stream)
+
+
+def _options(
+    context: typer.Context, task: str, training: TrainingFlags, running: RunFlags, start: Saved | None
+) -> TrainingOptions:
+    """Return the checked options of the command, completed by those of the model that it continues from."""
+    from ..errors import ConfigError
+    from ..options import resolve
+
+    chosen = {"task": task, **training}
+    try:
+        options = resolve(**(chosen if start is None else _choices_to_go_on(context, start.model, chosen)))
+    except ConfigError as error:
+        raise naming_flags(error) from None
+    had_states = start is not None and start.model.parameters.states is not None
+    kept = running.keep_state or had_states
+    return replace(options, shuffle=start is None, keep_state=kept, replan=running.replan)
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:
@@ -188,15 +128,16 @@ def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
 
 def _choices_to_go_on(context: typer.Context, model: Model, chosen: dict[str, Any]) -> dict[str, Any]:
     """Return the choices of the model, but what the command says; and one epoch unless it says more."""
-    from ..options import from_summary
+    from ..options import declared_options, from_summary
 
-    names = {"epochs": "n_epochs", "thresholds": "levels"}
+    names = {declared.flag or name: name for name, declared in declared_options()}
     given = {names.get(name, name) for name in _given(context)}
     known = {**from_summary(model.options), "task": model.loss.task, "model": model.plan.family, "n_epochs": 1}
+    known["loss"] = model.loss
     known["ranks"] = model.plan.ranks or None
     if "task" in given and chosen["task"] != known["task"]:
-        known.pop("metric", None)
-        known.pop("negative_rate", None)
+        for name in ("metric", "negative_rate", "loss"):
+            known.pop(name, None)
     if "rank_scale" in given:
         known.pop("levels", None)
     if "optimizer" in given and chosen["optimizer"] != model.options.get("optimizer"):

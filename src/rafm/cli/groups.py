@@ -1,0 +1,103 @@
+"""Groups of flags: a command takes a group as one parameter, and typer sees its flags one by one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from ..errors import ConfigError
+from ..options import declared_options
+
+Flags = dict[str, inspect.Parameter]
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+class TrainingFlags(dict[str, Any]):
+    """What was given for every training option, by its name in `rafm.options`; one flag for each of them."""
+
+
+def training_flags() -> Flags:
+    """Return the flags of all training options."""
+    return {name: _flag(declared.flag or name, declared) for name, declared in declared_options()}
+
+
+def _flag(flag: str, declared: Any) -> inspect.Parameter:
+    kind: Any = declared.flag_type if declared.default is not None else declared.flag_type | None
+    annotation = Annotated[kind, typer.Option(help=in_flags(declared.help))]
+    return inspect.Parameter(flag, KEYWORD, default=declared.default, annotation=annotation)
+
+
+def in_flags(text: str) -> str:
+    """Return a text with options in backticks as the command line spells them.
+
+    >>> in_flags("Replaces `rank_scale`.")
+    'Replaces --rank-scale.'
+    """
+    names = {name: declared.flag or name for name, declared in declared_options()}
+    return re.sub(r"`(\w+)`", lambda found: flag_name(names.get(found[1], found[1])), text)
+
+
+def flag_name(name: str) -> str:
+    """Return the flag of a parameter."""
+    return f"--{name.replace('_', '-')}"
+
+
+def parse_training_flags(given: dict[str, Any]) -> TrainingFlags:
+    """Return option values from the texts and numbers of their flags."""
+    chosen = TrainingFlags()
+    for name, declared in declared_options():
+        value = given[declared.flag or name]
+        is_text = declared.parse is not None and isinstance(value, str)
+        chosen[name] = declared.parse(value, declared.flag or name) if is_text and declared.parse else value
+    return chosen
+
+
+def naming_flags(error: ConfigError) -> ConfigError:
+    """Return an error about an option that calls it by its flag."""
+    for name, declared in declared_options():
+        if error.key == name and str(error).startswith(f"{name} "):
+            return ConfigError(flag_name(declared.flag or name) + str(error).removeprefix(name), key=name)
+    return error
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the flags of its groups in the place of each parameter that is a group.
+
+    A group is TrainingFlags, or a dataclass whose fields are annotated as typer wants it.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    own, groups = [], {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if hints[name] is TrainingFlags:
+            groups[name] = training_flags()
+        elif is_dataclass(hints[name]):
+            groups[name] = _dataclass_flags(hints[name])
+        else:
+            own.append(parameter.replace(kind=KEYWORD, annotation=hints[name]))
+    flags = [flag for group in groups.values() for flag in group.values()]
+
+    @functools.wraps(command)
+    def expanded(**given: Any) -> None:
+        collected = {}
+        for name, group in groups.items():
+            values = {flag.name: given.pop(flag.name) for flag in group.values()}
+            collected[name] = parse_training_flags(values) if hints[name] is TrainingFlags else hints[name](**values)
+        command(**given, **collected)
+
+    expanded.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *flags)}
+    return expanded
+
+
+def _dataclass_flags(group: Any) -> Flags:
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        field.name: inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=hints[field.name])
+        for field in fields(group)
+    }

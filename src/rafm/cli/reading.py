@@ -1,0 +1,52 @@
+"""Flags about the files that commands read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .arguments import (
+    Column,
+    Columns,
+    Duplicates,
+    Format,
+    Label,
+    MaxFeatures,
+    MaxLineBytes,
+    Memory,
+    MinCount,
+    Spill,
+    Weight,
+    opening,
+    table_spec,
+    with_room,
+)
+
+if TYPE_CHECKING:
+    from ..read.open import Opening
+
+
+@dataclass(frozen=True)
+class ReadingFlags:
+    """How training files are read."""
+
+    index_base: Annotated[int, typer.Option(help="Smallest feature id of the files, 0 or 1.")] = 0
+    format: Format = "auto"
+    label: Label = None
+    weight: Weight = None
+    column: Column = None
+    columns: Columns = None
+    min_count: MinCount = None
+    duplicates: Duplicates = "error"
+    max_features: MaxFeatures = None
+    max_line_bytes: MaxLineBytes = None
+    memory: Memory = 1000
+    spill: Spill = None
+
+    def opening(self, task: str, index_base: int, told: Any) -> Opening:
+        """Return how files are to be read; told is called with a line when rows go to a temporary file."""
+        spec = table_spec(self.columns, self.column, self.label, self.weight, self.min_count)
+        files = opening(task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec)
+        return with_room(files, self.memory, self.spill, told)

@@ -1,0 +1,50 @@
+"""Arguments of estimators in the forms that users give them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from ..encode.spec import TableSpec
+from ..errors import ConfigError
+from ..files.atomic import PathLike
+from ..read.frames import as_table, is_frame
+from ..train.checkpoint import Checkpoint, NoCheckpoint
+
+
+def as_frame(X: Any) -> Any:
+    if not is_frame(X):
+        raise ConfigError("this model was trained on a table; give it a table with the same columns", key="X")
+    return as_table(X)
+
+
+def as_spec(spec: Any) -> TableSpec | None:
+    if spec is None or isinstance(spec, TableSpec):
+        return spec
+    return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
+
+
+def open_checkpoint(folder: PathLike | None, seconds: float) -> Checkpoint | NoCheckpoint:
+    if folder is None:
+        return NoCheckpoint()
+    return Checkpoint(folder, seconds, lambda text: warnings.warn(text, stacklevel=4))
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """Return how many threads n_jobs means: one if it is None, -1 all cores, -2 all but one.
+
+    >>> threads_of(None), threads_of(3), threads_of(-1) >= 1
+    (1, 3, True)
+    """
+    if n_jobs == 0:
+        raise ConfigError("n_jobs must not be 0; None means one thread, -1 all cores", key="n_jobs")
+    cores = os.cpu_count() or 1
+    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+def single_pair(eval_set: Any) -> tuple[Any, Any]:
+    pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise ConfigError("eval_set must be one pair (X, y)", key="eval_set")
+    return pair

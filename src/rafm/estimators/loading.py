@@ -1,0 +1,33 @@
+"""Model files as fitted estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..files.atomic import PathLike
+from ..losses import loss_named
+from ..model import file as storage
+from ..options import from_summary
+from .classifier import RaFMClassifier
+from .regressor import RaFMRegressor
+
+
+def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
+    """Read a .rafm file as a fitted estimator; column j of a matrix is id j, or j + 1 if ids counted from 1."""
+    saved = storage.load(path)
+    model, known = saved.model, from_summary(saved.model.options)
+    kind: Any = RaFMClassifier if model.loss.is_classification else RaFMRegressor
+    if kind is RaFMRegressor:
+        known["loss"] = model.loss.name if model.loss == loss_named(model.loss.name) else model.loss
+    estimator = kind(ranks=model.plan.ranks, model=model.plan.family, random_state=known.pop("seed", 0), **known)
+    estimator.encoder_ = saved.encoder
+    estimator._keep(model)
+    estimator.n_features_in_ = len(saved.encoder.columns) if saved.encoder else model.numbering.n_inputs
+    columns = [column.name for column in saved.encoder.columns] if saved.encoder else saved.columns
+    if columns is not None:
+        estimator.feature_names_in_ = np.array(columns, object)
+    if kind is RaFMClassifier:
+        estimator.classes_ = np.array([0, 1] if saved.classes is None else saved.classes)
+    return estimator

@@ -1,0 +1,69 @@
+"""Constructors of estimators and their documentation, made from the declared training options."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..options import Option, declared_options
+
+Kind = TypeVar("Kind", bound=type)
+VERBOSE = ("verbose", False, "bool", "Print the plan of ranks and one line per epoch.")
+OF_REGRESSION = ("loss",)  # options that only regressors have
+
+
+def option_parameters(kind: type) -> list[tuple[str, str]]:
+    """Return the name of each option that an estimator has, and that of its parameter."""
+    has = inspect.signature(kind).parameters
+    pairs = ((name, declared.parameter or name) for name, declared in declared_options())
+    return [(name, parameter) for name, parameter in pairs if parameter in has]
+
+
+def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
+    """Return a class decorator that adds the constructor and its documentation.
+
+    defaults: of options that are this estimator's own.
+    """
+    declared = [(name, one) for name, one in declared_options() if name not in OF_REGRESSION or name in defaults]
+    declared.sort(key=lambda pair: pair[0] != "ranks")  # the only one that may be given by position
+
+    def decorate(kind: Kind) -> Kind:
+        given = [(one.parameter or name, defaults.get(name, _default(one)), one) for name, one in declared]
+        kind.__init__ = _constructor([(name, default) for name, default, _ in given])  # type: ignore[misc]
+        lines = [_described(name, default, one.type, one.parameter_help or one.help) for name, default, one in given]
+        text = "\n".join([*lines, _described(*VERBOSE)])
+        indented = textwrap.indent(text, "    ").lstrip()
+        kind.__doc__ = (kind.__doc__ or "").replace("{parameters}", indented)
+        return kind
+
+    return decorate
+
+
+def _default(declared: Option) -> Any:
+    return declared.parameter_default if declared.parameter else declared.default
+
+
+def _described(name: str, default: Any, kind: str, text: str) -> str:
+    """Return one entry of a numpydoc section."""
+    wrapped = textwrap.fill(text, 100, initial_indent="    ", subsequent_indent="    ")
+    return f"{name} : {kind}, default={default!r}\n{wrapped}"
+
+
+def _constructor(given: list[tuple[str, Any]]) -> Callable[..., None]:
+    """Return an `__init__` that stores its arguments and does nothing else."""
+    (first, default), *others = [*given, VERBOSE[:2]]
+    positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("self", positional), inspect.Parameter(first, positional, default=default)]
+    parameters += [inspect.Parameter(name, keyword, default=value) for name, value in others]
+    signature = inspect.Signature(parameters)
+
+    def __init__(self: Any, *arguments: Any, **named: Any) -> None:
+        bound = signature.bind(self, *arguments, **named)
+        bound.apply_defaults()
+        for name, value in [*bound.arguments.items()][1:]:
+            setattr(self, name, value)
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    return __init__
