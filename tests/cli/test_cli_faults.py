@@ -56,7 +56,7 @@ WRONG_OPTIONS = {
     "text for a number": (["train", "rows.svm", "--out", "x.rafm", "--epochs", "many"], "--epochs"),
     "unknown task": (
         ["train", "rows.svm", "--out", "x.rafm", "--task", "ranking"],
-        "task must be binary or regression",
+        "task must be binary, regression or count",
     ),
     "unknown family": (["train", "rows.svm", "--out", "x.rafm", "--model", "gbdt"], "model must be one of"),
     "unknown optimizer": (["train", "rows.svm", "--out", "x.rafm", "--optimizer", "x"], "optimizer must be"),
@@ -75,8 +75,11 @@ WRONG_OPTIONS = {
         "1 rising thresholds",
     ),
     "negative l2": (["train", "rows.svm", "--out", "x.rafm", "--l2", "-1"], "l2 must be"),
-    "learning rate nan": (["train", "rows.svm", "--out", "x.rafm", "--learning-rate", "nan"], "learning_rate must be"),
-    "no epochs": (["train", "rows.svm", "--out", "x.rafm", "--epochs", "0"], "n_epochs must be"),
+    "learning rate nan": (
+        ["train", "rows.svm", "--out", "x.rafm", "--learning-rate", "nan"],
+        "--learning-rate must be",
+    ),
+    "no epochs": (["train", "rows.svm", "--out", "x.rafm", "--epochs", "0"], "--epochs must be"),
     "index base 2": (["train", "rows.svm", "--out", "x.rafm", "--index-base", "2"], "index_base must be 0 or 1"),
     "duplicates": (["train", "rows.svm", "--out", "x.rafm", "--duplicates", "keep"], "duplicates must be"),
     "max features": (["train", "rows.svm", "--out", "x.rafm", "--max-features", "0"], "max_features must be"),
