@@ -44,7 +44,7 @@ def choose_kinds(schema: pa.Schema, sample: pa.RecordBatch | pa.Table) -> list[C
     price     double   number     has fractions
     city      string   category   text
     """
-    return [_choose(field, _whole(sample.column(field.name))) for field in schema]
+    return [_choose(field, _whole(cells)) for field, cells in zip(schema, sample.columns)]
 
 
 def describe_choices(choices: Iterable[Choice]) -> str:

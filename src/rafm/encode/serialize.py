@@ -12,7 +12,8 @@ import pyarrow as pa
 from ..errors import ModelFormatError, ModelVersionError
 from .casts import FAMILIES
 from .coders import Bins, Buckets, Clock, Coder, Lists, LogBins, Number, TextCoder, Words
-from .encoder import Column, TableEncoder
+from .column import Column
+from .encoder import TableEncoder
 from .spec import MAX_BUCKETS, ColumnSpec, TableSpec
 from .strings import StringTable
 
