@@ -12,7 +12,7 @@ from ..errors import DataValueError
 from ..rows.arrow import array_of, numbers_of
 from ..rows.checked import read_only
 from .assemble import Slot, resolve, take_codes
-from .casts import family
+from .casts import family, is_bytes, naming_column, without_views
 from .coders import Coder, Lists, Number, Words
 from .learners import CodeLearner, WordLearner, learner_of
 from .spec import ColumnSpec, TableSpec
@@ -63,7 +63,8 @@ class Column:
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
         """Return the codes of cells, of which the first is in this row."""
         self._check_type(cells.type)
-        return self.coder.slots(cells, row)
+        with naming_column(self.name, cells.type):
+            return self.coder.slots(cells, row)
 
     def resolve(self, slots: list[Slot], tally: np.ndarray) -> list[Slot]:
         """Return the slots with codes of rare and missing values, and count them."""
@@ -120,7 +121,8 @@ class Learning:
             raise DataValueError(
                 f"column {self.spec.name!r} was {self.family}, but from row {row} on it is {cells.type}"
             )
-        missing = self.learner.update(cells, row)
+        with naming_column(self.spec.name, cells.type):
+            missing = self.learner.update(cells, row)
         if missing >= 0:
             self.has_missing = True
             if self.table.missing == "error":
@@ -179,8 +181,8 @@ def cells_of(block: pa.RecordBatch, name: str) -> pa.Array:
     place = block.schema.get_field_index(name)
     if place < 0:
         raise DataValueError(f"column {name!r} is missing in some of the batches")
-    cells = block.column(place)
-    if not (pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type)):
+    cells = without_views(block.column(place))
+    if not is_bytes(cells.type):
         return cells
     try:
         return cells.cast(pa.large_string())
