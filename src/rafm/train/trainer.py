@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ..errors import DataValueError
 from ..kernels.records import LOGISTIC
 from ..losses import Loss
+from ..metrics import Tally
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..plan.features import Features, plan_features
@@ -50,6 +53,8 @@ def train(
     """
     if start is not None:
         check_start(start, options)
+    if valid is not None and options.metric != options.loss.metric:
+        _check_judging(as_source(valid), options)
     checkpoint, source, content = checkpoint or NoCheckpoint(), as_source(data), Content()
     blocks = checked_blocks(source, options.family)
     found = survey(content.passing(blocks) if checkpoint.wanted else blocks)
@@ -128,6 +133,20 @@ def train_model(data: Batch | Source, options: TrainingOptions, valid: Batch | S
     *_, last = train(data, options, valid)
     assert isinstance(last, Finished)
     return last.model
+
+
+def _check_judging(valid: Source, options: TrainingOptions) -> None:
+    """Refuse a metric that is undefined for these labels whatever the scores, so that no epoch could be the best."""
+    tally = Tally(options.loss)
+    for rows in checked_blocks(valid, options.family):
+        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        tally.add(np.asarray(rows.labels), np.zeros(rows.n_rows), weights)
+    found = tally.report()
+    if options.metric in found and found[options.metric] is None:
+        raise DataValueError(
+            f"metric {options.metric!r} is undefined for the validation rows: their labels are all of one class. "
+            f"Choose metric {options.loss.metric!r}, or rows of both classes."
+        )
 
 
 def _check_labels(found: Survey, loss: Loss) -> None:
