@@ -3,7 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from rafm.encode.encoder import MISSING, TableEncoder
+from rafm.encode.column import MISSING
+from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import TableSpec
 
 

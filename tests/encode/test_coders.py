@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import assert_same_rows, encoded, features_of, spec_of
 
+from rafm.encode.column import RARE
 from rafm.encode.coverage import Coverage, Tally
-from rafm.encode.encoder import RARE, TableEncoder
+from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.errors import DataValueError
 

@@ -20,6 +20,7 @@ from rafm.encode.encoder import BLOCK_ROWS, TableEncoder
 from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.errors import ConfigError, DataValueError
 from rafm.read.frames import as_table, is_frame, needs_encoder
+from rafm.rows.checked import join_rows
 
 TABLE = pa.table(
     {"city": ["Rome", "Oslo", None, "Rome"], "ok": [True, None, False, True], "age": [30.5, 40.0, 50.0, 60.5]}
@@ -487,3 +488,35 @@ def test_values_of_encoded_rows_can_be_written_without_changing_other_rows():
     for rows in (learnt, encoder.encode(table)):
         rows.values[:] = 7
     assert encoder.encode(table).values.tolist() == [1, 1]
+
+
+# Growing
+
+
+GROWTHS = {
+    "rare values are new, missing ones were known": (["a", "a", None], ["a", "a", "b"]),
+    "missing values are new, rare ones were known": (["a", "a", "b"], ["a", "a", None]),
+    "both were known": (["a", "a", "b", None], ["c", "c"]),
+    "both are new": (["a", "a"], ["b", None]),
+    "values are new before both": (["a", "a", "b", None], ["c", "c", "d", "d", "e", None]),
+}
+
+
+@pytest.mark.parametrize("kind", ["category", "list"])
+@pytest.mark.parametrize(("before", "after"), GROWTHS.values(), ids=GROWTHS)
+def test_every_feature_keeps_its_name_when_the_encoder_grows(before, after, kind):
+    """What was learnt of missing values must not become what is known of rare ones, nor the other way round."""
+    column = ColumnSpec("c", kind, separator="|" if kind == "list" else None)
+    spec = TableSpec((column, ColumnSpec("z")), min_count=2)
+    tables = [pa.table({"c": pa.array(cells, pa.string()), "z": ["x"] * len(cells)}) for cells in (before, after)]
+    old = TableEncoder.learn(tables[0], spec)
+    grown, rows = old.grow_then_encode(tables[1])
+    assert [grown.feature_name(int(id)) for id in old.ids_in(grown)] == old.feature_names()
+    assert_same_rows(join_rows(list(rows)), grown.encode(tables[1]))
+    for table in tables:
+        expected = [
+            "c=<missing>" if cell is None else f"c={cell}" if f"c={cell}" in grown.feature_names() else "c=<rare>"
+            for cell in table["c"].to_pylist()
+        ]
+        known = set(grown.feature_names())
+        assert [set(row) & {*expected} for row in features_of(grown, table)] == [{name} & known for name in expected]

@@ -21,7 +21,8 @@ sys.path.insert(0, str(HERE.parent))
 import naive  # noqa: E402
 
 from rafm.encode.coders import Bins, Buckets, Clock, Lists, LogBins, Number, Words  # noqa: E402
-from rafm.encode.encoder import Column, TableEncoder  # noqa: E402
+from rafm.encode.column import Column  # noqa: E402
+from rafm.encode.encoder import TableEncoder  # noqa: E402
 from rafm.encode.spec import ColumnSpec, TableSpec  # noqa: E402
 from rafm.encode.strings import StringTable  # noqa: E402
 from rafm.losses import loss_for  # noqa: E402

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,19 @@ from commands import rows_of_pairs, run
 from worlds import one_hot, planted
 
 from rafm import RaFMClassifier, load
-from rafm.errors import ConfigError
+from rafm.errors import ConfigError, DataValueError
 from rafm.options import resolve
 from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.trainer import EpochFinished, Finished, Resumed, train, train_model
+from rafm.train.trainer import (
+    CheckpointWritten,
+    EpochFinished,
+    Finished,
+    PieceFinished,
+    Resumed,
+    train,
+    train_model,
+)
 
 WRONG_METRICS = {"binary": "rmse", "regression": "auc"}
 
@@ -75,12 +84,30 @@ def test_a_metric_of_another_task_is_refused(task):
         options(task, metric=WRONG_METRICS[task])
 
 
-def test_an_undefined_metric_never_is_the_best(clicks):
-    """All validation labels are 1, so there is no AUC: no epoch is better than another, and the last is kept."""
+@pytest.mark.parametrize("metric", ["auc", "normalized_entropy"])
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_metric_that_one_class_has_not_is_refused_before_training(metric, label, clicks, tmp_path):  # case 107
     data, valid = clicks
-    ones = one_hot(valid.indices.reshape(-1, 2), np.ones(valid.n_rows))
-    model = train_model(data, options(metric="auc", patience=3, n_epochs=9), ones)
-    assert (len(model.history), model.best_epoch) == (3, 0)
+    same = one_hot(valid.indices.reshape(-1, 2), np.full(valid.n_rows, float(label)))
+    events = train(data, options(metric=metric), same)
+    with pytest.raises(DataValueError, match=f"metric '{metric}' is undefined for the validation rows: .* one class"):
+        next(events)
+    X, rest = np.eye(8), np.eye(8)[:3]
+    with pytest.raises(DataValueError, match="all of one class"):
+        RaFMClassifier(2, metric=metric).fit(X, [0, 1] * 4, eval_set=(rest, [label] * 3))
+    (tmp_path / "rows.svm").write_text(rows_of_pairs(50))
+    (tmp_path / "valid.svm").write_text(f"{label} 1:1\n{label} 2:1\n")
+    files = (tmp_path / "rows.svm", "--valid", tmp_path / "valid.svm", "--out", tmp_path / "m.rafm")
+    assert "all of one class" in run("train", *files, "--metric", metric).error()
+    assert run("train", *files, "--epochs", "2").code == 0  # by log loss, which is defined
+    assert run("train", *files[:3], "--out", tmp_path / "m.rafm", "--epochs", "2", "--valid", files[0]).code == 0
+
+
+def test_rows_without_weight_are_of_no_class(clicks):  # case 107
+    data, valid = clicks
+    weights = (valid.labels > 0).astype(np.float32)
+    with pytest.raises(DataValueError, match="all of one class"):
+        next(train(data, options(metric="auc"), replace(valid, weights=weights)))
 
 
 # Time
@@ -133,6 +160,38 @@ def test_time_counts_in_all_lives_together_and_more_of_it_goes_on(clicks, small_
     whole = train_model(clicks[0], options(patience=None))
     np.testing.assert_array_equal(all_of_it[-1].model.parameters.weights, whole.parameters.weights)
     assert all_of_it[-1].model.history == whole.history
+
+
+class SetClock:
+    """Stands for the time, which passes only when a test says so."""
+
+    def __init__(self, monkeypatch, now):
+        self.now = now
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+
+def test_the_seconds_of_an_epoch_count_those_before_it_was_resumed(clicks, small_pieces, monkeypatch, tmp_path):
+    """An epoch that took 3 s before the stop and 4 s after it took 7 s, whatever the clocks of both processes say."""
+    clock = SetClock(monkeypatch, 50.0)
+    with Checkpoint(tmp_path, 0) as checkpoint:
+        for event in train(clicks[0], options(n_epochs=2), None, checkpoint):
+            if isinstance(event, PieceFinished) and event.epoch == 1:
+                clock.now += 20
+            if isinstance(event, EpochFinished):
+                clock.now += 3  # which the second epoch takes before the stop
+            if isinstance(event, CheckpointWritten) and event.epoch == 2 and event.rows:
+                break
+    clock = SetClock(monkeypatch, 7.0)
+    with Checkpoint(tmp_path, 3600) as checkpoint:
+        events = train(clicks[0], options(n_epochs=2), None, checkpoint)
+        resumed = next(event for event in events if isinstance(event, Resumed))
+        assert (resumed.epoch, resumed.rows > 0) == (2, True)
+        clock.now += 4
+        piece = next(events)
+        assert isinstance(piece, PieceFinished)
+        assert piece.seconds == pytest.approx(7)
+        [epoch] = [event for event in events if isinstance(event, EpochFinished)]
+    assert epoch.seconds == pytest.approx(7)
 
 
 def test_the_command_says_that_time_is_used_up(tmp_path):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from worlds import changed_rows, one_hot, planted
 
+from rafm import AdaGrad
 from rafm.errors import ConfigError, DataValueError, DivergenceError
 from rafm.jit.barrier import APART
 from rafm.losses import loss_named
 from rafm.model.file import Saved, load, save
-from rafm.optimizers import OPTIMIZERS, AdaGrad
+from rafm.optimizers import OPTIMIZERS
 from rafm.options import resolve
 from rafm.plan.features import value_scales
 from rafm.plan.ranks import RankPlan, Thresholds

@@ -182,3 +182,17 @@ def test_states_of_a_newer_version_are_refused(files, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ModelVersionError, match="states have version 2"):
         load_file(files / "w.rafm")
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd", "adam"])  # ftrl finds weights anew at another learning rate
+@pytest.mark.parametrize("with_states", [False, True])
+@pytest.mark.parametrize(("before", "after"), [(0.25, 0.25), (1.0, 0.25), (0.25, 1.0)])
+def test_steps_of_no_size_leave_probabilities_as_they_were_whatever_the_share_of_negatives(
+    before, after, with_states, optimizer
+):
+    """The bias of training on a share of the negatives is shifted back and forth, never once alone."""
+    data, _ = planted(n_rows=600)
+    model = trained(data, options(optimizer=optimizer, negative_rate=before, n_epochs=3))
+    start = model if with_states else model.for_scoring()
+    again = trained(data, options(optimizer=optimizer, negative_rate=after, learning_rate=1e-12), start)
+    np.testing.assert_allclose(again.scores(data), model.scores(data), atol=1e-4)

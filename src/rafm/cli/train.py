@@ -159,6 +159,14 @@ def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple
     return rows, encoder
 
 
+def _check_size(encoder: Any) -> None:
+    """Refuse columns that the model file could not describe, before training."""
+    if encoder is not None:
+        from ..encode.serialize import check_size
+
+        check_size(encoder)
+
+
 def _renumbered(start: Saved | None, encoder: Any) -> Model | None:
     """Return the model to go on from, with ids as the grown encoder has them."""
     if start is None or start.encoder is None:
@@ -188,6 +196,7 @@ def _run(
 
     begun = time.perf_counter()
     rows, encoder = _open_rows(data, files, start, stream)
+    _check_size(encoder)
     before = _renumbered(start, encoder)
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_events(rows, options, held_out, states, before), log)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..rows.checked import read_only
 from .assemble import ABSENT, Slot
-from .casts import as_finite, as_numbers, as_text, as_times, check_finite, family, plain
+from .casts import as_finite, as_numbers, as_text, as_times, check_finite, family, plain, without_views
 from .interning import NULL, UNKNOWN
 from .numeric import standardise
 from .spec import ColumnSpec
@@ -62,14 +62,15 @@ class CellCodes:
         if not pa.types.is_dictionary(cells.type):
             return self._code_texts(as_text(cells))
         codes = self._dictionary_codes(cells.dictionary)
-        return codes[cells.indices.fill_null(codes.size - 1).to_numpy(zero_copy_only=False)]
+        places = cells.indices.cast(pa.int64())  # the number of the null may be too large for their own type
+        return codes[places.fill_null(codes.size - 1).to_numpy(zero_copy_only=False)]
 
     def _dictionary_codes(self, words: pa.Array) -> np.ndarray:
         """Return the codes of a dictionary and at the end NULL, again if it is the same memory as last time."""
         place = (words.offset, len(words), *(buffer.address if buffer else 0 for buffer in words.buffers()))
         last, _, codes = self._last
         if place != last:
-            codes = np.append(self._code_texts(as_text(words)), np.int32(NULL))
+            codes = np.append(self._code_texts(as_text(without_views(words))), np.int32(NULL))
             self._last = (place, words, codes)  # the words are kept, so that their memory is not used again
         return codes
 
@@ -250,7 +251,7 @@ def split_lists(cells: pa.Array, separator: str | None) -> tuple[pa.Array, np.nd
         elements = pc.utf8_trim_whitespace(cells.flatten())
         elements = pc.if_else(pc.equal(elements, ""), pa.scalar(None, elements.type), elements)
     elif family(cells.type) == "list":
-        elements = cells.flatten()
+        elements = without_views(cells.flatten())
     else:
         return pa.nulls(0, pa.string()), np.full(len(cells), -1)
     sizes = pc.list_value_length(cells).fill_null(-1).to_numpy(zero_copy_only=False)

@@ -19,172 +19,24 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataValueError
-from ..rows.arrow import array_of, arrays_of_batch, batch_of_arrays, numbers_of
+from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
-from ..rows.checked import Batch, read_only
+from ..rows.checked import Batch
 from ..rows.prefetch import THREADS, map_ahead, share_out
 from ..rows.spill import Room, Spill
-from .assemble import Slot, assemble, resolve, take_codes
-from .casts import family
-from .coders import Coder, Lists, Number, Words
+from .assemble import Slot, assemble
+from .column import Column, Learning, cells_of, refuse_missing
 from .coverage import Coverage
 from .infer import choose_kinds, describe_choices
 from .interning import NULL
-from .learners import CodeLearner, WordLearner, learner_of
-from .spec import ColumnSpec, TableSpec, check_known
+from .spec import TableSpec, check_known, first_repeated
 from .targets import with_targets
 
-MISSING, RARE = "<missing>", "<rare>"
 BLOCK_ROWS = 1 << 16  # rows encoded at once: a column of them stays in the cache
 FEW_ROWS = 1 << 13
 SAMPLE_ROWS = 20_000  # rows that kinds are chosen by
-ALLOWED = {  # families of cells that a kind can take
-    "category": ("text", "number", "boolean", "time"),
-    "number": ("number", "boolean"),
-    "bins": ("number", "boolean"),
-    "log_bins": ("number", "boolean"),
-    "datetime": ("time", "text", "number"),
-    "list": ("list", "text"),
-}
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
 ALL_ROOM = Room(megabytes=float("inf"))
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column that has been learnt: after the features of its coder come one for rare and one for missing values.
-
-    family: what its cells held in training, as `casts.family` has it.
-    """
-
-    spec: ColumnSpec
-    family: str
-    coder: Coder
-    has_rare: bool
-    has_missing: bool
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def kind(self) -> str:
-        return self.spec.kind
-
-    @property
-    def n_features(self) -> int:
-        return self.coder.n_values + self.has_rare + self.has_missing
-
-    def feature_name(self, code: int) -> str:
-        """Return `column=value`, or the column's name if it is a number."""
-        name = self.name.replace("\\", "\\\\").replace("=", "\\=")
-        if code >= self.coder.n_values:
-            return f"{name}={RARE if self.has_rare and code == self.coder.n_values else MISSING}"
-        return name if isinstance(self.coder, Number) else f"{name}={self.coder.value_name(code)}"
-
-    def slots(self, cells: pa.Array, row: int) -> list[Slot]:
-        """Return the codes of cells, of which the first is in this row."""
-        self._check_type(cells.type)
-        return self.coder.slots(cells, row)
-
-    def resolve(self, slots: list[Slot], tally: np.ndarray) -> list[Slot]:
-        """Return the slots with codes of rare and missing values, and count them."""
-        rare = self.coder.n_values if self.has_rare else -1
-        null = self.coder.n_values + self.has_rare if self.has_missing else -1
-        rest = np.zeros(4, np.int64)  # a time counts once, not as hour and weekday
-        return [resolve(slot, rare, null, rest if i else tally) for i, slot in enumerate(slots)]
-
-    def grown(self, other: Column) -> Column:
-        """Return this column with the values of another that it does not have; numbers and bins stay as they are."""
-        if self.family != other.family and "nothing" not in (self.family, other.family):
-            raise DataValueError(f"column {self.name!r} was {self.family} in training, now it is {other.family}")
-        return replace(
-            self,
-            family=other.family if self.family == "nothing" else self.family,
-            coder=_grown_coder(self.coder, other.coder),
-            has_rare=self.has_rare or other.has_rare,
-            has_missing=self.has_missing or other.has_missing,
-        )
-
-    def codes_in(self, grown: Column) -> np.ndarray:
-        """Return what the codes of this column are in one that grew from it."""
-        ends = [grown.coder.n_values] * self.has_rare + [grown.coder.n_values + grown.has_rare] * self.has_missing
-        return np.array([*range(self.coder.n_values), *ends], np.int64)
-
-    def _check_type(self, found: pa.DataType) -> None:
-        _check_kind(self.spec, found)
-        if self.family != family(found) and "nothing" not in (self.family, family(found)):
-            raise DataValueError(f"column {self.name!r} was {self.family} in training, now its type is {found}")
-
-
-def _grown_coder(old: Coder, new: Coder) -> Coder:
-    if isinstance(old, Lists) and isinstance(new, Lists):
-        both = isinstance(old.words, Words) and isinstance(new.words, Words)
-        return replace(old, words=old.words.grown(new.words)) if both else old  # type: ignore[attr-defined]
-    return old.grown(new) if isinstance(old, Words) and isinstance(new, Words) else old
-
-
-class _Learning:
-    """A column while it is learnt."""
-
-    def __init__(self, spec: ColumnSpec, table: TableSpec):
-        self.spec, self.table, self.learner = spec, table, learner_of(spec, table)
-        self.family, self.has_missing = "nothing", False
-
-    def update(self, block: pa.RecordBatch, row: int) -> pa.Array:
-        """Learn from the column's cells in a block; return them in a form that `recall` encodes later."""
-        cells = _cells(block, self.spec.name)
-        _check_kind(self.spec, cells.type)
-        found = family(cells.type)
-        if self.family == "nothing":
-            self.family = found
-        if found not in (self.family, "nothing"):
-            raise DataValueError(
-                f"column {self.spec.name!r} was {self.family}, but from row {row} on it is {cells.type}"
-            )
-        missing = self.learner.update(cells, row)
-        if missing >= 0:
-            self.has_missing = True
-            if self.table.missing == "error":
-                _refuse_missing(self.spec.name, row + missing)
-        return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else cells
-
-    @property
-    def n_words(self) -> int:
-        """How many distinct words there are so far, which is what takes time to finish."""
-        return len(self.learner) if isinstance(self.learner, WordLearner) else 0
-
-    def finish(self) -> Column:
-        """Return the column."""
-        coder, left_out = self.learner.finish()
-        has_rare = left_out and self.table.rare == "shared"
-        return Column(self.spec, self.family, coder, has_rare, self.has_missing)
-
-    def grow(self, old: Column) -> Column:
-        """Return an old column with what is new here, and recall cells by its codes."""
-        column = old.grown(self.finish())
-        if isinstance(self.learner, CodeLearner):
-            self.learner.recode(column.coder)
-        return column
-
-    def recaller(self, column: Column) -> Callable[[pa.Array, int], list[Slot]]:
-        """Return what makes resolved slots of kept cells that were learnt from, of which the first is in a row."""
-        tally = np.zeros(4, np.int64)
-        if not isinstance(self.learner, CodeLearner):
-            return lambda kept, row: column.resolve(column.slots(kept, row), tally)
-        [codes] = column.resolve([Slot(self.learner.final_codes.copy())], tally)
-        return lambda kept, row: [Slot(_taken(codes.codes, numbers_of(kept)))]
-
-
-def _taken(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    out = np.empty(codes.size, table.dtype)
-    take_codes(table, read_only(codes), out)
-    return out
-
-
-def _kept_codes(codes: np.ndarray) -> pa.Array:
-    """Return codes as an array of 2 bytes each, where they fit."""
-    return array_of(codes, np.int16 if codes.max(initial=0) < 2**15 else np.int32)
 
 
 @dataclass(frozen=True)
@@ -282,7 +134,7 @@ class TableEncoder:
         pairs = zip(grown.first_ids, self.columns, grown.columns)
         return np.concatenate([np.zeros(0, np.int64), *(first + old.codes_in(new) for first, old, new in pairs)])
 
-    def _recalled(self, learning: list[_Learning], kept: Spill, targets: bool) -> Iterator[Batch]:
+    def _recalled(self, learning: list[Learning], kept: Spill, targets: bool) -> Iterator[Batch]:
         """Yield the rows that were learnt from."""
         names = self.spec.targets()
         recallers = [one.recaller(column) for one, column in zip(learning, self.columns)]
@@ -300,14 +152,14 @@ class TableEncoder:
     @classmethod
     def _learn(
         cls, batches: Any, spec: TableSpec | None, report: Callable[[str], Any] | None, kept: Spill | None
-    ) -> tuple[TableEncoder, list[_Learning]]:
+    ) -> tuple[TableEncoder, list[Learning]]:
         """Return the encoder and how it was learnt; unless kept is None, put there what encodes the rows later."""
         blocks = _blocks(batches)
         first = next(blocks, None)
         if first is None:
             raise DataValueError("there are no rows to learn the columns from")
         spec = _complete(spec or TableSpec(), first, report)
-        learning = [_Learning(column, spec) for column in spec.columns if column.kind != "ignore"]
+        learning = [Learning(column, spec) for column in spec.columns if column.kind != "ignore"]
         with ThreadPoolExecutor(THREADS) as pool:
 
             def learn(placed: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.Array]]:
@@ -319,7 +171,7 @@ class TableEncoder:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
             longest_first = sorted(learning, key=lambda one: -one.n_words)
-            finished = dict(zip(longest_first, pool.map(_Learning.finish, longest_first)))
+            finished = dict(zip(longest_first, pool.map(Learning.finish, longest_first)))
             return cls(spec, tuple(finished[one] for one in learning)), learning
 
     @cached_property
@@ -370,7 +222,7 @@ class TableEncoder:
         coverage = Coverage() if coverage is None else coverage
         parts, row = [], first_row
         for block in _blocks(table):
-            slots = [column.slots(_cells(block, column.name), row) for column in self.columns]
+            slots = [column.slots(cells_of(block, column.name), row) for column in self.columns]
             if self.spec.missing == "error":
                 self._check_missing(slots, row)
             parts.append(self._assemble(slots, block.num_rows, coverage))
@@ -394,16 +246,18 @@ class TableEncoder:
             if missing.size:
                 offsets = own[0].offsets
                 at = int(np.searchsorted(offsets, missing[0], "right")) - 1 if offsets.size else int(missing[0])
-                _refuse_missing(column.name, row + at)
+                refuse_missing(column.name, row + at)
 
     def _check_columns(self, names: Sequence[str]) -> None:
         _check_names(names)
+        given = set(names)
         wanted = [column.name for column in self.columns]
-        missing = [name for name in wanted if name not in names]
-        if missing:
-            raise DataValueError(f"column {missing[0]!r} is missing; the model was trained with {_listed(wanted)}")
-        ignored = [column.name for column in self.spec.columns if column.kind == "ignore"]
-        extra = [name for name in names if name not in {*wanted, *ignored, *self.spec.targets(), *self._told}]
+        missing = next((name for name in wanted if name not in given), None)
+        if missing is not None:
+            raise DataValueError(f"column {missing!r} is missing; the model was trained with {_listed(wanted)}")
+        ignored = (column.name for column in self.spec.columns if column.kind == "ignore")
+        known = {*wanted, *ignored, *self.spec.targets(), *self._told}
+        extra = [name for name in names if name not in known]
         if extra and self.spec.others == "auto":
             self._told.update(extra)
             told = f"columns that the model does not know are left out: {_listed(extra)}"
@@ -449,11 +303,13 @@ def _complete(spec: TableSpec, first: pa.RecordBatch, report: Callable[[str], An
     """Return the specification with all columns, choosing kinds for those that it does not name."""
     names = first.schema.names
     _check_names(names)
-    ignored = [column.name for column in spec.columns if column.kind == "ignore"]  # a reader may have left them out
+    given = set(names)
     named = [*(column.name for column in spec.columns if column.kind != "ignore"), *spec.targets()]
-    for name in named:
-        check_known(name, names, "column")
-    rest = [] if spec.others == "ignore" else [name for name in names if name not in {*named, *ignored}]
+    unknown = next((name for name in named if name not in given), None)
+    if unknown is not None:
+        check_known(unknown, names, "column")
+    known = {*named, *(column.name for column in spec.columns)}  # a reader may have left out those to ignore
+    rest = [] if spec.others == "ignore" else [place for place, name in enumerate(names) if name not in known]
     sample = first.slice(0, SAMPLE_ROWS).select(rest)
     choices = choose_kinds(sample.schema, sample)
     if report is not None and choices:
@@ -463,36 +319,9 @@ def _complete(spec: TableSpec, first: pa.RecordBatch, report: Callable[[str], An
 
 
 def _check_names(names: Sequence[str]) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataValueError(f"two columns are named {twice[0]!r}; rename or drop one")
-
-
-def _check_kind(spec: ColumnSpec, found: pa.DataType) -> None:
-    """Check that cells of a type can be what the specification says."""
-    if family(found) not in (*ALLOWED[spec.kind], "nothing"):
-        raise DataValueError(f"column {spec.name!r} has type {found}, which cannot be of kind {spec.kind}")
-    if spec.kind == "list" and family(found) == "text" and spec.separator is None:
-        raise DataValueError(
-            f"column {spec.name!r} is text; say what stands between its values, such as separator = '|'"
-        )
-
-
-def _cells(block: pa.RecordBatch, name: str) -> pa.Array:
-    place = block.schema.get_field_index(name)
-    if place < 0:
-        raise DataValueError(f"column {name!r} is missing in some of the batches")
-    cells = block.column(place)
-    if not (pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type)):
-        return cells
-    try:
-        return cells.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        raise DataValueError(f"column {name!r} has bytes that are not UTF-8 text; decode or ignore it") from None
-
-
-def _refuse_missing(name: str, row: int) -> None:
-    raise DataValueError(f'column {name!r}, row {row}: a value is missing; fill it, or set missing = "feature"')
+    twice = first_repeated(names)
+    if twice is not None:
+        raise DataValueError(f"two columns are named {twice!r}; rename or drop one")
 
 
 def _join(parts: list[_Rows]) -> _Rows:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataValueError
 from ..rows.arrow import array_of
-from .casts import as_numbers, as_text, family, plain
+from .casts import as_numbers, as_text, family, is_bytes, naming_column, plain, without_views
 from .spec import ColumnSpec
 
 ID_REASON = "name of an id"
@@ -44,7 +44,7 @@ def choose_kinds(schema: pa.Schema, sample: pa.RecordBatch | pa.Table) -> list[C
     price     double   number     has fractions
     city      string   category   text
     """
-    return [_choose(field, _whole(sample.column(field.name))) for field in schema]
+    return [_choose(field, without_views(_whole(cells))) for field, cells in zip(schema, sample.columns)]
 
 
 def describe_choices(choices: Iterable[Choice]) -> str:
@@ -65,19 +65,24 @@ def _choose(field: pa.Field, cells: pa.Array) -> Choice:
         raise DataValueError(
             f"column {name!r} has type {field.type}; make it text, a category, a number, a time or a list, or ignore it"
         )
-    if kind == "number" and not pa.types.is_dictionary(field.type):
-        column, reason = _choose_number(name, field.type, as_numbers(cells))
-    elif kind == "text" and not pa.types.is_dictionary(field.type):
-        column, reason = _choose_text(name, cells)
-    else:
-        chosen = {"time": "datetime", "list": "list"}.get(kind, "category")
-        reasons = {"time": "time", "list": "list", "boolean": "true or false", "nothing": "always empty"}
-        column, reason = ColumnSpec(name, chosen), reasons.get(kind, "categories")
+    with naming_column(name, field.type):
+        column, reason = _choose_by_cells(field, cells, kind)
     return Choice(column, str(field.type), reason)
 
 
+def _choose_by_cells(field: pa.Field, cells: pa.Array, kind: str) -> tuple[ColumnSpec, str]:
+    name = field.name
+    if kind == "number" and not pa.types.is_dictionary(field.type):
+        return _choose_number(name, field.type, as_numbers(cells))
+    if kind == "text" and not pa.types.is_dictionary(field.type):
+        return _choose_text(name, cells)
+    chosen = {"time": "datetime", "list": "list"}.get(kind, "category")
+    reasons = {"time": "time", "list": "list", "boolean": "true or false", "nothing": "always empty"}
+    return ColumnSpec(name, chosen), reasons.get(kind, "categories")
+
+
 def _choose_text(name: str, cells: pa.Array) -> tuple[ColumnSpec, str]:
-    if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
+    if is_bytes(cells.type):
         return ColumnSpec(name), "bytes"
     text = as_text(plain(cells.drop_null()[:FEW_TEXTS])).cast(pa.large_string())
     if len(text) and all(pc.all(pc.match_substring_regex(some, ISO_DATE)).as_py() for some in (text[:1], text)):

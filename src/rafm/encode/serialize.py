@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import ModelFormatError, ModelVersionError
+from ..errors import DataValueError, ModelFormatError, ModelVersionError
+from ..files.container import MAX_HEADER_BYTES
 from .casts import FAMILIES
 from .coders import Bins, Buckets, Clock, Coder, Lists, LogBins, Number, TextCoder, Words
-from .encoder import Column, TableEncoder
+from .column import Column
+from .encoder import TableEncoder
 from .spec import MAX_BUCKETS, ColumnSpec, TableSpec
 from .strings import StringTable
 
 VERSION = 1
+RESERVED_BYTES = 2**16  # of a file's header, for what else is in it
 STATE = ("family", "rare", "missing", "n_values", "n_buckets", "mean", "spread", "edges", "bins")
 Header = dict[str, Any]
 Tensors = dict[str, np.ndarray]
@@ -34,6 +37,17 @@ def encoder_parts(encoder: TableEncoder) -> tuple[Header, Tensors]:
     text = [np.zeros(0, np.uint8), *(words.text for words in tables)]
     tensors = {"encoder.text": np.concatenate(text), "encoder.ends": np.concatenate([np.zeros(0, np.int64), *ends])}
     return {"version": VERSION, "table": table, "columns": columns}, tensors
+
+
+def check_size(encoder: TableEncoder) -> None:
+    """Refuse columns that no model file could describe; to be asked before training, which may take long."""
+    n_bytes = len(json.dumps(json.dumps(encoder_parts(encoder)[0])))
+    if n_bytes > MAX_HEADER_BYTES - RESERVED_BYTES:
+        raise DataValueError(
+            f"the {len(encoder.columns)} columns take {n_bytes} bytes to describe, a model file has room for "
+            f"{MAX_HEADER_BYTES - RESERVED_BYTES}. Ignore some, put values that belong together into one list column, "
+            "or use fewer bins."
+        )
 
 
 def _words_of(coder: Coder) -> Coder:

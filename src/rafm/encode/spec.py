@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -35,6 +36,16 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 SCALES = ("1", "1/n", "1/sqrt(n)")
 TARGETS = ("label", "weight", "clicks", "impressions")
 MAX_BUCKETS = 2**31 - 2
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs again, or None.
+
+    >>> first_repeated(["a", "b", "c", "b", "a"])
+    'a'
+    """
+    counts = Counter(names)
+    return next((name for name, count in counts.items() if count > 1), None)
 
 
 def check_known(found: str, known: Iterable[str], what: str) -> None:
@@ -173,10 +184,9 @@ class TableSpec:
         self._check_targets()
         if self.hash_size and self.min_count > 1:
             raise ConfigError("hashed values have no counts: choose hash_size or min_count", key="min_count")
-        names = [column.name for column in self.columns]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ConfigError(f"column {twice[0]!r} is given twice", key=twice[0])
+        twice = first_repeated(column.name for column in self.columns)
+        if twice is not None:
+            raise ConfigError(f"column {twice!r} is given twice", key=twice)
         both = [column.name for column in self.columns if column.kind != "ignore" and column.name in self.targets()]
         if both:
             raise ConfigError(f"column {both[0]!r} is a label or weight and cannot be a feature too", key=both[0])

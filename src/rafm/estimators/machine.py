@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from ..encode.encoder import TableEncoder
+from ..encode.serialize import check_size
 from ..files.atomic import PathLike
 from ..model import file as storage
 from ..model.model import Model
@@ -83,6 +84,7 @@ class FactorizationMachine(BaseEstimator):
             start, data = self._trained, self._rows(X, y, sample_weight, fitting=False)
         else:
             encoder, rows = self.encoder_.grow_then_encode(as_frame(X), targets=False)
+            check_size(encoder)
             start = self._trained.with_ids(self.encoder_.ids_in(encoder), encoder.n_features)
             data = self._with_targets(join_rows(list(rows)), column_or_1d(y, warn=True), sample_weight)
         for event in show_events(train(data, options, start=start), options, enabled=self.verbose):
@@ -132,6 +134,7 @@ class FactorizationMachine(BaseEstimator):
         if self.encoder_ is not None:
             return self.encoder_.encode(table, targets=False)
         self.encoder_, rows = TableEncoder.learn_encode(table, report=print if self.verbose else None)
+        check_size(self.encoder_)
         self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
         self.n_features_in_ = self.feature_names_in_.size
         return rows

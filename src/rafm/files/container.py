@@ -117,6 +117,11 @@ def write_container(path: PathLike, tensors: Tensors, header: Header) -> int:
     return write_atomically(path, [_length(head), head, *views])
 
 
+def fits_header(tensors: Tensors, header: Header) -> bool:
+    """Tell whether what stands in front of the data would be within MAX_HEADER_BYTES."""
+    return len(_encode(_header_text(header), _NO_DIGEST, _index_of(_in_file_order(tensors)))) <= MAX_HEADER_BYTES
+
+
 def _in_file_order(tensors: Tensors) -> Tensors:
     """Return the arrays as they lie in the file, wide items first, so that all of them are aligned."""
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))

@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from ..encode.casts import naming_column, without_views
 from ..encode.encoder import SAMPLE_ROWS, TableEncoder
 from ..encode.infer import choose_kinds
 from ..encode.spec import TableSpec, check_known
@@ -235,7 +236,9 @@ def _examine_block(block: pa.RecordBatch, spec: TableSpec, looks: list[CellLook]
     sides = _sides(found, *_targets(block, spec), block.num_rows)
     keys = mixed(sides.labels)
     for look in looks:
-        own = look.update(block.column(look.name), row, sides)
+        cells = without_views(block.column(look.name))
+        with naming_column(look.name, cells.type):
+            own = look.update(cells, row, sides)
         with np.errstate(over="ignore"):
             fold_rows(keys, own)
     found.distinct.add(keys)
@@ -254,15 +257,16 @@ def _targets(batch: pa.RecordBatch, spec: TableSpec) -> tuple[np.ndarray | None,
 
 def _looks_of(spec: TableSpec, first: pa.RecordBatch) -> tuple[list[CellLook], list[str]]:
     """Return what looks at each column, of the kind that is given or that training would choose, and what cannot."""
-    names = first.schema.names
-    given = {column.name: column for column in spec.columns}
-    for name in [*(column.name for column in spec.columns if column.kind != "ignore"), *spec.targets()]:
-        check_known(name, names, "column")
+    names, targets, rows = first.schema.names, spec.targets(), first.slice(0, SAMPLE_ROWS)
+    given, there = {column.name: column for column in spec.columns}, set(names)
+    for name in [*(column.name for column in spec.columns if column.kind != "ignore"), *targets]:
+        if name not in there:
+            check_known(name, names, "column")
     looks, faults = [], []
-    for name in names:
-        if name in spec.targets() or (name not in given and spec.others == "ignore"):
+    for place, name in enumerate(names):
+        if name in targets or (name not in given and spec.others == "ignore"):
             continue
-        sample = first.slice(0, SAMPLE_ROWS).select([name])
+        sample = rows.select([place])
         try:
             column, reason = (given[name], "as given") if name in given else choose_kinds(sample.schema, sample)[0][::2]
             looks.append(CellLook(column, spec, reason))

@@ -90,7 +90,7 @@ def cell_keys(cells: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """
     if pa.types.is_dictionary(cells.type):
         words, known = cell_keys(cells.dictionary)
-        places = cells.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+        places = cells.indices.cast(pa.int64()).fill_null(len(words)).to_numpy(zero_copy_only=False)
         return np.append(words, NULL_KEY)[places], np.append(known, False)[places]
     kind = family(cells.type)
     if kind == "number" and not pa.types.is_decimal(cells.type):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ import numpy as np
 from ..errors import ConfigError, ModelFormatError, ModelVersionError
 from ..families import FAMILIES
 from ..files.atomic import PathLike
-from ..files.container import read_container, write_container
+from ..files.container import fits_header, read_container, write_container
 from ..losses import TASKS, loss_for, losses_of
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..optimizers.optimizer import Optimizer
+from ..options import from_summary, resolve
 from ..plan.layout import RecordLayout
-from ..plan.ranks import RankPlan, check_ranks
+from ..plan.ranks import RankPlan, Thresholds, check_ranks
 from ..rows.numbering import Numbering
 from .model import Model
 from .parameters import Parameters
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 STATES_VERSION = 1
 LARGEST = 2**62  # whole numbers below this fit into int64, whatever is added to them
+FREE_BYTES = 256 * 2**20  # vectors of zeros that any file may leave out
+MAX_SWELL = 1024  # beyond that, how many bytes of vectors a file may declare for each of its own
 _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
 
 
@@ -69,8 +73,6 @@ def save(path: PathLike, saved: Saved) -> int:
     }
     if model.loss.name != losses_of(model.loss.task)[0]:  # said only where it is not the default
         header["loss"] = {"name": model.loss.name, **vars(model.loss)}
-    if saved.columns is not None:
-        header["columns"] = saved.columns
     if model.parameters.states is not None:
         header["states_version"] = STATES_VERSION
     if model.n_dropped:
@@ -78,7 +80,40 @@ def save(path: PathLike, saved: Saved) -> int:
     if saved.encoder is not None:
         header["encoder"], more = _encoder_parts(saved.encoder)
         tensors.update(more)
+    if saved.columns is not None:
+        tensors |= _put_columns(saved.columns, header, tensors)
     return write_container(path, tensors, header)
+
+
+def _put_columns(names: list[str], header: dict[str, Any], tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Put the names of columns into the header, or return them as tensors where it would get too large."""
+    header["columns"] = names
+    if fits_header(tensors, header):
+        return {}
+    del header["columns"]
+    texts = [name.encode("utf-8", "surrogatepass") for name in names]
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    return {"columns.text": np.frombuffer(b"".join(texts), np.uint8), "columns.ends": ends}
+
+
+def _take_columns(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    """Move the names of columns from tensors into the header, where they are checked; undoes the former."""
+    text, ends = tensors.pop("columns.text", None), tensors.pop("columns.ends", None)
+    if text is None and ends is None:
+        return
+    if text is None or ends is None or "columns" in header:
+        raise ModelFormatError("the names of its columns must be in its header, or in columns.text and columns.ends")
+    if (text.dtype.name, ends.dtype.name, text.ndim, ends.ndim) != ("uint8", "int64", 1, 1):
+        raise ModelFormatError("tensors 'columns.text' and 'columns.ends' must be rows of type uint8 and int64")
+    places = np.concatenate([np.zeros(1, np.int64), ends])
+    if (places[1:] < places[:-1]).any() or places[-1] != text.size:
+        raise ModelFormatError("the names of its columns do not fill their text")
+    whole, bounds = text.tobytes(), places.tolist()
+    try:
+        names = [whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
+    except UnicodeDecodeError:
+        raise ModelFormatError("the names of its columns are not UTF-8") from None
+    header["columns"] = names
 
 
 def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -110,8 +145,10 @@ def load(path: PathLike) -> Saved:
     """Read a model file, checking that its parts fit together; nothing in it is ever executed."""
     header, tensors = read_container(path)
     try:
+        _take_columns(header, tensors)
         _check_header(header)
         plan = _read_plan(header)
+        _check_options(header)
         _check_tensors(plan, header, tensors)
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
     except (ModelFormatError, ModelVersionError) as error:
@@ -148,7 +185,8 @@ def _is_whole(found: Any) -> bool:
 
 
 def _is_number(found: Any) -> bool:
-    return type(found) in (int, float) and abs(found) < LARGEST
+    """Tell whether this is a number; JSON has none that is not finite, and whole ones could be of any length."""
+    return type(found) is float or (type(found) is int and abs(found) < LARGEST)
 
 
 def _are_whole(found: Any) -> bool:
@@ -222,7 +260,8 @@ def _check_states_version(header: dict[str, Any]) -> None:
     version, optimizer = header["states_version"], header["options"].get("optimizer")
     if _is_whole(version) and version > STATES_VERSION:
         raise ModelVersionError(f"its states have version {version}, this rafm knows {STATES_VERSION}; update rafm")
-    if version != STATES_VERSION or type(version) is not int or optimizer not in OPTIMIZERS:
+    is_known = isinstance(optimizer, str) and optimizer in OPTIMIZERS
+    if version != STATES_VERSION or type(version) is not int or not is_known:
         raise ModelFormatError(f"its states have version {version!r:.20} and optimizer {optimizer!r:.40}")
 
 
@@ -239,6 +278,31 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
             f"its sizes {sizes!r:.80} must be equal: all features of model {family!r} have all ranks"
         )
     return RankPlan(family, ranks, (*sizes, 0))
+
+
+def _check_options(header: dict[str, Any]) -> None:
+    """Check the options as training does; there may be some that this version does not know."""
+    task, family, ranks = header["task"], header["family"], tuple(header["ranks"])
+    try:
+        known = {"task": task, "loss": _read_loss(header), "model": family, "ranks": ranks or None}
+        options = resolve(**{**from_summary(header["options"]), **known})
+        if isinstance(options.rule, Thresholds) and FAMILIES[family].levels_by_count:
+            options.rule(np.zeros(0, np.int64), ranks)
+    except ModelFormatError:
+        raise
+    except (ConfigError, TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise ModelFormatError(f"its options cannot be: {error!s:.200}") from None
+
+
+def _check_swell(plan: RankPlan, tensors: dict[str, np.ndarray]) -> None:
+    """Refuse a file that leaves out more vectors of zeros than any training leaves, before they are allocated."""
+    declared = 4 * sum(size * rank for size, rank in zip(plan.sizes[1:], plan.block_ranks))
+    held = sum(array.nbytes for array in tensors.values())
+    if declared > max(FREE_BYTES, MAX_SWELL * held):
+        raise ModelFormatError(
+            f"it declares vectors of {declared} bytes, but holds {held}; allowed are {FREE_BYTES}, or {MAX_SWELL} "
+            "for each byte that it holds"
+        )
 
 
 def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
@@ -291,6 +355,7 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
         rows = tensors.get(f"rows.{level}", np.zeros(0, np.int32))
         if rows.size and (rows[0] < 0 or rows[-1] >= size or (np.diff(rows) <= 0).any()):
             raise ModelFormatError(f"tensor 'rows.{level}' must rise and stay below {size}")
+    _check_swell(plan, tensors)
     n, ids = plan.n_features, tensors["ids"]
     if n and (ids.min() < 0 or ids.max() >= header["n_inputs"] or np.unique(ids).size != n):
         raise ModelFormatError("its feature ids must be distinct and below n_inputs")

@@ -27,26 +27,32 @@ def as_table(X: Any) -> pa.Table:
 
     if isinstance(X, pa.Table):
         return X
-    if hasattr(X, "to_arrow"):
-        return X.to_arrow()
     try:
-        return pa.Table.from_pandas(X, preserve_index=False)
-    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-        raise _mixed_types(X, error) from None
+        return X.to_arrow() if hasattr(X, "to_arrow") else pa.Table.from_pandas(X, preserve_index=False)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise _unreadable(X, error) from None
 
 
-def _mixed_types(X: Any, error: Exception) -> DataValueError:
-    """Return the error about the first column of a pandas frame that cannot be one type."""
+def _unreadable(X: Any, error: Exception) -> DataValueError:
+    """Return the error about the first column of a frame that Arrow has no type for."""
     import pyarrow as pa
 
     for place, name in enumerate(X.columns):
-        cells = X.iloc[:, place]
+        cells = X.to_series(place) if hasattr(X, "to_series") else X.iloc[:, place]
         try:
-            pa.array(cells, from_pandas=True)
-        except (pa.ArrowTypeError, pa.ArrowInvalid):
-            kinds = " and ".join(sorted({type(cell).__name__ for cell in cells.dropna()})[:4])
-            return DataValueError(f"column {name!r} has values of types {kinds}; make them one type, such as text")
+            cells.to_arrow() if hasattr(cells, "to_arrow") else pa.array(cells, from_pandas=True)
+        except (pa.ArrowException, OverflowError, TypeError) as own:
+            return _unreadable_column(name, cells, own)
     return DataValueError(f"the table cannot be read: {' '.join(str(error).split())}")
+
+
+def _unreadable_column(name: Any, cells: Any, error: Exception) -> DataValueError:
+    if str(cells.dtype) != "object":
+        return DataValueError(f"column {name!r} has type {cells.dtype}; make it a common type, such as float64 or text")
+    if isinstance(error, OverflowError):
+        return DataValueError(f"column {name!r} has whole numbers beyond 64 bits; make it text or float64")
+    kinds = " and ".join(sorted({type(cell).__name__ for cell in cells.dropna()})[:4])
+    return DataValueError(f"column {name!r} has values of types {kinds}; make them one type, such as text")
 
 
 def needs_encoder(X: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -100,12 +101,13 @@ def _schema(file: str) -> pa.Schema:
 
 def _kept(schema: pa.Schema, columns: Mapping[str, str], file: str) -> pa.Schema:
     """Return the schema of the columns that are read; refuse names that are missing or occur twice."""
-    for k, name in enumerate(schema.names):
-        if name in schema.names[:k]:
-            raise DataFormatError(f"two columns have the same name {name!r}", path=file)
+    names = Counter(schema.names)
+    twice = next((name for name, count in names.items() if count > 1), None)
+    if twice is not None:
+        raise DataFormatError(f"two columns have the same name {twice!r}", path=file)
     for name, kind in columns.items():
-        if name not in schema.names and kind != "ignore":
-            raise DataValueError(f"column {name!r} is missing; there are {', '.join(schema.names[:10])}", path=file)
+        if name not in names and kind != "ignore":
+            raise DataValueError(f"column {name!r} is missing; there are {', '.join([*names][:10])}", path=file)
     kept = [pa.field(field.name, field.type) for field in schema if columns.get(field.name) != "ignore"]
     if not kept:
         raise DataValueError("all columns are left out", path=file)
@@ -114,14 +116,14 @@ def _kept(schema: pa.Schema, columns: Mapping[str, str], file: str) -> pa.Schema
 
 def _check_schema(found: pa.Schema, wanted: pa.Schema, file: str, first: str) -> None:
     """Refuse a file whose columns are not those of the first."""
-    for name in wanted.names:
-        if name not in found.names:
+    own, others = ({field.name: field.type for field in schema} for schema in (found, wanted))
+    for name, kind in others.items():
+        if name not in own:
             raise DataFormatError(f"column {name!r} is missing, which {first} has", path=file)
-        if found.field(name).type != wanted.field(name).type:
-            types = f"{found.field(name).type}, but {wanted.field(name).type} in {first}"
-            raise DataFormatError(f"column {name!r} has type {types}", path=file)
-    for name in found.names:
-        if name not in wanted.names:
+        if own[name] != kind:
+            raise DataFormatError(f"column {name!r} has type {own[name]}, but {kind} in {first}", path=file)
+    for name in own:
+        if name not in others:
             raise DataFormatError(f"column {name!r} is not in {first}", path=file)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ..errors import DataValueError
 from ..losses.loss import Loss
+from ..metrics.evaluation import Metrics
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..plan.features import Features, plan_features
@@ -50,6 +53,8 @@ def train(
     """
     if start is not None:
         check_start(start, options)
+    if valid is not None and options.metric != options.loss.metrics[0]:
+        _check_judging(as_source(valid), options)
     checkpoint, source, content = checkpoint or NoCheckpoint(), as_source(data), Content()
     blocks = labelled_blocks(source, options.family)
     found = survey(content.passing(blocks) if checkpoint.wanted else blocks)
@@ -130,6 +135,19 @@ def train_model(
     *_, last = train(data, options, valid)
     assert isinstance(last, Finished)
     return last.model
+
+
+def _check_judging(valid: Source, options: TrainingOptions) -> None:
+    """Refuse a metric that is undefined for these labels whatever the scores, so that no epoch could be the best."""
+    metrics = Metrics(options.loss, [options.metric])
+    for rows in labelled_blocks(valid, options.family):
+        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        metrics.add(np.asarray(rows.labels), np.zeros(rows.n_rows), weights)
+    if metrics.weight > 0 and metrics.values()[options.metric] is None:
+        raise DataValueError(
+            f"metric {options.metric!r} is undefined for the validation rows: their labels are all of one class. "
+            f"Choose metric {options.loss.metrics[0]!r}, or rows of both classes."
+        )
 
 
 def _check_labels(found: Survey, loss: Loss) -> None:

@@ -65,6 +65,8 @@ def go_on(model: Model, found: Survey, source: Source, label_scale: float, optio
     begin, promoted, error = _promoted(begin, before, features, source)
     fresh = _fresh_states(begin, options, scale, features.value_scales)
     kept = fresh if states is None else _with_old_states(fresh, states, places)
+    if model.options.get("negative_rate", 1.0) != options.negative_rate:
+        kept = replace(kept, bias=fresh.bias)  # the old one is that of rows with another share of negatives
     return Start(features, replace(begin, states=kept), places, scale, promoted, error)
 
 

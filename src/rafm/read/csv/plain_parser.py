@@ -69,7 +69,8 @@ def split_block(block: Block, layout: Layout) -> dict[str, pa.Array] | None:
     """
     if len(block.data) > MAX_BLOCK_BYTES:
         return None
-    kinds = {layout.names.index(name): kind for name, kind in layout.types.items()}
+    places = {name: place for place, name in enumerate(layout.names)}
+    kinds = {places[name]: kind for name, kind in layout.types.items()}
     is_ascii = block.data.isascii()
     found: list[tuple[Piece, dict[int, pa.Array]]] = []
     for begin, stop in _piece_ends(block):

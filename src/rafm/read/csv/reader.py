@@ -197,22 +197,24 @@ def _names(cells: list[str], header: Header, label: str | None, name: str, line:
 def _check_names(names: list[str], name: str, line: int) -> None:
     """Refuse names that are missing or occur twice."""
     hint = "; if the first row has no names, say so (header=False)"
+    first: dict[str, int] = {}
     for k, column in enumerate(names):
         if not column:
             raise DataFormatError(f"column {k + 1} has no name{hint}", name, line)
-        if column in names[:k]:
-            places = f"columns {names.index(column) + 1} and {k + 1}"
+        if first.setdefault(column, k) != k:
+            places = f"columns {first[column] + 1} and {k + 1}"
             raise DataFormatError(f"{places} have the same name {quote(column.encode())}{hint}", name, line)
 
 
 def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.DataType | None]:
     """Return the types that the caller chose; refuse columns that are not there."""
+    there = set(names)
     for column, kind in reading.columns.items():
-        if column not in names and kind != "ignore" and column != reading.label:
+        if column not in there and kind != "ignore" and column != reading.label:
             raise DataValueError(f"column {column!r} is missing; there are {_listed(names)}", name)
     if all(reading.columns.get(column) == "ignore" for column in names):
         raise DataValueError("all columns are left out", name)
-    return {column: READ_AS[kind] for column, kind in reading.columns.items() if column in names}
+    return {column: READ_AS[kind] for column, kind in reading.columns.items() if column in there}
 
 
 def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
