@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import mean_absolute_error, roc_auc_score, root_mean_squared_error
 
 from rafm.losses import LOG_LOSS, SQUARED_LOSS
-from rafm.metrics import Ranking, Tally, _sortable, auc, evaluate, log_loss
+from rafm.metrics import Ranking, Tally, auc, evaluate, log_loss
 
 scored_rows = st.lists(
     st.tuples(st.sampled_from([0.0, 1.0]), st.integers(-4, 4).map(float), st.sampled_from([0.5, 1.0, 3.0])),
@@ -162,14 +162,15 @@ def test_many_distinct_scores_are_merged_with_their_neighbours(limit):
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=20))
-def test_keys_are_in_the_order_of_scores(scores):
+def test_any_float32_takes_its_place_among_the_others(scores):
+    """The AUC of one positive score against all as negatives is the share below it, and half of the equal ones."""
     scores = np.array(scores, np.float32)
-    keys = _sortable(scores)
-    np.testing.assert_array_equal(np.sign(np.subtract.outer(keys, keys)), compare(scores))
-
-
-def compare(scores):
-    return (scores[:, None] > scores).astype(int) - (scores[:, None] < scores)
+    labels, weights = np.repeat([0.0, 1.0], [scores.size, 1]), np.ones(scores.size + 1)
+    for score in scores:
+        ranking = Ranking()
+        ranking.add(labels, np.append(scores, score), weights, weights)
+        place = (scores < score).mean() + (scores == score).mean() / 2
+        assert ranking.auc() == pytest.approx(place, rel=1e-12)
 
 
 def test_no_rows_tell_nothing():

@@ -18,7 +18,7 @@ from rafm.lab.bench.race import run_once, soonest, target_of, write_files
 from rafm.lab.bench.report import WRITERS, number, speed_lines
 from rafm.lab.bench.roofline import Limits, bound, measure_limits, place, work_per_factor
 from rafm.lab.bench.shapes import even_rows, frappe_shaped
-from rafm.lab.bench.speed import _is_hopeless, _line
+from rafm.lab.bench.speed import describe_line, is_hopeless
 from rafm.lab.bench.trainee import CALM, Trainee
 
 reads_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
@@ -149,10 +149,10 @@ def test_every_contestant_has_settings():
 def test_a_peer_far_behind_is_spared_larger_ranks():
     ours = {"who": "rafm", "shape": "frappe", "rank": 8, "threads": 1, "seconds": 1.0}
     peer = {**ours, "who": "vw", "seconds": 0.9 * QUICK.slowest}
-    assert not _is_hopeless("vw", "frappe", [ours, peer], QUICK)
-    assert _is_hopeless("vw", "frappe", [ours, {**peer, "seconds": 1.1 * QUICK.slowest}], QUICK)
-    assert not _is_hopeless("vw", "criteo", [ours, {**peer, "seconds": 1.1 * QUICK.slowest}], QUICK)
-    assert _is_hopeless("vw", "frappe", [ours, {**peer, "failed": "stopped"}], QUICK)
+    assert not is_hopeless("vw", "frappe", [ours, peer], QUICK)
+    assert is_hopeless("vw", "frappe", [ours, {**peer, "seconds": 1.1 * QUICK.slowest}], QUICK)
+    assert not is_hopeless("vw", "criteo", [ours, {**peer, "seconds": 1.1 * QUICK.slowest}], QUICK)
+    assert is_hopeless("vw", "frappe", [ours, {**peer, "failed": "stopped"}], QUICK)
 
 
 def test_ratios_are_times_of_the_peer_over_ours():
@@ -165,9 +165,9 @@ def test_ratios_are_times_of_the_peer_over_ours():
 
 def test_a_time_that_noise_made_negative_is_no_figure():
     given = {"shape": "frappe", "rank": 8}
-    assert _line("vw", given, 2, {"elapsed": -0.1, "cpu": 1.0})["failed"] == "too noisy to time"
-    assert _line("vw", given, 1, {"elapsed": -0.1, "cpu": 1.0})["seconds"] == 1.0
-    assert _line("vw", given, 2, {"elapsed": 0.5, "cpu": 1.0})["seconds"] == 0.5
+    assert describe_line("vw", given, 2, {"elapsed": -0.1, "cpu": 1.0})["failed"] == "too noisy to time"
+    assert describe_line("vw", given, 1, {"elapsed": -0.1, "cpu": 1.0})["seconds"] == 1.0
+    assert describe_line("vw", given, 2, {"elapsed": 0.5, "cpu": 1.0})["seconds"] == 0.5
 
 
 # Growth
