@@ -51,6 +51,7 @@ def without_seconds(text):
     return re.sub(r"(?m)(?<=\d) +\d+\.\d(?=(  best)?$)", "", text)
 
 
+@pytest.mark.slow
 def test_the_console_session_prints_what_it_shows(session):
     """All digits but those of times; another processor may round the last ones differently, so two are left."""
     for shown, printed in session[:3]:

@@ -48,6 +48,7 @@ def test_code_is_compiled_once_and_then_read(start):
     assert told(start("f4")) == ["float32", "1", "0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_torn_files_are_compiled_again(start, tmp_path, suffix, share):
@@ -62,10 +63,11 @@ def test_a_folder_that_cannot_be_is_done_without(start):
     assert told(start("f4", cache="/proc/none"))[0] == "float32"
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_the_same_time_never_take_one_another_s_code(start, tmp_path):
-    kinds = {"f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64"}
+    kinds = {"f4": "float32", "i8": "int64"}
     processes = [(kind, start(kind)) for kind in kinds for _ in range(2)]
     assert [told(process)[0] for _, process in processes] == [kinds[kind] for kind, _ in processes]
     data = [path.name for path in (tmp_path / "cache").rglob("*.nbc")]
-    assert len(data) == len(set(data)) >= 4
-    assert told(start(*kinds))[:4] == list(kinds.values())
+    assert len(data) == len(set(data)) >= 2
+    assert told(start(*kinds))[:2] == list(kinds.values())
