@@ -65,3 +65,4 @@ def test_what_coverage_leads_to_is_read_or_refused(tmp_path, name):
         timeout=120,
     )
     assert process.returncode == 0, process.stderr[-2000:]
+    assert "INFO: Instrumenting rafm.read." in process.stderr
