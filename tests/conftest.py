@@ -1,6 +1,38 @@
-"""Property tests draw the same examples in every run."""
+"""Property tests draw the same examples in every run, and two workers begin with what takes longest."""
+
+from pathlib import Path
 
 from hypothesis import settings
 
 settings.register_profile("steady", derandomize=True, deadline=None, database=None, max_examples=100)
 settings.load_profile("steady")
+
+TESTS = Path(__file__).parent
+FRONT = ("estimators", "train", "cli", "lab", "model", "datasets")  # they train in float32, and wait for its kernels
+BACK = "kernels"  # in float64, which nobody else compiles
+
+
+def pytest_collection_modifyitems(items):
+    """Give each of two workers one half of the tests, so that they do not compile the same code at the same time.
+
+    `--dist worksteal` hands out the list in two parts, and who is done takes tests from the other's end. So each half
+    begins with the folder that compiles most, goes on with slow tests, and ends with quick ones.
+    """
+    front = sorted((item for item in items if folder_of(item) in FRONT), key=haste)
+    back = sorted((item for item in items if folder_of(item) not in FRONT), key=haste)
+    half = len(items) // 2
+    if len(front) > half:
+        front, back = front[:half], back + front[half:]
+    else:
+        front, back = front + back[len(items) - half :], back[: len(items) - half]
+    items[:] = front + back
+
+
+def folder_of(item):
+    """Return the folder of a test below this one, or "" for those elsewhere."""
+    return item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+
+
+def haste(item):
+    """Return what sorts tests by when they should run; equal ones stay in their order."""
+    return folder_of(item) not in (FRONT[0], BACK), item.get_closest_marker("slow") is None

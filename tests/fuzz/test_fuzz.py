@@ -39,6 +39,7 @@ def mutate(data: bytes, draw: random.Random) -> bytes:
 NAMES = sorted(folder.name for folder in (HERE / "corpus").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_and_their_mutants_are_read_or_refused(targets, name):
     examples = sorted((HERE / "corpus" / name).iterdir())
@@ -64,3 +65,4 @@ def test_what_coverage_leads_to_is_read_or_refused(tmp_path, name):
         timeout=120,
     )
     assert process.returncode == 0, process.stderr[-2000:]
+    assert "INFO: Instrumenting rafm.read." in process.stderr

@@ -445,6 +445,7 @@ print(found.rows, found.distinct.is_exact, peaks[1] - peaks[0])
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows_even_if_all_values_differ(tmp_path):
     for name, n_rows in (("small", 2_400_000), ("large", 6_400_000)):
         numbers = np.arange(n_rows)

@@ -1,6 +1,7 @@
 """The disk cache of compiled code: torn, unwritable, raced (case 64)."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,17 +24,33 @@ print(sum(double.stats.cache_hits.values()), sum(double.stats.cache_misses.value
 """
 
 
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    """Return the path of the module."""
+    path = tmp_path_factory.mktemp("module") / "doubling.py"
+    path.write_text(MODULE)
+    return path
+
+
 @pytest.fixture
-def start(tmp_path):
+def start(module, tmp_path):
     """Return a function that starts the module with a cache folder."""
-    (tmp_path / "doubling.py").write_text(MODULE)
 
     def run(*types, cache=tmp_path / "cache"):
         environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(SRC)}
-        command = [sys.executable, tmp_path / "doubling.py", *types]
+        command = [sys.executable, module, *types]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def filled(module):
+    """Return a cache folder that holds the module's code."""
+    folder = module.parent / "cache"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(SRC)}
+    subprocess.run([sys.executable, module, "f4"], env=environment, check=True, capture_output=True)
+    return folder
 
 
 def told(process):
@@ -48,10 +65,11 @@ def test_code_is_compiled_once_and_then_read(start):
     assert told(start("f4")) == ["float32", "1", "0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_torn_files_are_compiled_again(start, tmp_path, suffix, share):
-    told(start("f4"))
+def test_torn_files_are_compiled_again(start, filled, tmp_path, suffix, share):
+    shutil.copytree(filled, tmp_path / "cache")
     for path in (tmp_path / "cache").rglob(f"*{suffix}"):
         path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     assert told(start("f4")) == ["float32", "0", "1"]
@@ -62,10 +80,11 @@ def test_a_folder_that_cannot_be_is_done_without(start):
     assert told(start("f4", cache="/proc/none"))[0] == "float32"
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_the_same_time_never_take_one_another_s_code(start, tmp_path):
-    kinds = {"f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64"}
+    kinds = {"f4": "float32", "i8": "int64"}
     processes = [(kind, start(kind)) for kind in kinds for _ in range(2)]
     assert [told(process)[0] for _, process in processes] == [kinds[kind] for kind, _ in processes]
     data = [path.name for path in (tmp_path / "cache").rglob("*.nbc")]
-    assert len(data) == len(set(data)) >= 4
-    assert told(start(*kinds))[:4] == list(kinds.values())
+    assert len(data) == len(set(data)) >= 2
+    assert told(start(*kinds))[:2] == list(kinds.values())

@@ -3,22 +3,24 @@
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import run
 
-from rafm.lab.bench.budget import QUICK
+from rafm.lab.bench.budget import FULL, QUICK
 from rafm.lab.bench.child import anonymous_kilobytes, call, watch
+from rafm.lab.bench.command import choose_parts, run_bench, write_results
 from rafm.lab.bench.contestants import CONTESTANTS, SETTINGS
 from rafm.lab.bench.growth import RANK_SETS, cases, slope
-from rafm.lab.bench.memory import RANK, TIMES, accumulators, train_mapped
+from rafm.lab.bench.memory import RANK, TIMES, accumulators, run_memory
 from rafm.lab.bench.race import run_once, soonest, target_of, write_files
 from rafm.lab.bench.report import WRITERS, number, speed_lines
 from rafm.lab.bench.roofline import Limits, bound, measure_limits, place, work_per_factor
 from rafm.lab.bench.shapes import even_rows, frappe_shaped
-from rafm.lab.bench.speed import _is_hopeless, _line
+from rafm.lab.bench.speed import describe_line, is_hopeless
 from rafm.lab.bench.trainee import CALM, Trainee
 
 reads_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
@@ -26,34 +28,47 @@ reads_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 @pytest.mark.slow
 def test_the_command_writes_tables_numbers_and_pictures(tmp_path):
-    chosen = ("race", "parse", "growth", "memory", "--scale", 0.002, "--peers", "sklearn")
-    ran = run("bench", *chosen, "--out", tmp_path, "--json")
+    ran = run("bench", "parse", "growth", "--scale", 0.002, "--out", tmp_path, "--json")
     assert ran.code == 0, ran.err
     result = ran.json()
     assert result == json.loads((tmp_path / "bench.json").read_text())
-    assert list(result["parts"]) == ["race", "parse", "growth", "memory"]
-    assert not any("failed" in line for part in ("race", "memory") for line in result["parts"][part]["lines"])
+    assert list(result["parts"]) == ["parse", "growth"]
+    text = (tmp_path / "bench.txt").read_text()
+    for words in ("Parsing libsvm text", "Time of an epoch"):
+        assert words in text
+    assert (tmp_path / "bench-growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_everyone_in_a_race_reaches_its_target(tmp_path):
+    budget = replace(FULL, race_rows=20_000, race_settings=1, race_epochs=2)
+    result = run_bench(["race"], ["sklearn"], budget, str)
+    write_results(result, tmp_path)
     race = result["parts"]["race"]
+    assert not any("failed" in line for line in race["lines"])
+    assert {name: [point["epochs"] for point in points] for name, points in race["runs"].items()} == {
+        "rafm": [1, 2],
+        "sklearn": [1, 2],
+    }
     assert {(line["contestant"], line["threads"]) for line in race["lines"]} == {
         ("rafm", 1),
         ("sklearn", 1),
         ("rafm", 2),
     }
     assert all(line["loss"] <= race["target"] for line in race["lines"] if line["threads"] == 1)
-    text = (tmp_path / "bench.txt").read_text()
-    for words in ("From text to loss", "Parsing libsvm text", "Time of an epoch", "Memory of training"):
-        assert words in text
-    for part in ("race", "growth"):
-        assert (tmp_path / f"bench-{part}.png").read_bytes().startswith(b"\x89PNG")
+    assert "From text to loss" in (tmp_path / "bench.txt").read_text()
+    assert (tmp_path / "bench-race.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_speed_and_roofline_agree_with_each_other(tmp_path):
-    ran = run("bench", "roofline", "--quick", "--scale", 0.01, "--peers", "", "--json", "--out", tmp_path)
-    assert ran.code == 0, ran.err
-    parts = ran.json()["parts"]
+    budget = replace(QUICK.scaled(0.01), ranks=(8, 128))
+    result = run_bench(choose_parts(["roofline"]), [], budget, str)
+    write_results(result, tmp_path)
+    parts = result["parts"]
     assert list(parts) == ["speed", "roofline"]
     measured = {(line["shape"], line["rank"]): line for line in parts["speed"]["lines"] if line["threads"] == 1}
-    assert len(measured) == 8
+    assert len(measured) == 4
     for line in parts["roofline"]["lines"]:
         size, own = parts["speed"]["shapes"][line["shape"]], measured[line["shape"], line["rank"]]
         assert line["seconds"] * size["nonzeros"] * line["rank"] == pytest.approx(own["cpu"])
@@ -85,8 +100,8 @@ def test_a_process_that_hangs_is_stopped_with_all_it_started(tmp_path):
     marks = tmp_path / "marks"
     inner = f"import time\nwhile True:\n    open({str(marks)!r}, 'a').write('x'); time.sleep(0.02)"
     program = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {inner!r}]).wait()"
-    ran = watch([sys.executable, "-c", program], 6)
-    assert ran.failure == "stopped after 6 s"
+    ran = watch([sys.executable, "-c", program], 3)
+    assert ran.failure == "stopped after 3 s"
     size = marks.stat().st_size
     assert size > 0
     time.sleep(0.3)
@@ -149,10 +164,10 @@ def test_every_contestant_has_settings():
 def test_a_peer_far_behind_is_spared_larger_ranks():
     ours = {"who": "rafm", "shape": "frappe", "rank": 8, "threads": 1, "seconds": 1.0}
     peer = {**ours, "who": "vw", "seconds": 0.9 * QUICK.slowest}
-    assert not _is_hopeless("vw", "frappe", [ours, peer], QUICK)
-    assert _is_hopeless("vw", "frappe", [ours, {**peer, "seconds": 1.1 * QUICK.slowest}], QUICK)
-    assert not _is_hopeless("vw", "criteo", [ours, {**peer, "seconds": 1.1 * QUICK.slowest}], QUICK)
-    assert _is_hopeless("vw", "frappe", [ours, {**peer, "failed": "stopped"}], QUICK)
+    assert not is_hopeless("vw", "frappe", [ours, peer], QUICK)
+    assert is_hopeless("vw", "frappe", [ours, {**peer, "seconds": 1.1 * QUICK.slowest}], QUICK)
+    assert not is_hopeless("vw", "criteo", [ours, {**peer, "seconds": 1.1 * QUICK.slowest}], QUICK)
+    assert is_hopeless("vw", "frappe", [ours, {**peer, "failed": "stopped"}], QUICK)
 
 
 def test_ratios_are_times_of_the_peer_over_ours():
@@ -165,9 +180,9 @@ def test_ratios_are_times_of_the_peer_over_ours():
 
 def test_a_time_that_noise_made_negative_is_no_figure():
     given = {"shape": "frappe", "rank": 8}
-    assert _line("vw", given, 2, {"elapsed": -0.1, "cpu": 1.0})["failed"] == "too noisy to time"
-    assert _line("vw", given, 1, {"elapsed": -0.1, "cpu": 1.0})["seconds"] == 1.0
-    assert _line("vw", given, 2, {"elapsed": 0.5, "cpu": 1.0})["seconds"] == 0.5
+    assert describe_line("vw", given, 2, {"elapsed": -0.1, "cpu": 1.0})["failed"] == "too noisy to time"
+    assert describe_line("vw", given, 1, {"elapsed": -0.1, "cpu": 1.0})["seconds"] == 1.0
+    assert describe_line("vw", given, 2, {"elapsed": 0.5, "cpu": 1.0})["seconds"] == 0.5
 
 
 # Growth
@@ -240,8 +255,10 @@ def test_the_share_of_heads_is_that_of_features_frequent_enough():
 @pytest.mark.slow
 def test_training_keeps_parameters_and_accumulators_but_no_rows(tmp_path):
     n_rows = 8000
-    constant = train_mapped(tmp_path, 400, 80)["peak"]
-    few, many = (train_mapped(tmp_path, rows, n_rows) for rows in (n_rows, TIMES * n_rows))
+    found = run_memory(n_rows, tmp_path)
+    constant, (few, many) = found["constant"], found["lines"]
+    assert many["rows"] == TIMES * few["rows"] == TIMES * n_rows
+    assert next(iter(WRITERS["memory"](found))).startswith("Memory of training")
     seen = (few["parameters"] / 4 * 1e6 - 1) / (1 + RANK)
     assert seen == pytest.approx(n_rows, rel=0.01)
     assert few["accumulators"] == pytest.approx(4 * accumulators(seen, seen) / 1e6)

@@ -119,7 +119,6 @@ def test_a_rerun_from_nothing_repeats_every_digit_but_times(done, data, tmp_path
         assert without_times(json.loads(other.read_text())) == without_times(json.loads(path.read_text()))
 
 
-@pytest.mark.slow
 def test_an_interrupted_search_continues_and_workers_change_nothing(done, data, tmp_path):
     lines = (done / "runs.jsonl").read_bytes().splitlines(keepends=True)
     half = len(lines) // 2

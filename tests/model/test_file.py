@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rafm
-from rafm.cli.inspect import _model_report
+from rafm.cli.inspect import model_report
 from rafm.encode.encoder import TableEncoder
 from rafm.errors import ModelFileError, ModelFormatError, ModelIntegrityError, ModelVersionError
 from rafm.files.container import read_container, write_container
@@ -517,7 +517,7 @@ def use(path):
     n = min(saved.model.numbering.n_inputs, 40)
     rows = check_batch(Batch(np.array([0, n]), np.arange(n), np.ones(n), max(n, 1)))
     assert np.isfinite(saved.model.scores(rows)).all()
-    json.dumps(_model_report(str(path))[0], allow_nan=False)
+    json.dumps(model_report(str(path))[0], allow_nan=False)
     if saved.encoder is not None:
         saved.encoder.feature_names()
     if not saved.index_base:

@@ -10,6 +10,7 @@ import worlds
 from fitted import KINDS, RANKS, long_tail, make, mixed_table, two_fields
 
 from rafm.model.file import load
+from rafm.read.frames import as_table
 from rafm.rows.checked import Batch, check_batch
 
 DOCS = Path(__file__).parents[2] / "docs" / "file-format.md"
@@ -65,9 +66,9 @@ def test_the_program_scores_a_sparse_model(rescore, model, tmp_path):
 
 def test_the_program_scores_the_encoded_rows_of_a_table(rescore, tmp_path):
     table, (_, y) = mixed_table(), long_tail()
-    fitted = make(n_epochs=10).fit(table, y)
-    fitted.save(tmp_path / "m.rafm")
-    assert_same_scores(rescore, tmp_path / "m.rafm", fitted._rows(table, fitting=False))
+    make(n_epochs=10).fit(table, y).save(tmp_path / "m.rafm")
+    encoder = load(tmp_path / "m.rafm").encoder
+    assert_same_scores(rescore, tmp_path / "m.rafm", encoder.encode(as_table(table)))
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.rafm")), ids=lambda path: path.stem)

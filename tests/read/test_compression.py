@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from rafm.errors import DataFormatError
-from rafm.read.compression import BLOCK_BYTES, open_bytes
+from rafm.read.compression import BLOCK_BYTES, open_bytes, unpack_text
 from rafm.read.libsvm.libsvm import iterate_libsvm, read_libsvm
 
 TEXT = b"".join(b"1 %d:1 %d:0.%d\n" % (i, i + 7, i) for i in range(2000))
@@ -206,11 +206,9 @@ class FailingStream(io.BytesIO):
         return super().read(n_bytes)
 
 
-def test_an_error_while_reading_names_the_file_and_comes_after_the_good_bytes(write, monkeypatch):
-    path = write(TEXT)
+def test_an_error_while_reading_names_the_file_and_comes_after_the_good_bytes():
     stream = FailingStream(TEXT)
-    monkeypatch.setattr("rafm.read.compression._open_stream", lambda path: stream)
-    with open_bytes(path) as source:
+    with unpack_text(stream, "train.svm") as source:
         assert source.read(10**6) == TEXT
         for _ in range(2):
             with pytest.raises(OSError, match=r"Input/output error: '.*train.svm'"):
@@ -218,19 +216,17 @@ def test_an_error_while_reading_names_the_file_and_comes_after_the_good_bytes(wr
     assert stream.closed
 
 
-def test_an_error_of_the_system_inside_zstd_is_passed_on(write, monkeypatch):
+def test_an_error_of_the_system_inside_zstd_is_passed_on(monkeypatch):
     packed = PACKS["zstd"](np.random.default_rng(0).bytes(10**6))
     monkeypatch.setattr("rafm.read.compression.BLOCK_BYTES", 1000)
-    monkeypatch.setattr("rafm.read.compression._open_stream", lambda path: FailingStream(packed))
     with pytest.raises(OSError, match=r"Input/output error: '.*train.svm'"):
-        open_bytes("train.svm").read(10**6)
+        unpack_text(FailingStream(packed), "train.svm").read(10**6)
 
 
-def test_the_file_is_closed_when_its_start_is_refused(monkeypatch):
+def test_the_file_is_closed_when_its_start_is_refused():
     stream = io.BytesIO("1".encode("utf-16"))
-    monkeypatch.setattr("rafm.read.compression._open_stream", lambda path: stream)
     with pytest.raises(DataFormatError):
-        open_bytes("train.svm")
+        unpack_text(stream, "train.svm")
     assert stream.closed
 
 

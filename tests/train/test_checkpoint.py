@@ -447,6 +447,7 @@ def wait_for_state(folder, process):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_five_kills_later_the_model_has_the_same_bytes(rows, tmp_path):  # case 59
     resuming = command(rows, tmp_path / "m.rafm", "--checkpoint", tmp_path / "states", "--checkpoint-seconds", "0")
     draw, kills = random.Random(5), 0
@@ -464,6 +465,7 @@ def test_five_kills_later_the_model_has_the_same_bytes(rows, tmp_path):  # case 
     assert run_alone(*resuming).out.splitlines()[-2].endswith("all is trained, 12 epochs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)])
 def test_a_stopped_command_leaves_a_state_that_says_where_it_was(rows, tmp_path, number, code):  # case 58
     resuming = command(rows, tmp_path / "m.rafm", "--checkpoint", tmp_path / "states", "--checkpoint-seconds", "3600")

@@ -45,7 +45,7 @@ def inspect(
     from ..files.container import is_container
 
     if path.endswith(".rafm") or (path != "-" and is_container(path)):
-        report, lines = _model_report(path)
+        report, lines = model_report(path)
     else:
         spec = table_spec(columns, column, label, weight, min_count)
         files = opening("regression", format, duplicates, index_base, spec=spec)
@@ -58,7 +58,8 @@ def inspect(
         raise DataValueError(f"{n_bad} bad line{'s' if n_bad > 1 else ''}; see the report", path=path)
 
 
-def _model_report(path: str) -> tuple[dict[str, Any], list[str]]:
+def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
+    """Describe a model file, for scripts and in lines."""
     from ..model.file import load
     from ..plan.ranks import describe_plan
     from ..train.progress import plan_lines

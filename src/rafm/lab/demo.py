@@ -20,6 +20,7 @@ from ..train.progress import show_events
 from ..train.trainer import Finished, train, train_model
 from .click_log import ClickLog, make_click_log, write_libsvm
 
+N_ROWS = 300_000
 L2 = 0.01  # the same for all models; the best of a small grid for every one of them
 CONTESTANTS: dict[str, dict[str, Any]] = {
     "LR": {"model": "lr"},
@@ -50,14 +51,20 @@ class Result:
         )
 
 
-def run_demo(folder: str, n_rows: int = 300_000, seed: int = 0, out: TextIO | None = None) -> list[Result]:
-    """Train all contestants on a generated log and compare them; rows, models and picture go into the folder."""
-    out = out or sys.stdout
+def write_rows(folder: str, n_rows: int = N_ROWS, seed: int = 0) -> tuple[ClickLog, tuple[ClickLog, ...]]:
+    """Write the rows of a generated log to train.libsvm, valid.libsvm and test.libsvm; return the log and its parts."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     log = make_click_log(n_rows, seed)
     parts = log.split((0.8, 0.1, 0.1), seed)
     for part, name in zip(parts, ("train", "valid", "test")):
         write_libsvm(Path(folder, f"{name}.libsvm"), part)
+    return log, parts
+
+
+def run_demo(folder: str, n_rows: int = N_ROWS, seed: int = 0, out: TextIO | None = None) -> list[Result]:
+    """Train all contestants on a generated log and compare them; rows, models and picture go into the folder."""
+    out = out or sys.stdout
+    log, parts = write_rows(folder, n_rows, seed)
     print(_introduction(log, parts), file=out)
     batches = [check_batch(Batch(p.indptr, p.indices, p.values, log.n_features, p.labels)) for p in parts]
     print(f"Kernels ready after {_compile(batches[0], seed):.1f} s; compiled code is kept for the next run.", file=out)

@@ -36,7 +36,7 @@ def open_bytes(path: str | os.PathLike[str]) -> ByteSource:
     path: a file, or "-" for the standard input, which stays open afterwards.
     A missing file, a directory or a file without permission raises the system's OSError.
     """
-    return _text_source(source_name(path), _open_stream(path))
+    return unpack_text(_open_stream(path), source_name(path))
 
 
 def peek_text(path: str | os.PathLike[str], n_bytes: int) -> bytes:
@@ -49,14 +49,14 @@ def peek_text(path: str | os.PathLike[str], n_bytes: int) -> bytes:
             return source.read(n_bytes)
     peek = getattr(_open_stream(path), "peek", None)
     try:
-        with _text_source(source_name(path), io.BytesIO(peek(n_bytes) if peek else b"")) as source:
+        with unpack_text(io.BytesIO(peek(n_bytes) if peek else b""), source_name(path)) as source:
             return source.read(n_bytes)
     except EarlyEnd:
         return b""
 
 
-def _text_source(name: str, stream: BinaryIO) -> ByteSource:
-    """Return the text of a stream from behind its byte order mark."""
+def unpack_text(stream: BinaryIO, name: str) -> ByteSource:
+    """Return the text of a stream as `open_bytes` does; messages call it by this name."""
     source = ByteSource(name, stream, _text_blocks(stream, name))
     try:
         source.skip_mark()

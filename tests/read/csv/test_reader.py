@@ -390,9 +390,8 @@ def test_the_standard_input_is_read_and_sampled_like_a_file():  # case 43
     found = read_pipe(b"a,b\n" + b"1,2\n" * 9 + b"x,2.5\n", 10).stdout
     assert b"{'a': ['1'" in found
     assert b"{'a': ['x'], 'b': [2.5]}" in found
-    assert read_pipe(b"a,b\nx,1\ny,2\n", 100).stdout.strip() == b"[{'a': ['x', 'y'], 'b': [1, 2]}]"
-    assert read_pipe(gzip.compress(b"a,b\nx,1\n"), 100).stdout.strip() == b"[{'a': ['x'], 'b': [1]}]"
-    assert read_pipe(b"a,b\nx,1", 100).stdout.strip() == b"[{'a': ['x'], 'b': [1]}]"
+    short = gzip.compress(b"a,b\nx,1\ny,2")  # less than the sample, packed, without a line end
+    assert read_pipe(short, 100).stdout.strip() == b"[{'a': ['x', 'y'], 'b': [1, 2]}]"
     assert b"<stdin>:3: expected 2 columns, found 1" in read_pipe(b"a,b\nx,1\ny", 100).stderr
 
 

@@ -40,6 +40,7 @@ def run_script(script: str, *arguments: object, **environment: str) -> str:
     return process.stdout
 
 
+pytestmark = pytest.mark.slow
 linux_only = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 
 
@@ -90,14 +91,12 @@ def test_a_line_of_400_megabytes_is_refused_in_bounded_memory(tmp_path):  # case
 @linux_only
 def test_memory_does_not_grow_with_the_file(tmp_path):
     output = []
-    for n_rows in (3_000_000, 33_000_000):
+    for n_rows in (3_000_000, 18_000_000):
         path = tmp_path / "train.svm"
         path.write_bytes(b"1 5:1 77:2.5\n" * n_rows)
         output.append(run_script(READ_AND_MEASURE, path, tmp_path / "small.svm"))
         assert f"rows {n_rows}" in output[-1]
-    extra = (
-        30_000_000 * len(b"1 5:1 77:2.5\n") / 1e6
-    )  # what the larger file has more, in MB; its rows would take thrice that
+    extra = 15_000_000 * len(b"1 5:1 77:2.5\n") / 1e6  # MB of text; its rows would take thrice that
     assert grown(output[1]) < grown(output[0]) + 0.6 * extra
 
 
@@ -114,19 +113,19 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 )
 def test_a_gzip_bomb_stays_in_bounded_memory(tmp_path, text, max_rows, expected):  # case 39
     path = tmp_path / "train.svm"
-    path.write_bytes(gzip.compress(text, 1) * 1024)
+    path.write_bytes(gzip.compress(text, 1) * 512)
     output = run_script(READ_AND_MEASURE, path, tmp_path / "small.svm", *max_rows)
     assert re.search(expected, output)
-    assert grown(output) < 500  # of more than 1,000 MB of text
+    assert grown(output) < 300  # of more than 500 MB of text
 
 
 @linux_only
 def test_a_zstd_bomb_stays_in_bounded_memory(tmp_path):  # case 39
     path, text = tmp_path / "train.svm", b"1 5:1\n" * 10**6
-    path.write_bytes(pa.compress(text, "zstd", asbytes=True) * 150)
+    path.write_bytes(pa.compress(text, "zstd", asbytes=True) * 75)
     output = run_script(READ_AND_MEASURE, path, tmp_path / "small.svm")
-    assert "rows 150000000" in output
-    assert grown(output) < 450  # of 900 MB of text
+    assert "rows 75000000" in output
+    assert grown(output) < 300  # of 450 MB of text
 
 
 def test_the_fault_cases_hold_with_interpreted_kernels():

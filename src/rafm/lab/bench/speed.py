@@ -42,7 +42,7 @@ def run_speed(peers: Sequence[str], budget: Budget, tell: Callable[[str], Any]) 
             tell(f"speed: {shape}, rank {rank}")
             given = {"shape": shape, "n_rows": n_rows, "rank": rank}
             small = [peer for peer in peers if peer in PEERS and rows.n_features * rank <= budget.peer_factors]
-            small = [peer for peer in small if not _is_hopeless(peer, shape, lines, budget)]
+            small = [peer for peer in small if not is_hopeless(peer, shape, lines, budget)]
             for threads in (1, 2):
                 lines += _turns([peer for peer in small if threads == 1 or peer in THREADED], given, threads, budget)
     for line in lines:
@@ -51,7 +51,7 @@ def run_speed(peers: Sequence[str], budget: Budget, tell: Callable[[str], Any]) 
     return {"shapes": shapes, "lines": lines}
 
 
-def _is_hopeless(peer: str, shape: str, lines: Sequence[dict[str, Any]], budget: Budget) -> bool:
+def is_hopeless(peer: str, shape: str, lines: Sequence[dict[str, Any]], budget: Budget) -> bool:
     """Tell whether a peer failed on this shape at a smaller rank, or was too many times slower than rafm."""
     own = [line for line in lines if (line["who"], line["shape"], line["threads"]) == (peer, shape, 1)]
     ours = {
@@ -62,18 +62,18 @@ def _is_hopeless(peer: str, shape: str, lines: Sequence[dict[str, Any]], budget:
 
 def _turns(peers: Sequence[str], given: dict[str, Any], threads: int, budget: Budget) -> list[dict[str, Any]]:
     """Time rafm, every peer and rafm again; ours is the mean of both, as luck is to favour nobody."""
-    lines = [_line("rafm", given, threads, call("speed", "time_rafm", 600, threads, **given))]
+    lines = [describe_line("rafm", given, threads, call("speed", "time_rafm", 600, threads, **given))]
     for peer in peers:
         found = call("peers", "time_peer", budget.peer_seconds, threads, peer=peer, epochs=budget.epochs, **given)
-        lines.append(_line(peer, given, threads, found))
+        lines.append(describe_line(peer, given, threads, found))
     if peers and "failed" not in lines[0]:
-        again = _line("rafm", given, threads, call("speed", "time_rafm", 600, threads, **given))
+        again = describe_line("rafm", given, threads, call("speed", "time_rafm", 600, threads, **given))
         timed = [key for key in TIMED if lines[0].get(key) and again.get(key)]
         lines[0] |= {key: (lines[0][key] + again[key]) / 2 for key in timed}
     return lines
 
 
-def _line(who: str, given: dict[str, Any], threads: int, found: dict[str, Any]) -> dict[str, Any]:
+def describe_line(who: str, given: dict[str, Any], threads: int, found: dict[str, Any]) -> dict[str, Any]:
     """Describe a measurement; its `seconds` are those of the CPU on one thread, elapsed ones on more."""
     known = {"who": who, "shape": given["shape"], "rank": given["rank"], "threads": threads}
     if "failed" in found:

@@ -75,15 +75,15 @@ class Stream:
         day, piece = self.days[number // self.blocks_per_day], number % self.blocks_per_day
         size = min(BLOCK_ROWS, self.rows_per_day - piece * BLOCK_ROWS)
         draw = np.random.default_rng([self.seed, 1, day, piece])
-        columns = self._columns(day, size, draw)
-        scores = self._scores(columns, day)
+        columns = self.columns(day, size, draw)
+        scores = self.scores(columns, day)
         labels = (draw.random(size) < 1 / (1 + np.exp(-scores))).astype(np.float32)
         table = np.stack([columns[field] + self.offsets[field] for field in FIELDS], axis=1)
         indptr = np.arange(size + 1, dtype=np.int64) * len(FIELDS)
         ones = np.ones(table.size, np.float32)
         return check_batch(Batch(indptr, table.ravel(), ones, self.n_features, labels))
 
-    def _columns(self, day: int, size: int, draw: np.random.Generator) -> dict[str, np.ndarray]:
+    def columns(self, day: int, size: int, draw: np.random.Generator) -> dict[str, np.ndarray]:
         """Draw the fields of rows; what an item is about does not change."""
         users = _long_tail(self.n_users, size, draw)
         age = np.minimum(draw.geometric(1 - FADE, size) - 1, day + 3)
@@ -99,7 +99,8 @@ class Stream:
             "topic": _hash(items + 7, FIXED["topic"]),
         }
 
-    def _scores(self, columns: dict[str, np.ndarray], day: int) -> np.ndarray:
+    def scores(self, columns: dict[str, np.ndarray], day: int) -> np.ndarray:
+        """Return the true scores of rows on a day, of which `block` draws their labels."""
         scores = np.full(columns["user"].size, CLICK_SCORE)
         for field in EFFECT:
             scores += self._truth(field, 0)[0][columns[field]]

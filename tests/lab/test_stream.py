@@ -55,8 +55,8 @@ def test_most_features_are_rare_and_few_make_most_occurrences():
 def test_tastes_drift():
     """The same columns score differently on another day, and more so the later it is."""
     stream = Stream(4000, (0,))
-    columns = stream._columns(0, 4000, np.random.default_rng(0))
-    scores = [stream._scores(columns, day) for day in (0, 1, 7)]
+    columns = stream.columns(0, 4000, np.random.default_rng(0))
+    scores = [stream.scores(columns, day) for day in (0, 1, 7)]
     moved = [np.abs(other - scores[0]).mean() for other in scores]
     assert moved[0] == 0 < 3 * moved[1] < moved[2]
 
