@@ -502,7 +502,7 @@ def test_probabilities_are_the_sigmoid_of_the_scores_and_add_up_to_one():
 
 def test_mrma_names_the_row_that_does_not_have_two_features():
     X, y = two_fields()[0]
-    X = sparse.csr_matrix(X)
+    X = sparse.csr_matrix(X, copy=True)
     X.data[6] = 0  # row 3
     with pytest.raises(ValueError, match="row 3 has 1"):
         make(model="mrma").fit(X, y)

@@ -128,7 +128,8 @@ def main() -> None:
 
     target = TARGETS[sys.argv.pop(1)]
     include = [
-        f"rafm.read.rows.{name}" for name in ("scan", "cut", "textrows", "faults", "source", "detect", "delimited")
+        f"rafm.read.{name}"
+        for name in ("libsvm.scan", "libsvm.reader", "libsvm.diagnose", "compression", "detect", "csv.reader")
     ]
     with atheris.instrument_imports(include=include):
         import rafm.read.detect

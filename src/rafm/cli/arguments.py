@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..read.formats import format_help
+
 if TYPE_CHECKING:
     from ..encode.coverage import Coverage
     from ..read.open import Opening
 
 DATA_HELP = (
-    'libsvm, libffm, CSV, TSV, Criteo or Avazu text (plain, gzip, zstd; "-" is the standard input), Parquet, Arrow.'
+    f'A file of format {format_help().removeprefix("auto, ")} Text: also gzip, zstd, or "-" for the standard input.'
 )
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="A .rafm file.")]
-Format = Annotated[str, typer.Option(help="auto, libsvm, libffm, csv, tsv, criteo, avazu, parquet or arrow.")]
+Format = Annotated[str, typer.Option(help=format_help())]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the column of labels.")]
 Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the column of row weights.")]
 Column = Annotated[
@@ -34,6 +36,11 @@ Spill = Annotated[str | None, typer.Option(metavar="DIR", help="The folder of th
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
+def given_options(context: typer.Context) -> set[str]:
+    """Return the names of the options that stand in the command."""
+    return {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
+
+
 def opening(
     task: str,
     format: str,
@@ -44,8 +51,7 @@ def opening(
     spec: Any = None,
 ) -> Opening:
     """Return how files are to be read."""
-    from ..read.open import Opening
-    from ..read.rows import Limits
+    from ..read.open import Limits, Opening
 
     given = {"max_features": max_features, "max_line_bytes": max_line_bytes}
     limits = Limits(**{name: value for name, value in given.items() if value is not None})

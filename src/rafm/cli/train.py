@@ -22,6 +22,7 @@ from .arguments import (
     Spill,
     Weight,
     check_output,
+    given_options,
     one_or_more,
     opening,
     print_json,
@@ -108,7 +109,10 @@ def train(
     from ..errors import ConfigError
     from ..options import resolve
     from ..plan.ranks import Thresholds
+    from ..read.open import facts_of_converted
 
+    if resume_from is None:
+        task, index_base = facts_of_converted(data, format, task, index_base, given_options(context))
     given = None if thresholds is None else Thresholds(whole_numbers(thresholds, "thresholds"))
     chosen: dict[str, Any] = {
         "task": task,
@@ -164,17 +168,12 @@ def _log(events: str | None) -> Any:
     return nullcontext({None: None, "-": sys.stdout}[events]) if events in (None, "-") else open(events, "a")
 
 
-def _given(context: typer.Context) -> set[str]:
-    """Return the names of the options that stand in the command."""
-    return {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
-
-
 def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
     """Read the model to go on from; what it knows of its input cannot be said differently."""
     from ..errors import ConfigError
     from ..model.file import load
 
-    saved, given = load(path), _given(context)
+    saved, given = load(path), given_options(context)
     for name in TABLE_OPTIONS:
         if name in given:
             flag = name.replace("_", "-")
@@ -191,7 +190,7 @@ def _choices_to_go_on(context: typer.Context, model: Model, chosen: dict[str, An
     from ..options import from_summary
 
     names = {"epochs": "n_epochs", "thresholds": "levels"}
-    given = {names.get(name, name) for name in _given(context)}
+    given = {names.get(name, name) for name in given_options(context)}
     known = {**from_summary(model.options), "task": model.loss.task, "model": model.plan.family, "n_epochs": 1}
     known["ranks"] = model.plan.ranks or None
     if "task" in given and chosen["task"] != known["task"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from typing import Any
@@ -34,6 +35,15 @@ def encoder_parts(encoder: TableEncoder) -> tuple[Header, Tensors]:
     text = [np.zeros(0, np.uint8), *(words.text for words in tables)]
     tensors = {"encoder.text": np.concatenate(text), "encoder.ends": np.concatenate([np.zeros(0, np.int64), *ends])}
     return {"version": VERSION, "table": table, "columns": columns}, tensors
+
+
+def digest(encoder: TableEncoder) -> str:
+    """Return a few digits that tell one encoder from another."""
+    header, tensors = encoder_parts(encoder)
+    sha = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(tensors):
+        sha.update(np.ascontiguousarray(tensors[name]).data)
+    return sha.hexdigest()[:8]
 
 
 def _words_of(coder: Coder) -> Coder:
