@@ -22,6 +22,7 @@ from ..model import file as storage
 from ..model.model import Model
 from ..options import TrainingOptions, from_summary, resolve
 from ..read.frames import as_table, is_frame, needs_encoder
+from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..train.checkpoint import Checkpoint, NoCheckpoint
@@ -167,17 +168,12 @@ class _FactorizationMachine(BaseEstimator):
 
     def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:
         kept: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
+        check_matrix(X)
         if y is None and not fitting:
             X = validate_data(self, X, **kept)
         else:
             X, y = validate_data(self, X, y, **kept)
-        matrix = sparse.csr_array(X)
-        if sparse.issparse(X):  # SciPy trusts its arrays, and may crash on bad ones
-            check_batch(Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]))
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        return Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]), y
+        return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         return np.asarray(y, np.float32)
