@@ -26,8 +26,9 @@ from bench_read import write_rows
 
 from rafm.cli.convert import WAITING_MB
 from rafm.encode.spec import TableSpec
-from rafm.read.converted import ArrowRows
-from rafm.read.open import Opening, convert
+from rafm.read.convert import convert
+from rafm.read.converted.reader import ArrowRows
+from rafm.read.open import Opening
 from rafm.rows.blocks import join_rows
 from rafm.rows.spill import Room
 

@@ -24,7 +24,8 @@ import numpy as np
 from rafm.metrics import evaluate
 from rafm.model.model import Model
 from rafm.options import resolve
-from rafm.read.libsvm.libsvm import check_binary_labels, read_libsvm
+from rafm.read.labels import BinaryLabels
+from rafm.read.libsvm.libsvm import read_libsvm
 from rafm.rows.checked import Batch, check_batch
 from rafm.train.trainer import train_model
 
@@ -120,7 +121,7 @@ STUDIES = (
 def read_part(path: Path, task: str) -> Batch:
     """Read a file of rows; n_features is what this file shows."""
     rows = read_libsvm(path)
-    labels = check_binary_labels(rows.labels, rows.lines, path) if task == "binary" else rows.labels
+    labels = BinaryLabels(path).check(rows.labels, rows.lines) if task == "binary" else rows.labels
     return Batch(rows.indptr, rows.indices, rows.values, int(rows.indices.max()) + 1, labels)
 
 

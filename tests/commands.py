@@ -1,6 +1,7 @@
 """Run the command line: in this process, which is quick, or in a fresh one, for what only a process can show."""
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -12,6 +13,7 @@ from unittest import mock
 import numpy as np
 
 from rafm.cli import main
+from rafm.read.libsvm import libsvm
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,11 @@ def finish(process, stdin=None):
 def run_alone(*arguments, **settings):
     """Run `rafm` with these arguments in a fresh process, to its end."""
     return finish(start(*arguments, stdin=subprocess.DEVNULL, **settings))
+
+
+def read_in_pieces(monkeypatch, n_bytes):
+    """Let libsvm text be read in pieces of about so many bytes."""
+    monkeypatch.setattr(libsvm, "iterate_libsvm", functools.partial(libsvm.iterate_libsvm, chunk_bytes=n_bytes))
 
 
 def rows_of_pairs(n_rows=600, seed=0, labels=("0", "1"), base=0):

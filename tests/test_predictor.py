@@ -1,10 +1,8 @@
 """Files in, predictions out: in input order, whatever the size of the pieces they are read in."""
 
-import functools
-
 import numpy as np
 import pytest
-from commands import rows_of_pairs
+from commands import read_in_pieces, rows_of_pairs
 from fitted import make
 from scipy import sparse
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score
@@ -12,8 +10,7 @@ from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, r
 from rafm.errors import ConfigError, DataFormatError, DataValueError
 from rafm.model.file import Saved, save
 from rafm.predictor import Predictor
-from rafm.read import rows as data
-from rafm.read.rows import read_rows
+from rafm.read.open import read_rows
 
 PAIRS = rows_of_pairs(300)
 
@@ -56,7 +53,7 @@ def rows(tmp_path):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Let files be read in pieces of about a line."""
-    monkeypatch.setitem(data.READERS, "libsvm", functools.partial(data.READERS["libsvm"], chunk_bytes=16))
+    read_in_pieces(monkeypatch, 16)
 
 
 def expected_of(fitted, text):
@@ -133,7 +130,7 @@ def test_predictions_before_a_bad_line_are_given_and_then_it_is_named(fitted, pr
 
 def test_files_read_whole_and_in_pieces_are_the_same_rows(rows, monkeypatch):
     whole = read_rows(rows, task="binary")
-    monkeypatch.setitem(data.READERS, "libsvm", functools.partial(data.READERS["libsvm"], chunk_bytes=16))
+    read_in_pieces(monkeypatch, 16)
     pieces = read_rows(rows, task="binary")
     for name in ("indptr", "indices", "values", "labels"):
         np.testing.assert_array_equal(getattr(pieces, name), getattr(whole, name))
@@ -145,7 +142,7 @@ def test_files_read_whole_and_in_pieces_are_the_same_rows(rows, monkeypatch):
 def test_labels_of_both_conventions_in_one_file_are_refused_at_the_second_one(
     tmp_path, monkeypatch, size, first, second
 ):
-    monkeypatch.setitem(data.READERS, "libsvm", functools.partial(data.READERS["libsvm"], chunk_bytes=size))
+    read_in_pieces(monkeypatch, size)
     lines = ["1 1:1"] * 3 + [f"{first} 1:1"] + ["1 1:1"] * 20 + [f"{second} 1:1"] + ["1 1:1"] * 3
     (tmp_path / "rows").write_text("\n".join(lines) + "\n")
     with pytest.raises(DataValueError, match=f"mixed.*found {second}") as caught:

@@ -16,8 +16,6 @@ from .model.file import Saved, load
 from .read.open import Opening, batches_of
 from .rows.checked import CheckedRows
 
-ANY = Opening("binary")  # the model knows its task
-
 
 @dataclass(frozen=True)
 class Predictor:
@@ -33,23 +31,30 @@ class Predictor:
     def batches(
         self,
         path: PathLike,
-        opening: Opening,
+        opening: Opening | None = None,
         index_base: int | None = None,
         targets: bool = True,
         coverage: Coverage | None = None,
     ) -> Iterator[CheckedRows]:
-        """Yield the rows of a file, checked, in pieces of bounded size; ids count from where they did in training."""
+        """Yield the rows of a file, checked, in pieces of bounded size; ids count from where they did in training.
+
+        opening: how the file is to be read; the model knows its task.
+        """
         trained = self.saved.index_base
         if index_base is not None and index_base != trained:
             raise ConfigError(
                 f"the model was trained on ids that count from {trained}, not from {index_base}", key="index_base"
             )
-        task = self.saved.model.loss.task if targets else "regression"  # any number will do for a label nobody uses
-        opening = replace(opening, task=task, index_base=trained)
+        opening = opening or Opening("binary")
+        opening = replace(opening, task=self.saved.model.loss.task, index_base=trained)
         return batches_of(path, opening, self.saved.encoder, targets, coverage)
 
     def predict(
-        self, path: PathLike, opening: Opening = ANY, index_base: int | None = None, coverage: Coverage | None = None
+        self,
+        path: PathLike,
+        opening: Opening | None = None,
+        index_base: int | None = None,
+        coverage: Coverage | None = None,
     ) -> Iterator[np.ndarray]:
         """Yield the predictions of a file's rows, in input order; tables need no labels.
 
@@ -59,7 +64,11 @@ class Predictor:
             yield self.saved.model.predict(batch)
 
     def evaluate(
-        self, path: PathLike, opening: Opening = ANY, index_base: int | None = None, coverage: Coverage | None = None
+        self,
+        path: PathLike,
+        opening: Opening | None = None,
+        index_base: int | None = None,
+        coverage: Coverage | None = None,
     ) -> dict[str, Any]:
         """Return the number of rows of a file, the metrics of the task, and how well predictions are calibrated.
 

@@ -1,7 +1,6 @@
 """Whatever goes wrong: one line that says where and what, the right exit code, and nothing left behind."""
 
 import contextlib
-import functools
 import gzip
 import os
 import signal
@@ -11,12 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import finish, rows_of_pairs, run, run_alone, start
+from commands import finish, read_in_pieces, rows_of_pairs, run, run_alone, start
 
 from rafm import cli
 from rafm.errors import CheckpointError
 from rafm.model.file import load
-from rafm.read import rows as data
 
 USAGE, DATA, MODEL, DIVERGED, SYSTEM, INTERRUPTED = 2, 3, 4, 5, 6, 130
 
@@ -159,7 +157,7 @@ def test_evaluating_no_rows_is_an_error_since_there_is_nothing_to_tell(folder):
 
 
 def test_predict_prints_what_comes_before_a_bad_row_and_then_fails(folder, monkeypatch):
-    monkeypatch.setitem(data.READERS, "libsvm", functools.partial(data.READERS["libsvm"], chunk_bytes=16))
+    read_in_pieces(monkeypatch, 16)
     (folder / "bad.svm").write_bytes(b"1 3:1 12:1\n0 4:1 13:1\n0 17;1\n1 3:1\n")
     ran = run("predict", "m.rafm", "bad.svm")
     assert ran.out.count("\n") == 2
@@ -168,7 +166,7 @@ def test_predict_prints_what_comes_before_a_bad_row_and_then_fails(folder, monke
 
 
 def test_predict_to_a_file_is_all_or_nothing(folder, monkeypatch):
-    monkeypatch.setitem(data.READERS, "libsvm", functools.partial(data.READERS["libsvm"], chunk_bytes=16))
+    read_in_pieces(monkeypatch, 16)
     (folder / "bad.svm").write_bytes(b"1 3:1 12:1\n0 4:1 13:1\n0 17;1\n")
     (folder / "old.txt").write_text("old")
     for out in ("old.txt", "new.txt"):
@@ -178,7 +176,7 @@ def test_predict_to_a_file_is_all_or_nothing(folder, monkeypatch):
 
 @pytest.mark.parametrize("size", [1 << 20, 16], ids=["one piece", "pieces"])
 def test_labels_are_not_mixed_even_if_far_apart(folder, monkeypatch, size):  # case 31
-    monkeypatch.setitem(data.READERS, "libsvm", functools.partial(data.READERS["libsvm"], chunk_bytes=size))
+    read_in_pieces(monkeypatch, size)
     (folder / "bad.svm").write_text("1 1:1\n0 2:1\n" + "1 1:1\n" * 50 + "-1 1:1\n")
     ran = train()
     assert ran.error().startswith("bad.svm:53:1: the labels 0 and -1 are mixed")

@@ -23,7 +23,7 @@ from rafm.datasets.get import read_whole
 from rafm.datasets.prepared import PARTS, check_max_rows, load_prepared, split_rows
 from rafm.datasets.table import TableBuilder, with_negatives
 from rafm.errors import ConfigError, DataError, DataFormatError, DataValueError
-from rafm.read.rows import read_rows
+from rafm.read.open import read_rows
 
 TAGS = [("1", "10", "great :: fun"), ("1", "11", "slow"), ("2", "10", "funny, odd"), ("3", "12", "war")]
 AVAZU = "10000169349117863715,{},14102100,1005,0,1fbe01fe,f3845767,28905ebd,ecad2386,7801e8d9,07d7df22,a99f214a,{},"

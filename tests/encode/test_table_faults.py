@@ -15,7 +15,7 @@ from rafm import RaFMClassifier, load
 from rafm.encode.coverage import Coverage
 from rafm.encode.encoder import TableEncoder
 from rafm.errors import DataValueError
-from rafm.read import tables as tables_module
+from rafm.read import open as tables_module
 
 DATA, SYSTEM = 3, 6
 FORMATS = ("csv", "parquet")

@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 
 from rafm.lab.demo import CONTESTANTS, draw, run_demo
 from rafm.model.file import load
-from rafm.read.rows import read_rows
+from rafm.read.open import read_rows
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import naive
 import numpy as np
 import pytest
 from hypothesis import given
-from worlds import FAMILIES, make_world, random_rows, worlds
+from worlds import FAMILIES, changed_rows, make_world, random_rows, worlds
 
 from rafm.errors import ConfigError, DataValueError
 from rafm.losses import loss_named
@@ -143,7 +143,9 @@ def test_a_score_beyond_float32_is_named_by_its_row_whoever_finds_it(monkeypatch
     model, rows = model_of(world), random_rows(np.random.default_rng(0), 9, 100, 9)
     batch = by_id(model, rows)
     row = int(np.flatnonzero(np.diff(batch.indptr) > 2)[-1])
-    batch.values[batch.indptr[row] : batch.indptr[row + 1]] = 1e30
+    values = batch.values.copy()
+    values[batch.indptr[row] : batch.indptr[row + 1]] = 1e30
+    batch = changed_rows(batch, values=values)
     for threads in (1, 3):
         with pytest.raises(DataValueError, match=f"score of row {row} "):
             model.scores(batch, threads=threads)

@@ -200,7 +200,7 @@ def test_a_file_without_permission_is_an_error_of_the_system(write):  # case 41
 class FailingStream(io.BytesIO):
     """A file on a disk that breaks after its first block."""
 
-    def read(self, n_bytes: int = -1) -> bytes:
+    def read1(self, n_bytes: int = -1) -> bytes:
         if self.tell() > 0:
             raise OSError(errno.EIO, "Input/output error")
         return super().read(n_bytes)

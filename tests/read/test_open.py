@@ -10,8 +10,10 @@ from commands import rows_of_pairs, run
 from rafm.encode.spec import TableSpec
 from rafm.errors import ConfigError, DataFormatError, DataValueError, FeatureRangeError
 from rafm.model.file import load
-from rafm.read.converted import ArrowRows, write_arrow
-from rafm.read.open import Opening, batches_of, convert, is_current, training_rows
+from rafm.read.convert import convert, is_current
+from rafm.read.converted.reader import ArrowRows
+from rafm.read.converted.writer import write_arrow
+from rafm.read.open import Opening, batches_of, training_rows
 from rafm.rows.blocks import join_rows
 
 COLORS, SHAPES = ("red", "blue"), ("round", "square", "flat")
@@ -190,7 +192,7 @@ def test_wide_ids_are_refused_unless_asked_for(tmp_path):
     path, out = tmp_path / "wide.svm", tmp_path / "wide.arrow"
     path.write_text(f"1 {2**31}:1\n")
     (batch,) = batches_of(path, Opening("binary"), None)
-    with pytest.raises(FeatureRangeError, match="wide ids"):
+    with pytest.raises(FeatureRangeError, match="--wide-ids"):
         write_arrow(out, [batch])
     assert not out.exists()
     write_arrow(out, [batch], wide_ids=True)

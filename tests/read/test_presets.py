@@ -18,8 +18,9 @@ import pytest
 from rafm.errors import ConfigError, DataFormatError
 from rafm.read.csv.cell_types import READ_AS
 from rafm.read.detect import detect_format
-from rafm.read.presets import PRESETS
-from rafm.read.tables import read_table
+from rafm.read.open import read_table
+from rafm.read.presets import AVAZU as AVAZU_PRESET
+from rafm.read.presets import CRITEO as CRITEO_PRESET
 
 SRC = Path(__file__).parents[2] / "src"
 DRAW = random.Random(0)
@@ -64,7 +65,7 @@ def read(path: Path, **options) -> dict[str, list]:
 @pytest.mark.parametrize("format", ["auto", "criteo"])
 def test_criteo_is_read_completely_with_missing_values(write, format):
     found = read(write(gzip.compress(lines(CRITEO, "\t")), "train.tsv.gz"), format=format, batch_bytes=1000)
-    assert list(found) == list(PRESETS["criteo"].names)
+    assert list(found) == list(CRITEO_PRESET.names)
     assert found["label"] == [float(row[0]) for row in CRITEO]
     assert found["I3"] == [float(row[3]) if row[3] else None for row in CRITEO]
     assert found["C26"] == [row[39] or None for row in CRITEO]
@@ -72,9 +73,9 @@ def test_criteo_is_read_completely_with_missing_values(write, format):
 
 @pytest.mark.parametrize("header", [True, False])
 def test_avazu_is_read_with_and_without_its_header(write, header):
-    rows = [list(PRESETS["avazu"].names)] * header + AVAZU
+    rows = [list(AVAZU_PRESET.names)] * header + AVAZU
     found = read(write(lines(rows, ",")), batch_bytes=1000)
-    assert list(found) == list(PRESETS["avazu"].names[1:])
+    assert list(found) == list(AVAZU_PRESET.names[1:])
     assert found["click"] == [float(row[1]) for row in AVAZU]
     assert found["hour"] == [row[2] for row in AVAZU]
     assert found["C21"] == [row[23] for row in AVAZU]
@@ -84,15 +85,14 @@ def test_files_to_predict_lack_the_label(write):
     found = read(write(lines([row[1:] for row in CRITEO], "\t")))
     assert "label" not in found
     assert found["C1"] == [row[14] or None for row in CRITEO]
-    names = [name for name in PRESETS["avazu"].names if name != "click"]
+    names = [name for name in AVAZU_PRESET.names if name != "click"]
     found = read(write(lines([names, *([row[0], *row[2:]] for row in AVAZU)], ",")))
     assert "click" not in found
     assert found["hour"] == [row[2] for row in AVAZU]
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_name_every_column_but_the_label_and_know_how_to_read_it(name):
-    preset = PRESETS[name]
+@pytest.mark.parametrize("preset", [CRITEO_PRESET, AVAZU_PRESET], ids=["criteo", "avazu"])
+def test_presets_name_every_column_but_the_label_and_know_how_to_read_it(preset):
     assert {*preset.kinds, preset.label} == set(preset.names)
     assert set(preset.kinds.values()) <= {"category", "log_bins", "datetime", "ignore"}
     assert set(preset.kinds.values()) <= set(READ_AS)
@@ -164,7 +164,7 @@ def test_utf16_is_refused_when_the_format_is_sought(write):  # case 4
 def test_the_standard_input_is_looked_at_without_taking_anything(monkeypatch):
     script = """
 from rafm.read.detect import detect_format
-from rafm.read.tables import read_table
+from rafm.read.open import read_table
 print(detect_format("-").format, [batch.to_pydict() for batch in read_table("-")])
 """
     for pack in (bytes, gzip.compress):

@@ -1,13 +1,12 @@
 """What a survey of a file tells is what counting by hand finds."""
 
-import functools
 from collections import Counter
 
 import numpy as np
 import pytest
-from commands import rows_of_pairs
+from commands import read_in_pieces, rows_of_pairs
 
-from rafm.read import rows as data
+from rafm.read.open import open_rows
 from rafm.rows.stats import survey
 
 
@@ -18,14 +17,14 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("size", [1 << 20, 32], ids=["one piece", "pieces"])
 def test_totals_are_those_of_counting_by_hand(path, monkeypatch, size):
-    monkeypatch.setitem(data.READERS, "libsvm", functools.partial(data.READERS["libsvm"], chunk_bytes=size))
+    read_in_pieces(monkeypatch, size)
     text = rows_of_pairs(200) + "1\n0 5000000:2 7:0\n"
     path.write_text(text)
     lines = [line.split() for line in text.splitlines()]
     entries = [entry.split(":") for _, *row in lines for entry in row]
     counts = Counter(int(i) for i, x in entries if float(x) != 0)
     labels = [float(line[0]) for line in lines]
-    found = survey(data.open_rows(path, task="regression"))
+    found = survey(open_rows(path, task="regression"))
     assert (found.rows, found.nonzeros, found.n_features - 1) == (202, sum(counts.values()), 5_000_000)
     assert sorted(found.counts) == sorted(counts.values())
     assert found.label_mean == pytest.approx(np.mean(labels))
@@ -34,11 +33,11 @@ def test_totals_are_those_of_counting_by_hand(path, monkeypatch, size):
 
 def test_labels_are_read_as_the_task_wants_them(path):
     path.write_text("-1 1:1\n1 1:1\n")
-    assert survey(data.open_rows(path, task="binary")).label_range == (0.0, 1.0)
-    assert survey(data.open_rows(path, task="regression")).label_range == (-1.0, 1.0)
+    assert survey(open_rows(path, task="binary")).label_range == (0.0, 1.0)
+    assert survey(open_rows(path, task="regression")).label_range == (-1.0, 1.0)
 
 
 def test_an_empty_file_has_nothing_in_it(path):
     path.write_bytes(b"")
-    found = survey(data.open_rows(path, task="binary"))
+    found = survey(open_rows(path, task="binary"))
     assert (found.rows, found.nonzeros, found.counts.size, found.n_features, found.label_range) == (0, 0, 0, 0, (0, 0))

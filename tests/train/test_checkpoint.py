@@ -18,7 +18,8 @@ from rafm.estimators import RaFMClassifier
 from rafm.files.container import read_container
 from rafm.model.file import load
 from rafm.options import resolve
-from rafm.read.converted import ArrowRows, write_arrow
+from rafm.read.converted.reader import ArrowRows
+from rafm.read.converted.writer import write_arrow
 from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint, Content, identity
 from rafm.train.trainer import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed, train

@@ -15,7 +15,8 @@ from rafm.optimizers import OPTIMIZERS
 from rafm.options import resolve
 from rafm.plan.features import value_scales
 from rafm.plan.ranks import RankPlan, Thresholds
-from rafm.read.converted import ArrowRows, write_arrow
+from rafm.read.converted.reader import ArrowRows
+from rafm.read.converted.writer import write_arrow
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.stats import survey
 from rafm.train.engine import PIECE_ROWS, RowShape, arrange

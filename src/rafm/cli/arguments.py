@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..read.formats import format_help
+
 if TYPE_CHECKING:
     from ..encode.coverage import Coverage
     from ..read.open import Opening
 
 DATA_HELP = (
-    'libsvm, libffm, CSV, TSV, Criteo or Avazu text (plain, gzip, zstd; "-" is the standard input), Parquet, Arrow.'
+    f'A file of format {format_help().removeprefix("auto, ")} Text: also gzip, zstd, or "-" for the standard input.'
 )
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="A .rafm file.")]
-Format = Annotated[str, typer.Option(help="auto, libsvm, libffm, csv, tsv, criteo, avazu, parquet or arrow.")]
+Format = Annotated[str, typer.Option(help=format_help())]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the column of labels.")]
 Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the column of row weights.")]
 Column = Annotated[
@@ -34,6 +36,11 @@ Spill = Annotated[str | None, typer.Option(metavar="DIR", help="The folder of th
 Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
+def given_options(context: typer.Context) -> set[str]:
+    """Return the names of the options that stand in the command."""
+    return {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
+
+
 def opening(
     task: str,
     format: str,
@@ -44,8 +51,7 @@ def opening(
     spec: Any = None,
 ) -> Opening:
     """Return how files are to be read."""
-    from ..read.open import Opening
-    from ..read.rows import Limits
+    from ..read.open import Limits, Opening
 
     given = {"max_features": max_features, "max_line_bytes": max_line_bytes}
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
@@ -95,37 +101,6 @@ def check_output(out: str, *inputs: str | None) -> None:
     for path in inputs:
         if path is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
             raise ConfigError(f"{out} is an input and would be replaced; choose another output", key="out")
-
-
-def whole_numbers(text: str, key: str) -> tuple[int, ...]:
-    """Read "8,32,128".
-
-    >>> whole_numbers("8,32", "ranks")
-    (8, 32)
-    """
-    from ..errors import ConfigError
-
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(
-            f"{key} must be whole numbers with commas, such as 8,32,128; found {text!r}", key=key
-        ) from None
-
-
-def one_or_more(text: str, key: str) -> float | tuple[float, ...]:
-    """Read one number, or several with commas.
-
-    >>> one_or_more("0.01", "l2"), one_or_more("0.01,0.005", "l2")
-    (0.01, (0.01, 0.005))
-    """
-    from ..errors import ConfigError
-
-    try:
-        values = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(f"{key} must be a number, or one per rank with commas; found {text!r}", key=key) from None
-    return values[0] if len(values) == 1 else values
 
 
 def print_json(values: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..options import whole_numbers
 from .arguments import (
     Column,
     Columns,
@@ -19,7 +20,6 @@ from .arguments import (
     opening,
     print_json,
     table_spec,
-    whole_numbers,
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..losses import TASKS, one_of
-from .arguments import DataPath, Json, check_output, print_json
+from .arguments import DataPath, Json, check_output, given_options, print_json
 from .groups import TrainingFlags, naming_flags, with_groups
 from .reading import ReadingFlags
 
@@ -58,14 +58,18 @@ def train(
 ) -> None:
     """Train a model and save it. Prints the plan of ranks, then one line per epoch."""
     from ..errors import ConfigError
+    from ..read.open import facts_of_converted
 
+    base = reading.index_base
+    if running.resume_from is None:
+        task, base = facts_of_converted(data, reading.format, task, base, given_options(context))
     if running.replan and running.resume_from is None:
         raise ConfigError("--replan is for the features of a model: give --resume-from MODEL too", key="replan")
     start = None if running.resume_from is None else _read_start(context, running.resume_from, reading.index_base)
     options = _options(context, task, training, running, start)
     check_output(out, data, valid)
     stream = sys.stderr if json or running.events == "-" else sys.stdout
-    base = reading.index_base if start is None else start.index_base
+    base = base if start is None else start.index_base
     files = reading.opening(options.loss.task, base, lambda text: print(text, file=stream))
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
@@ -104,17 +108,12 @@ def _log(events: str | None) -> Any:
     return nullcontext({None: None, "-": sys.stdout}[events]) if events in (None, "-") else open(events, "a")
 
 
-def _given(context: typer.Context) -> set[str]:
-    """Return the names of the options that stand in the command."""
-    return {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
-
-
 def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
     """Read the model to go on from; what it knows of its input cannot be said differently."""
     from ..errors import ConfigError
     from ..model.file import load
 
-    saved, given = load(path), _given(context)
+    saved, given = load(path), given_options(context)
     for name in TABLE_OPTIONS:
         if name in given:
             flag = name.replace("_", "-")
@@ -131,7 +130,7 @@ def _choices_to_go_on(context: typer.Context, model: Model, chosen: dict[str, An
     from ..options import declared_options, from_summary
 
     names = {declared.flag or name: name for name, declared in declared_options()}
-    given = {names.get(name, name) for name in _given(context)}
+    given = {names.get(name, name) for name in given_options(context)}
     known = {**from_summary(model.options), "task": model.loss.task, "model": model.plan.family, "n_epochs": 1}
     known["loss"] = model.loss
     known["ranks"] = model.plan.ranks or None

@@ -11,9 +11,7 @@ import pyarrow as pa
 from ..encode.encoder import TableEncoder
 from ..encode.spec import TableSpec
 from ..errors import DataValueError
-from ..read.open import Opening
-from ..read.rows import read_rows
-from ..read.tables import read_table
+from ..read.open import Opening, read_rows, read_table
 from ..rows.blocks import join_rows
 from .catalog import Entry
 from .fetch import raw_files

@@ -23,7 +23,7 @@ import numpy as np
 from ..errors import ConfigError, DataValueError
 from ..files.atomic import write_atomically
 from ..read.libsvm.libsvm import iterate_libsvm
-from ..read.rows import read_rows
+from ..read.open import read_rows
 from ..rows.blocks import first_entries, pick_rows
 from ..rows.checked import Batch, CheckedRows
 from .catalog import CATALOG

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from typing import Any
@@ -48,6 +49,15 @@ def check_size(encoder: TableEncoder) -> None:
             f"{MAX_HEADER_BYTES - RESERVED_BYTES}. Ignore some, put values that belong together into one list column, "
             "or use fewer bins."
         )
+
+
+def digest(encoder: TableEncoder) -> str:
+    """Return a few digits that tell one encoder from another."""
+    header, tensors = encoder_parts(encoder)
+    sha = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(tensors):
+        sha.update(np.ascontiguousarray(tensors[name]).data)
+    return sha.hexdigest()[:8]
 
 
 def _words_of(coder: Coder) -> Coder:

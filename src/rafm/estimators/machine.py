@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
@@ -18,6 +17,7 @@ from ..model import file as storage
 from ..model.model import Model
 from ..options import TrainingOptions, resolve
 from ..read.frames import is_frame, needs_encoder
+from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..train.progress import show_events
@@ -141,17 +141,12 @@ class FactorizationMachine(BaseEstimator):
 
     def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:
         kept: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
+        check_matrix(X)
         if y is None and not fitting:
             X = validate_data(self, X, **kept)
         else:
             X, y = validate_data(self, X, y, **kept)
-        matrix = sparse.csr_array(X)
-        if sparse.issparse(X):  # SciPy trusts its arrays, and may crash on bad ones
-            check_batch(Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]))
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        return Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]), y
+        return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         return np.asarray(y, np.float32)

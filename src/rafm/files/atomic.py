@@ -6,20 +6,28 @@ import contextlib
 import errno
 import os
 import secrets
+import signal
 import stat
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import Any, NoReturn
 
 PathLike = str | os.PathLike[str]
 Chunk = bytes | memoryview
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 BEGUN_BYTES = 1 << 22  # that are sent to the disk at once
 
 
-def write_atomically(path: PathLike, chunks: Iterable[Chunk]) -> int:
+def write_atomically(path: PathLike, chunks: Iterable[Chunk], check: Callable[[str], Any] | None = None) -> int:
     """Replace the file at `path` by the joined chunks, or leave it as it was; return the bytes written.
 
+    check: called with the name of the new file before it takes the place of the old one; whatever it raises prevents
+    that.
+
     The chunks go to a hidden file `.NAME.*.tmp` in the same folder, which is forced to the disk, renamed over
-    the old file, and the folder forced to the disk: the order that survives a power cut. An error or Ctrl-C
-    on the way removes the hidden file and passes on, with the name of `path` in an OSError. Only a kill can
+    the old file, and the folder forced to the disk: the order that survives a power cut. An error, Ctrl-C, SIGTERM
+    or SIGHUP on the way removes the hidden file and passes on, with the name of `path` in an OSError. Only SIGKILL can
     leave the hidden file behind. If the very last step fails, the new content is already in place.
 
     Like `open(path, "wb")`: a symbolic link stays, and the file it points to is replaced; permissions of an
@@ -37,13 +45,36 @@ def write_atomically(path: PathLike, chunks: Iterable[Chunk]) -> int:
     target = os.path.realpath(path)
     temp = _temp_beside(target)
     try:
-        n_bytes = _write_and_sync(temp, chunks, mode)
-        os.replace(temp, target)
+        with _exits_on_signals():
+            n_bytes = _write_and_sync(temp, chunks, mode)
+            if check is not None:
+                check(temp)
+            os.replace(temp, target)
         _sync_folder(os.path.dirname(target))
     except BaseException as error:
         _clean_up(temp, error, path)
         raise
     return n_bytes
+
+
+@contextlib.contextmanager
+def _exits_on_signals() -> Iterator[None]:
+    """Let signals that would end the process at once raise SystemExit, so that it can clean up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
+    try:
+        for number in ours:
+            signal.signal(number, _exit)
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def check_writable(path: PathLike) -> None:

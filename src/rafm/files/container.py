@@ -39,13 +39,13 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from io import BufferedReader
-from typing import Any, NamedTuple
+from io import BytesIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from ..errors import ModelFileError, ModelFormatError, ModelIntegrityError, ModelVersionError
-from .atomic import PathLike, write_atomically
+from .atomic import Chunk, PathLike, write_atomically
 
 MAX_HEADER_BYTES = 16 * 2**20
 MAX_TENSORS = 4096
@@ -106,15 +106,26 @@ def write_container(path: PathLike, tensors: Tensors, header: Header) -> int:
     ({'task': 'binary'}, {'weights': array([1., 2.], dtype=float32)})
     """
     with _messages_starting_with(path):
-        arrays = _in_file_order(tensors)
-        _check_finite(arrays)
-        text = _header_text(header)
-        index = _index_of(arrays)
-        _check_index(index)
-        _check_head_size(len(_encode(text, _NO_DIGEST, index)))
+        chunks = container_chunks(tensors, header)
+    return write_atomically(path, chunks)
+
+
+def container_chunks(tensors: Tensors, header: Header) -> list[Chunk]:
+    """Return the bytes of a container in pieces, for a file that holds more than it.
+
+    >>> data = b"".join(container_chunks({"weights": np.float32([1, 2])}, {"task": "binary"}))
+    >>> parse_container(data)
+    ({'task': 'binary'}, {'weights': array([1., 2.], dtype=float32)})
+    """
+    arrays = _in_file_order(tensors)
+    _check_finite(arrays)
+    text = _header_text(header)
+    index = _index_of(arrays)
+    _check_index(index)
+    _check_head_size(len(_encode(text, _NO_DIGEST, index)))
     views = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
     head = _encode(text, _digest(_encode(text, _NO_DIGEST, index), views), index)
-    return write_atomically(path, [_length(head), head, *views])
+    return [_length(head), head, *views]
 
 
 def fits_header(tensors: Tensors, header: Header) -> bool:
@@ -198,6 +209,14 @@ def read_container(path: PathLike) -> tuple[Header, Tensors]:
             return _reader(head)(head, file, size)
 
 
+def parse_container(data: Chunk) -> tuple[Header, Tensors]:
+    """Return header and arrays of a container that lies in memory, after checking all of it."""
+    file = BytesIO(data)
+    size = file.getbuffer().nbytes
+    head = _read_head(file, size)
+    return _reader(head)(head, file, size)
+
+
 def is_container(path: PathLike) -> bool:
     """Tell whether a file begins like ours; nothing else of it is checked."""
     if not os.path.isfile(path):
@@ -214,7 +233,7 @@ def _check_regular(path: PathLike) -> None:
         raise ModelFormatError(f"is {kind}, but a model is one regular file.")
 
 
-def _read_head(file: BufferedReader, size: int) -> bytes:
+def _read_head(file: BinaryIO, size: int) -> bytes:
     """Return the JSON in front of the data, if it begins like ours and its length is plausible."""
     start = file.read(8 + len(_MAGIC))
     if not start[8:] or not _MAGIC.startswith(start[8:]):
@@ -244,7 +263,7 @@ def _check_complete(expected: int, size: int) -> None:
         raise ModelFormatError(f"ends early: {size} bytes, expected at least {expected}. Copy or save it again.")
 
 
-def _reader(head: bytes) -> Callable[[bytes, BufferedReader, int], tuple[Header, Tensors]]:
+def _reader(head: bytes) -> Callable[[bytes, BinaryIO, int], tuple[Header, Tensors]]:
     """Choose by the format version, the one thing that all versions have in the same place."""
     found = _VERSION.match(head, len(_MAGIC))
     if found is None:
@@ -258,7 +277,7 @@ def _reader(head: bytes) -> Callable[[bytes, BufferedReader, int], tuple[Header,
     return _READERS[version]
 
 
-def _read_version_1(head: bytes, file: BufferedReader, size: int) -> tuple[Header, Tensors]:
+def _read_version_1(head: bytes, file: BinaryIO, size: int) -> tuple[Header, Tensors]:
     """Check the structure, read the data, check digest, spelling and values."""
     text, digest, index = _decode(head)
     places = _check_index(index)
@@ -363,10 +382,10 @@ def _check_size(expected: int, size: int) -> None:
         raise ModelFormatError(f"has {size - expected} bytes after the last tensor. Copy or save it again.")
 
 
-def _read_data(file: BufferedReader, n_bytes: int) -> np.ndarray:
+def _read_data(file: BinaryIO, n_bytes: int) -> np.ndarray:
     """Read what lies behind the head into one writable buffer."""
     data = np.empty(n_bytes, np.uint8)
-    file.readinto(data.data)
+    file.readinto(data.data)  # type: ignore[attr-defined]
     return data
 
 

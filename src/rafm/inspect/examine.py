@@ -17,10 +17,9 @@ from ..encode.spec import TableSpec, check_known
 from ..encode.targets import with_targets
 from ..errors import DataError, DataValueError, RafmError
 from ..files.atomic import PathLike
-from ..read.converted import ArrowRows
-from ..read.detect import detect_format
+from ..read.converted.reader import ArrowRows
+from ..read.formats import CONVERTED, ROWS
 from ..read.open import Opening, raw_table
-from ..read.rows import READERS
 from ..rows.checked import Batch
 from .columns import CellLook, FieldLook, Look, join_frequencies
 from .keys import fold_entries, fold_rows, mixed, unmixed
@@ -94,17 +93,15 @@ class Examination:
 
 def examine(path: PathLike, opening: Opening) -> Examination:
     """Look at all rows of a file, going on behind bad lines."""
-    format, reason = opening.format, "as given"
-    if opening.format_of(path) != format:
-        format, reason = detect_format(path)
-    found = Examination(format, reason)
+    found = Examination(*opening.find(path))
+    gives = opening.format_of(path).gives
     try:
-        if format == "arrow":
+        if gives == CONVERTED:
             _examine_arrow(ArrowRows(path), found)
-        elif format in READERS:
+        elif gives == ROWS:
             _examine_text(path, opening, found)
         else:
-            _examine_table(*raw_table(path, opening, format, found.bad), found)
+            _examine_table(*raw_table(path, opening, found.format, found.bad), found)
     except GivenUp:
         found.gave_up = True
     except DataError as error:
@@ -129,17 +126,16 @@ def _sides(found: Examination, labels: np.ndarray | None, weights: np.ndarray | 
 
 
 def _examine_text(path: PathLike, opening: Opening, found: Examination) -> None:
-    options = opening.row_options(found.format)
-    options = {name: options[name] for name in ("index_base", "duplicates", "limits")}
+    entry, options = opening.format_of(path), opening.row_options()
     looks = _RowLooks(found, lambda number: (f"field {number}", "ids"), lambda id: str(id + opening.index_base))
-    for rows in READERS[found.format](path, chunk_bytes=TEXT_BYTES, on_bad=found.bad, **options):
+    for rows in entry.read(path, chunk_bytes=TEXT_BYTES, on_bad=found.bad, **options):
         looks.update(Batch(rows.indptr, rows.indices, rows.values, 0, rows.labels), rows.fields)
     looks.finish(opening.index_base)
 
 
 def _examine_arrow(source: ArrowRows, found: Examination) -> None:
     """Look at converted rows; their columns are those of the encoder."""
-    encoder, base = source.encoder, int(source.info.get("index_base", 0))
+    encoder, base = source.encoder, source.conversion.index_base
     looks = _RowLooks(found, *_names_of(encoder, base))
     firsts = None if encoder is None else np.array(encoder.first_ids[:-1])
     for number in range(source.n_blocks):

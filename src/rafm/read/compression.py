@@ -208,8 +208,9 @@ def _counted(blocks: Iterator[bytes], codec: str, name: str) -> Iterator[bytes]:
 
 def _raw_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
     """Yield the stream as it is; name the file in the errors of the system."""
+    read = getattr(stream, "read1", stream.read)  # a pipe's next bytes, not all of a block: signals wait for that
     try:
-        while block := stream.read(BLOCK_BYTES):
+        while block := read(BLOCK_BYTES):
             yield block
     except OSError as error:
         error.filename = error.filename or name

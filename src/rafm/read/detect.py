@@ -9,23 +9,10 @@ from typing import NamedTuple
 from ..errors import DataFormatError
 from ..files.atomic import PathLike
 from .compression import STDIN, peek_text
-from .presets import PRESETS
+from .formats import FORMATS
 
 HEAD_BYTES = 2**16
 N_LINES = 20
-SUFFIXES = {
-    **dict.fromkeys((".svm", ".libsvm", ".libfm", ".svmlight"), "libsvm"),
-    **dict.fromkeys((".ffm", ".libffm"), "libffm"),
-    ".csv": "csv",
-    **dict.fromkeys((".tsv", ".tab"), "tsv"),
-}
-MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow"}
-ROWS = {
-    "libsvm": re.compile(rb"\s*[^\s:,]+(\s+[^\s:,]*:[^\s:,]*)+\s*(#.*)?"),
-    "libffm": re.compile(rb"\s*[^\s:,]+(\s+[^\s:,]*:[^\s:,]*:[^\s:,]*)+\s*(#.*)?"),
-}
-CRITEO = re.compile(rb"([01]\t)?(-?[0-9]*\t){13}([0-9a-f]{8}|)(\t([0-9a-f]{8}|)){25}")
-AVAZU = re.compile(rb"[0-9.e+]+,([01],)?[0-9]{8}(,-?[0-9a-f]*){21}")
 
 
 class Found(NamedTuple):
@@ -39,7 +26,7 @@ NO_ROWS = Found("libsvm", "it has no rows")
 
 
 def detect_format(path: PathLike) -> Found:
-    """Return one of libsvm, libffm, csv, tsv, criteo, avazu, parquet, arrow, and the reason.
+    """Return the name of one of FORMATS, and the reason.
 
     "-" looks at the standard input without taking anything from it. Whether ids start from 0 or 1 is never guessed.
 
@@ -53,9 +40,9 @@ def detect_format(path: PathLike) -> Found:
     name = os.fspath(path)
     if name != STDIN and not os.path.isfile(name) and (files := _parquet_or_none(name)):
         return Found("parquet", f"it stands for {len(files)} Parquet files")
-    for magic, format in MAGIC.items():
-        if _starts_with(name, magic):
-            return Found(format, f"it starts with {magic.decode()}")
+    for entry in FORMATS.values():
+        if entry.starts(name):
+            return Found(entry.name, f"it starts with {entry.magic.decode()}")
     lines = _first_lines(peek_text(name, HEAD_BYTES))
     return _by_lines(lines) or _by_name(name) or _by_delimiter(lines)
 
@@ -71,14 +58,6 @@ def _parquet_or_none(name: str) -> list[str] | None:
     return files if files != [name] else None
 
 
-def _starts_with(name: str, magic: bytes) -> bool:
-    """Tell whether a file starts with these bytes; binary formats are not read from the standard input."""
-    if not os.path.isfile(name):
-        return False
-    with open(name, "rb") as file:
-        return file.read(len(magic)) == magic
-
-
 def _first_lines(text: bytes) -> list[bytes]:
     """Return the first complete lines that are not blank and no comment."""
     lines = text.split(b"\n")
@@ -92,23 +71,17 @@ def _by_lines(lines: list[bytes]) -> Found | None:
     """Know a format by what its lines look like."""
     if not lines:
         return None
-    if all(CRITEO.fullmatch(line) for line in lines):
-        return Found("criteo", "its first lines are those of Criteo: label, 13 whole numbers, 26 hex codes")
-    names = PRESETS["avazu"].names
-    headers = [",".join(kept).encode() for kept in (names, [name for name in names if name != "click"])]
-    if lines[0] in headers or all(AVAZU.fullmatch(line) for line in lines):
-        return Found("avazu", "its first lines are those of Avazu: id, click, hour, C1, ...")
-    for format, form in (("libsvm", "id:value"), ("libffm", "field:id:value")):
-        fits = sum(bool(ROWS[format].fullmatch(line)) for line in lines)
-        if fits and 2 * fits >= len(lines):
-            return Found(format, f'its first lines are "label {form} ..."')
+    for entry in FORMATS.values():
+        if entry.looks_like is not None and entry.looks_like(lines):
+            return Found(entry.name, f"its first lines are {entry.lines}")
     return None
 
 
 def _by_name(name: str) -> Found | None:
     """Know a format by the end of the name, before .gz or .zst."""
     suffix = os.path.splitext(re.sub(r"\.(gz|zst)$", "", name.lower()))[1]
-    return Found(SUFFIXES[suffix], f"its name ends with {suffix}") if suffix in SUFFIXES else None
+    names = (entry.name for entry in FORMATS.values() if suffix in entry.suffixes)
+    return next((Found(format, f"its name ends with {suffix}") for format in names), None)
 
 
 def _by_delimiter(lines: list[bytes]) -> Found:

@@ -1,15 +1,14 @@
 """The one door for files: whatever the format, labelled rows for training and batches for scoring come out.
 
 Row formats (libsvm, libffm) have feature ids; tables (CSV, TSV, Parquet, Criteo, Avazu) go through an encoder, which is
-learnt in training and used again for scoring; converted files (Arrow) are mapped and bring their encoder along.
-What reads tables and converted files is imported when there is one: rows of ids do without Arrow.
+learnt in training and used again for scoring; converted files (Arrow) bring their encoder along. All rows that come
+out are checked. What reads tables and converted files is imported when there is one: rows of ids do without Arrow.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,21 +19,24 @@ from ..encode.coverage import Coverage
 from ..encode.spec import ColumnSpec, TableSpec
 from ..errors import ConfigError, DataValueError
 from ..files.atomic import PathLike
+from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.source import Source
 from ..rows.spill import Room, SpilledRows
 from .compression import source_name
-from .detect import NO_ROWS, detect_format
-from .libsvm.libsvm import Limits
-from .presets import PRESETS, TABLE_FORMATS
-from .rows import READERS, open_rows
+from .detect import NO_ROWS, Found, detect_format
+from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
+from .labels import BinaryLabels
+from .libsvm.reader import Limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..encode.encoder import TableEncoder
-    from .converted import ArrowRows
-    from .csv.reader import OnBad
+    from .converted.reader import ArrowRows
+    from .csv.reader import Header, OnBad
+
+MODEL, TRAINING = "the model", "the training rows"  # what converted rows are compared with
 
 
 @dataclass(frozen=True)
@@ -51,64 +53,126 @@ class Opening:
     limits: Limits = field(default_factory=Limits)
     spec: TableSpec | None = None
     room: Room = field(default_factory=Room)
+    _found: dict[Any, Found] = field(default_factory=dict, repr=False, compare=False)
 
-    def format_of(self, path: PathLike) -> str:
-        """Return the format that was given, or what the file looks like."""
-        known = (*READERS, *TABLE_FORMATS, "arrow")
-        if self.format not in ("auto", *known):
-            raise ConfigError(f"format must be auto, {', '.join(known)}; found {self.format!r}", key="format")
-        return detect_format(path).format if self.format == "auto" else self.format
+    def find(self, path: PathLike) -> Found:
+        """Return the format that was given, or what the file looks like; a file is looked at once."""
+        if self.format != "auto":
+            return Found(format_named(self.format).name, "as given")
+        state = os.stat(path) if os.path.isfile(path) else None
+        key = (os.fspath(path), state and (state.st_ino, state.st_size, state.st_mtime_ns))
+        if key not in self._found:
+            self._found[key] = detect_format(path)
+        return self._found[key]
 
-    def row_options(self, format: str) -> dict[str, Any]:
+    def format_of(self, path: PathLike) -> Format:
+        """Return the format of a file."""
+        return FORMATS[self.find(path).format]
+
+    def row_options(self) -> dict[str, Any]:
         """Return the options of the readers of rows."""
-        return {
-            "task": self.task,
-            "format": format,
-            "index_base": self.index_base,
-            "duplicates": self.duplicates,
-            "limits": self.limits,
-        }
+        return {"index_base": self.index_base, "duplicates": self.duplicates, "limits": self.limits}
 
     def table_spec(self, format: str) -> TableSpec:
         """Return the specification for a table: the given one, completed by what a preset knows."""
-        spec = self.spec or TableSpec()
-        if format in PRESETS:
-            spec = _with_preset(spec, format)
+        spec = self.completed_spec(format)
         if not spec.targets():
             raise ConfigError("name the column that holds the labels: --label COLUMN", key="label")
         return spec
 
-
-def _with_preset(spec: TableSpec, format: str) -> TableSpec:
-    preset = PRESETS[format]
-    given = {column.name for column in spec.columns}
-    formats = preset.datetime_format
-    columns = [
-        ColumnSpec(name, kind, format=formats.get(name)) for name, kind in preset.kinds.items() if name not in given
-    ]
-    spec = replace(spec, columns=(*spec.columns, *columns))
-    return spec if spec.targets() else replace(spec, label=preset.label)
-
-
-def _converted(path: PathLike) -> ArrowRows:
-    from .converted import ArrowRows
-
-    return ArrowRows(path)
+    def completed_spec(self, format: str) -> TableSpec:
+        """Return the same, but without labels if nobody named them."""
+        spec, preset = self.spec or TableSpec(), FORMATS[format].preset
+        if preset is None:
+            return spec
+        given = {column.name for column in spec.columns}
+        formats = preset.datetime_format
+        columns = [
+            ColumnSpec(name, kind, format=formats.get(name)) for name, kind in preset.kinds.items() if name not in given
+        ]
+        spec = replace(spec, columns=(*spec.columns, *columns))
+        return spec if spec.targets() else replace(spec, label=preset.label)
 
 
-def _table(
-    path: PathLike, format: str, columns: dict[str, str], on_bad: OnBad | None = None
+# ---- Rows of ids
+
+
+def open_rows(path: PathLike, *, task: str, **options: Any) -> Iterator[CheckedRows]:
+    """Yield the rows of a file of ids in pieces of bounded size, with labels as the task wants them.
+
+    options: those of `Opening`.
+    """
+    return _rows_of_ids(path, Opening(task, **options), task)
+
+
+def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
+    """Read a whole file of ids; n_features is the largest id plus one."""
+    batches = list(open_rows(path, task=task, **options))
+    if not batches:
+        empty = np.zeros(0, np.float32)
+        return check_batch(Batch(np.zeros(1, np.int64), np.zeros(0, np.int64), empty, 0, empty))
+    rows = join_rows(batches)
+    return rows.with_n_features(rows.largest_id + 1)
+
+
+def _rows_of_ids(path: PathLike, opening: Opening, task: str) -> Iterator[CheckedRows]:
+    entry = opening.format_of(path)
+    if entry.gives != ROWS:
+        raise DataValueError(f"the model takes feature ids, but this looks like {entry.name}", path=str(path))
+    binary, n_features = BinaryLabels(path), opening.limits.max_features
+    for rows in entry.read(path, **opening.row_options()):
+        labels = binary.check(rows.labels, rows.lines) if task == "binary" else rows.labels
+        yield check_batch(Batch(rows.indptr, rows.indices, rows.values, n_features, labels))
+
+
+# ---- Tables
+
+
+def read_table(
+    path: PathLike,
+    *,
+    format: str = "auto",
+    delimiter: str | None = None,
+    header: Header | None = None,
+    columns: Mapping[str, str] | None = None,
+    batch_bytes: int | None = None,
+    on_bad: OnBad | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    from .tables import read_table
+    """Yield the rows of a table in batches of one schema; called again, it reads again.
 
-    return read_table(path, format=format, columns=columns, on_bad=on_bad)
+    format: auto (see detect_format) or that of a table. The other options are those of read_delimited; what is given
+    here is stronger than what a preset says.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.tsv")
+    ...     _ = path.write_text("click\\tcity\\n1\\tRome\\n")
+    ...     [batch.to_pydict() for batch in read_table(path)]
+    [{'click': [1], 'city': ['Rome']}]
+    """
+    entry = format_named(detect_format(path).format if format == "auto" else format)
+    if entry.gives != TABLE:
+        tables = ", ".join(name for name, other in FORMATS.items() if other.gives == TABLE)
+        raise ConfigError(f"a table must be one of {tables}; found {entry.name!r}", key="format")
+    given = {"delimiter": delimiter, "header": header, "batch_bytes": batch_bytes, "on_bad": on_bad}
+    options = entry.options | {key: value for key, value in given.items() if value is not None}
+    options["columns"] = {**entry.options.get("columns", {}), **(columns or {})}
+    return entry.read(path, **options)
+
+
+def raw_table(
+    path: PathLike, opening: Opening, format: str, on_bad: OnBad
+) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
+    """Return what is known of a table and its cells, to be looked at: labels need not be named, bad rows are told."""
+    spec = opening.completed_spec(format)
+    return spec, _read_as(path, format, spec, on_bad)
 
 
 def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None = None) -> Iterator[pa.RecordBatch]:
     """Read a table with columns of the types that their kinds want; labels and weights are numbers."""
     kinds = {column.name: column.kind for column in spec.columns}
     columns = kinds | dict.fromkeys(spec.targets(), "number")
-    return _table(path, format, columns, on_bad)
+    return read_table(path, format=format, columns=columns, on_bad=on_bad)
 
 
 @contextmanager
@@ -120,52 +184,110 @@ def _naming(path: PathLike) -> Iterator[None]:
         raise (error if error.path else DataValueError(str(error), path=source_name(path))) from None
 
 
+def learn_table(
+    path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
+) -> tuple[TableEncoder, Iterator[CheckedRows]]:
+    """Return the encoder of a table and its labelled rows, which are read once; report is told what columns become."""
+    from ..encode.encoder import TableEncoder
+
+    format = opening.find(path).format
+    spec = opening.table_spec(format)
+    with _naming(path):
+        batches = _read_as(path, format, spec)
+        encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
+    return encoder, _labelled(_named(rows, path), opening.task, path)
+
+
+def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
+    with _naming(path):
+        yield from rows
+
+
+def _labelled(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[CheckedRows]:
+    """Check the rows of a table, with labels as the task wants them."""
+    binary = BinaryLabels(path)
+    for rows in batches:
+        if rows.labels is None:
+            raise DataValueError("the table has no label column", path=str(path))
+        yield check_batch(replace(rows, labels=binary.check(rows.labels)) if task == "binary" else rows)
+
+
+# ---- Converted files
+
+
+def _converted(path: PathLike) -> ArrowRows:
+    return FORMATS["arrow"].read(path)
+
+
+def _fitting(path: PathLike, opening: Opening, encoder: TableEncoder | None, whose: str) -> ArrowRows:
+    """Open a converted file whose ids and labels mean what those of the model or the training rows do."""
+    from .converted.matching import check_match
+
+    rows = _converted(path)
+    check_match(rows, opening.task, opening.index_base, encoder, whose)
+    return rows
+
+
+def facts_of_converted(
+    path: PathLike, format: str, task: str, index_base: int, given: Collection[str]
+) -> tuple[str, int]:
+    """Return task and index base of a converted file, of any other file what is asked for.
+
+    given: which of "task" and "index_base" somebody asked for; these must agree with the file.
+    """
+    if format not in ("auto", "arrow") or not FORMATS["arrow"].starts(path):
+        return task, index_base
+    rows = _converted(path)
+    found = rows.conversion
+    if "task" in given and task != found.task:
+        raise ConfigError(
+            f"{path} was converted for --task {found.task}, not {task}; "
+            f"leave --task out, or convert its source with --task {task}",
+            key="task",
+        )
+    if "index_base" in given and index_base != found.index_base and rows.encoder is None:
+        raise ConfigError(
+            f"{path} was converted from ids that count from {found.index_base}, not from {index_base}; "
+            f"leave --index-base out, or convert its source with --index-base {index_base}",
+            key="index_base",
+        )
+    return found.task, found.index_base
+
+
+# ---- Any format
+
+
 def training_rows(
     path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
 ) -> tuple[Source, TableEncoder | None]:
     """Return labelled rows and, for tables, the encoder learnt from them; report is told which column became what."""
-    format = opening.format_of(path)
-    if format == "arrow":
+    gives = opening.format_of(path).gives
+    if gives == CONVERTED:
+        facts_of_converted(path, "arrow", opening.task, opening.index_base, ("task", "index_base"))
         source = _converted(path)
         return source, source.encoder
-    if format in READERS:
-        return _keep(open_rows(path, **opening.row_options(format)), path, opening, None), None
-    encoder, rows = _learn(path, format, opening, report)
+    if gives == ROWS:
+        return _keep(_rows_of_ids(path, opening, opening.task), path, opening, None), None
+    encoder, rows = learn_table(path, opening, report)
     return _keep(rows, path, opening, encoder), encoder
 
 
-def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None) -> Source:
-    """Return the rows of a file as a trained model wants them, to be visited many times."""
-    if opening.format_of(path) == "arrow":
-        return _converted(path)
+def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None, whose: str = TRAINING) -> Source:
+    """Return the rows of a file as a model wants them, to be visited many times; whose: what they are used with."""
+    if opening.format_of(path).gives == CONVERTED:
+        return _fitting(path, opening, encoder, whose)
     return _keep(batches_of(path, opening, encoder), path, opening, encoder)
 
 
 def further_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None) -> tuple[Source, TableEncoder | None]:
     """Return labelled rows to train a model further, and its encoder, which takes in new values of a table."""
-    format = opening.format_of(path)
-    if format == "arrow":
-        _check_converted(_converted(path), opening, encoder)
-    if encoder is None or format == "arrow" or format in READERS:
-        return labelled_rows(path, opening, encoder), encoder
+    entry = opening.format_of(path)
+    if encoder is None or entry.gives != TABLE:
+        return labelled_rows(path, opening, encoder, MODEL), encoder
     with _naming(path):
-        batches = _table(path, format, encoder.reader_columns())
+        batches = read_table(path, format=entry.name, columns=encoder.reader_columns())
         encoder, rows = encoder.grow_then_encode(batches, room=opening.room)
-    checked = map(check_batch, _for_task(_named(rows, path), opening.task, path))
-    return _keep(checked, path, opening, encoder), encoder
-
-
-def _check_converted(source: ArrowRows, opening: Opening, encoder: TableEncoder | None) -> None:
-    """Refuse converted rows whose ids mean something else than the model's."""
-    base = source.info["index_base"]
-    if source.encoder != encoder:
-        raise DataValueError(
-            "converted by another encoder than the model's; give the table itself", path=os.fspath(source.path)
-        )
-    if encoder is None and base != opening.index_base:
-        raise DataValueError(
-            f"its ids count from {base}, those of the model from {opening.index_base}", path=os.fspath(source.path)
-        )
+    return _keep(_labelled(_named(rows, path), opening.task, path), path, opening, encoder), encoder
 
 
 def _keep(
@@ -175,71 +297,6 @@ def _keep(
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
     return rows
-
-
-def _learn(
-    path: PathLike, format: str, opening: Opening, report: Callable[[str], Any] | None
-) -> tuple[TableEncoder, Iterator[CheckedRows]]:
-    """Return the encoder of a table and its labelled rows, which are read once."""
-    from ..encode.encoder import TableEncoder
-
-    spec = opening.table_spec(format)
-    with _naming(path):
-        batches = _read_as(path, format, spec)
-        encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
-    return encoder, map(check_batch, _for_task(_named(rows, path), opening.task, path))
-
-
-def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
-    with _naming(path):
-        yield from rows
-
-
-def raw_table(
-    path: PathLike, opening: Opening, format: str, on_bad: OnBad
-) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
-    """Return what is known of a table and its cells, to be looked at: labels need not be named, bad rows are told."""
-    spec = opening.spec or TableSpec()
-    spec = _with_preset(spec, format) if format in PRESETS else spec
-    return spec, _read_as(path, format, spec, on_bad)
-
-
-def convert(path: PathLike, out: PathLike, opening: Opening, report: Callable[[str], Any] | None = None) -> int:
-    """Write the rows of a file as an Arrow file, in bounded memory; return its size in bytes.
-
-    A table is read once, and its codes wait on the disk until all its values are known. The encoder goes into the file.
-    """
-    from .converted import write_arrow
-
-    format = opening.format_of(path)
-    info = {"source": stamp(path), "index_base": opening.index_base, "task": opening.task}
-    if format in READERS:
-        return write_arrow(out, batches_of(path, opening, None), info)
-    if format == "arrow":
-        raise ConfigError("the input is an Arrow file already", key="data")
-    encoder, rows = _learn(path, format, opening, report)
-    return write_arrow(out, rows, info, encoder=encoder)
-
-
-def stamp(path: PathLike) -> dict[str, Any]:
-    """Return what tells one state of a source from another: size, time, and a digest of its first megabyte."""
-    if not os.path.isfile(path):
-        return {}
-    facts = os.stat(path)
-    with open(path, "rb") as file:
-        head = hashlib.sha256(file.read(1 << 20)).hexdigest()
-    return {"size": facts.st_size, "time": facts.st_mtime_ns, "head": head}
-
-
-def is_current(path: PathLike, out: PathLike, opening: Opening) -> bool:
-    """Tell whether a conversion of this source, as it is now, with these settings, is already there."""
-    from .converted import is_arrow
-
-    if not is_arrow(out) or not (now := stamp(path)) or opening.spec is not None:
-        return False
-    known = _converted(out).info
-    wanted = {"source": now, "index_base": opening.index_base, "task": opening.task}
-    return {name: known.get(name) for name in wanted} == wanted
 
 
 def batches_of(
@@ -254,23 +311,22 @@ def batches_of(
     targets: whether labels are wanted. A table must have the columns of the encoder; a model without one takes ids.
     coverage: where values of tables are counted that training has seen or not.
     """
-    format = opening.format_of(path)
-    if format == "arrow":
-        source = _converted(path)
+    entry = opening.format_of(path)
+    if entry.gives == CONVERTED:
+        source = _fitting(path, opening, encoder, MODEL)
         yield from (source.block(number) for number in range(source.n_blocks))
-    elif encoder is None:
-        if format not in READERS:
-            raise DataValueError(f"the model takes feature ids, but this looks like {format}", path=str(path))
-        yield from open_rows(path, **opening.row_options(format))
+    elif encoder is None:  # any number will do for a label that nobody uses
+        yield from _rows_of_ids(path, opening, opening.task if targets else "regression")
+    elif opening.find(path) == NO_ROWS:
+        return
+    elif entry.gives == ROWS:
+        raise DataValueError(f"the model takes tables, but this looks like {entry.name}", path=str(path))
     else:
-        if opening.format == "auto" and detect_format(path) == NO_ROWS:
-            return
-        if format in READERS:
-            raise DataValueError(f"the model takes tables, but this looks like {format}", path=str(path))
         absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
-        encoded = _encoded(path, _table(path, format, columns), encoder, targets, coverage)
-        yield from map(check_batch, _for_task(encoded, opening.task, path) if targets else encoded)
+        table = read_table(path, format=entry.name, columns=columns)
+        encoded = _encoded(path, table, encoder, targets, coverage)
+        yield from _labelled(encoded, opening.task, path) if targets else map(check_batch, encoded)
 
 
 def _encoded(
@@ -282,23 +338,3 @@ def _encoded(
             rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
         yield rows
         row += block.num_rows
-
-
-def _for_task(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[Batch]:
-    """Yield rows of a table with labels as the task wants them: 0 and 1 for binary."""
-    seen: set[float] = set()
-    for rows in batches:
-        if rows.labels is None:
-            raise DataValueError("the table has no label column", path=str(path))
-        if task == "binary":
-            seen.update(np.unique(rows.labels).tolist())
-            _check_binary(seen, path)
-            rows = replace(rows, labels=np.maximum(rows.labels, 0).astype(np.float32))
-        yield rows
-
-
-def _check_binary(labels: set[float], path: PathLike) -> None:
-    bad, mixed = labels - {-1, 0, 1}, {-1, 0} <= labels
-    if bad or mixed:
-        found = f"{min(bad):g}" if bad else "a mix of 0 and -1"
-        raise DataValueError(f"binary labels are 0 and 1, or -1 and 1; found {found}", path=str(path))

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -21,13 +22,14 @@ SUFFIXES = (".parquet", ".parq", ".pq")
 
 
 def read_parquet(
-    path: PathLike, *, columns: Mapping[str, str] | None = None, batch_bytes: int = BATCH_BYTES
+    path: PathLike, *, columns: Mapping[str, str] | None = None, batch_bytes: int = BATCH_BYTES, **text_options: Any
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows in batches of one schema, a row group or less at a time, files in the order of their names.
 
     path: a file; a folder, searched with its subfolders; or a pattern with * and **. Hidden files and those that
     begin with "_" are left out of folders. All files must have the columns of the first, in any order.
-    columns: {name: "ignore"} leaves a column out; other kinds only state that the column is wanted.
+    columns: {name: "ignore"} leaves a column out; other kinds only state that the column is wanted. text_options: of
+    text alone; there are no bad lines, and what a delimiter or a header would be is refused.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -36,6 +38,9 @@ def read_parquet(
     ...     [batch.to_pydict() for batch in read_parquet(folder)]
     [{'file': ['a']}, {'file': ['b']}]
     """
+    for key in ("delimiter", "header"):
+        if key in text_options:
+            raise ConfigError("Parquet has neither delimiters nor a header", key=key)
     if os.fspath(path) == STDIN:
         raise ConfigError("Parquet cannot be read from the standard input; give a file", key="path")
     if batch_bytes < 1:

@@ -6,6 +6,7 @@ is: "category", "log_bins" (whole numbers with a long tail), "datetime" (written
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,13 +20,14 @@ class Preset:
     names: tuple[str, ...]
     label: str
     kinds: Mapping[str, str]
+    line: re.Pattern[bytes]
     quoting: bool = True
     datetime_format: Mapping[str, str] = field(default_factory=dict)
 
     def read_options(self) -> dict[str, Any]:
         """Return the options of read_delimited; the label is read as a number.
 
-        >>> PRESETS["criteo"].read_options()["columns"]["C1"]
+        >>> CRITEO.read_options()["columns"]["C1"]
         'category'
         """
         return {
@@ -36,6 +38,12 @@ class Preset:
             "columns": {**self.kinds, self.label: "number"},
         }
 
+    def looks_like(self, lines: list[bytes]) -> bool:
+        """Tell whether these are the first lines of such a file: all of them rows, or the first one the header."""
+        unlabelled = [name for name in self.names if name != self.label]
+        headers = [self.delimiter.join(names).encode() for names in (self.names, unlabelled)]
+        return lines[0] in headers or all(self.line.fullmatch(line) for line in lines)
+
 
 CRITEO_NUMBERS = tuple(f"I{k}" for k in range(1, 14))
 CRITEO_CATEGORIES = tuple(f"C{k}" for k in range(1, 27))
@@ -45,20 +53,19 @@ AVAZU_CATEGORIES = (
     *("C14", "C15", "C16", "C17", "C18", "C19", "C20", "C21"),
 )
 
-PRESETS = {
-    "criteo": Preset(
-        delimiter="\t",
-        names=("label", *CRITEO_NUMBERS, *CRITEO_CATEGORIES),
-        label="label",
-        kinds=dict.fromkeys(CRITEO_NUMBERS, "log_bins") | dict.fromkeys(CRITEO_CATEGORIES, "category"),
-        quoting=False,
-    ),
-    "avazu": Preset(
-        delimiter=",",
-        names=("id", "click", "hour", *AVAZU_CATEGORIES),
-        label="click",
-        kinds={"id": "ignore", "hour": "datetime"} | dict.fromkeys(AVAZU_CATEGORIES, "category"),
-        datetime_format={"hour": "%y%m%d%H"},
-    ),
-}
-TABLE_FORMATS = ("csv", "tsv", *PRESETS, "parquet")
+CRITEO = Preset(
+    delimiter="\t",
+    names=("label", *CRITEO_NUMBERS, *CRITEO_CATEGORIES),
+    label="label",
+    kinds=dict.fromkeys(CRITEO_NUMBERS, "log_bins") | dict.fromkeys(CRITEO_CATEGORIES, "category"),
+    line=re.compile(rb"([01]\t)?(-?[0-9]*\t){13}([0-9a-f]{8}|)(\t([0-9a-f]{8}|)){25}"),
+    quoting=False,
+)
+AVAZU = Preset(
+    delimiter=",",
+    names=("id", "click", "hour", *AVAZU_CATEGORIES),
+    label="click",
+    kinds={"id": "ignore", "hour": "datetime"} | dict.fromkeys(AVAZU_CATEGORIES, "category"),
+    line=re.compile(rb"[0-9.e+]+,([01],)?[0-9]{8}(,-?[0-9a-f]*){21}"),
+    datetime_format={"hour": "%y%m%d%H"},
+)

@@ -15,7 +15,7 @@ from rafm.errors import DataFormatError, DataValueError, ResourceLimitError
 from rafm.read.libsvm.libffm import iterate_libffm, read_libffm
 from rafm.read.libsvm.libsvm import read_libsvm
 from rafm.read.libsvm.reader import Limits, TextRows
-from rafm.read.rows import open_rows
+from rafm.read.open import open_rows
 
 F, V, R = DataFormatError, DataValueError, ResourceLimitError
 

@@ -14,14 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from ...errors import DataValueError
 from ...files.atomic import PathLike
-from ..compression import source_name
 from .reader import Limits, TextRows, iterate_rows, join_rows
 
-__all__ = ["Limits", "TextRows", "check_binary_labels", "iterate_libsvm", "read_libsvm"]
+__all__ = ["Limits", "TextRows", "iterate_libsvm", "read_libsvm"]
 
 
 def iterate_libsvm(path: PathLike, **options: Any) -> Iterator[TextRows]:
@@ -48,21 +44,3 @@ def read_libsvm(path: PathLike, **options: Any) -> TextRows:
     ([1.0, 0.0], [0, 2, 2], [3, 7], [1.0, 0.5])
     """
     return join_rows(iterate_libsvm(path, **options), has_fields=False)
-
-
-def check_binary_labels(labels: np.ndarray, lines: np.ndarray, path: PathLike) -> np.ndarray:
-    """Return labels 0/1 or -1/1 as float32 zeros and ones; refuse others and a mix of 0 and -1.
-
-    >>> check_binary_labels(np.array([-1, 1]), np.array([1, 2]), "train.svm")
-    array([0., 1.], dtype=float32)
-    """
-    rule = "binary labels are 0 and 1, or -1 and 1"
-    bad = ~np.isin(labels, (-1, 0, 1))
-    if not bad.any() and (labels == 0).any() and (labels == -1).any():
-        bad = labels == (-1 if np.argmax(labels == 0) < np.argmax(labels == -1) else 0)
-        rule = "the labels 0 and -1 are mixed; use 0 and 1, or -1 and 1"
-    if bad.any():
-        row = int(np.argmax(bad))
-        message = f"{rule}, found {labels[row]:.9g}"
-        raise DataValueError(message, path=source_name(path), line=int(lines[row]), column=1)
-    return (labels == 1).astype(np.float32)

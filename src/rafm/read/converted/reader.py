@@ -1,0 +1,290 @@
+"""Read a converted file, block by block, into memory of ours; every byte is compared with its checksum.
+
+A file that is replaced while it is read goes on to be read as it was; one that is cut or written over is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import DataError, DataFormatError, DataValueError, ModelFileError
+from ...files.atomic import PathLike
+from ...files.container import Header, Tensors, parse_container
+from ...rows.checked import Batch, CheckedRows, check_batch
+from .layout import END_OF_STREAM, FOOTER_BYTES, KEY, KIND, LENGTH_BYTES, MAGIC, VERSION, Blocks, Conversion
+
+if TYPE_CHECKING:
+    from ...encode.encoder import TableEncoder
+
+AGAIN = "convert it again"
+COLUMNS = {
+    "label": (pa.float32(),),
+    "weight": (pa.float32(),),
+    "ids": (pa.list_(pa.int32()), pa.list_(pa.int64())),
+    "values": (pa.list_(pa.float32()),),
+}
+FACTS = {
+    "task": lambda found: isinstance(found, str),
+    "index_base": lambda found: type(found) is int and 0 <= found <= 1,
+    "n_features": lambda found: type(found) is int and 0 <= found < 2**62,
+    "source": lambda found: isinstance(found, dict),
+    "options": lambda found: isinstance(found, dict),
+    "encoder": lambda found: found is None or isinstance(found, dict),
+}
+ENCODER_TENSORS = [("encoder.ends", "int64", 1), ("encoder.text", "uint8", 1)]
+
+
+class Damaged(Exception):
+    """What is wrong with a file, to be told with its name."""
+
+
+def is_arrow(path: PathLike) -> bool:
+    """Tell whether a file begins like an Arrow IPC file."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+@dataclass(frozen=True)
+class ArrowRows:
+    """A converted file: a source of its blocks. It stays open, and opening it reads nothing but its description."""
+
+    path: PathLike
+    in_memory: bool = False
+
+    @cached_property
+    def _file(self) -> _Bytes:
+        with self._naming():
+            return _Bytes(self.path)
+
+    @cached_property
+    def _described(self) -> _Described:
+        with self._naming():
+            return _Described(self._file)
+
+    @property
+    def conversion(self) -> Conversion:
+        """What the rows are, and what they were made of and how."""
+        return self._described.conversion
+
+    @property
+    def n_blocks(self) -> int:
+        return self._described.blocks.rows.size
+
+    @property
+    def n_features(self) -> int:
+        """How many features the encoder makes; without one, the largest id plus one."""
+        return self._described.n_features
+
+    @cached_property
+    def encoder(self) -> TableEncoder | None:
+        """The encoder of the table that the rows came from, if they did."""
+        with self._naming():
+            return self._described.encoder()
+
+    def block(self, number: int) -> CheckedRows:
+        """Read and check one block."""
+        with self._naming():
+            described = self._described
+            rows = check_batch(described.read_block(self._file, number))
+            if rows.labels is not None and described.conversion.task == "binary":
+                _check_binary(rows.labels)
+            return rows
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Let errors name the file; whatever Arrow or a container does not like is a matter of the format."""
+        try:
+            yield
+        except Damaged as error:
+            raise DataFormatError(str(error), path=os.fspath(self.path)) from None
+        except DataError as error:
+            raise (error if error.path else type(error)(str(error), path=os.fspath(self.path))) from None
+        except (pa.ArrowException, ModelFileError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # of the system, not of Arrow
+            message = f"is damaged ({' '.join(str(error).split()):.200}); {AGAIN}"
+            raise DataFormatError(message, path=os.fspath(self.path)) from None
+
+
+class _Bytes:
+    """A file that is read in pieces, from many threads."""
+
+    def __init__(self, path: PathLike):
+        self.file: BinaryIO = open(path, "rb", buffering=0)  # noqa: SIM115
+        self.size = os.fstat(self.file.fileno()).st_size
+        self.lock = threading.Lock()
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):
+            self.file.close()
+
+    def read(self, begin: int, end: int) -> np.ndarray:
+        """Return bytes in new memory."""
+        memory, done = np.empty(end - begin, np.uint8), 0
+        with self.lock:
+            self.file.seek(begin)
+            while done < memory.size:
+                n_bytes = self.file.readinto(memory[done:].data)  # type: ignore[attr-defined]
+                if not n_bytes:
+                    raise Damaged(f"ends early: it was cut, or is being written; {AGAIN}")
+                done += n_bytes
+        return memory
+
+
+class _Described:
+    """The description of a file, checked; head and footer are those that it speaks of."""
+
+    def __init__(self, file: _Bytes):
+        begin, footer = _description_place(file)
+        self.header, self.tensors = parse_container(file.read(begin, footer - LENGTH_BYTES).data)
+        _check_header(self.header)
+        names = ("task", "index_base", "source", "options")
+        self.conversion = Conversion(**{name: self.header[name] for name in names})
+        self.n_features = self.header["n_features"]
+        self.blocks = _read_blocks(self.tensors, begin - len(END_OF_STREAM))
+        ends, checksums = self.blocks.ends, self.blocks.checksums
+        head, stop, rest = file.read(0, int(ends[0])), file.read(int(ends[-1]), begin), file.read(footer, file.size)
+        if _checksum(head) != checksums[0] or _checksum(rest, _checksum(stop)) != checksums[-1]:
+            raise Damaged(f"its head or footer changed after it was written; {AGAIN}")
+        self.schema = pa.ipc.read_schema(pa.py_buffer(head[8:]))
+        _check_schema(self.schema)
+
+    def encoder(self) -> TableEncoder | None:
+        """Return the encoder."""
+        if self.header["encoder"] is None:
+            return None
+        from ...encode.serialize import read_encoder
+
+        texts = {name: tensor for name, tensor in self.tensors.items() if name.startswith("encoder.")}
+        if sorted((name, tensor.dtype.name, tensor.ndim) for name, tensor in texts.items()) != ENCODER_TENSORS:
+            raise Damaged(f"its encoder is damaged; {AGAIN}")
+        encoder = read_encoder(self.header["encoder"], texts)
+        if encoder.n_features != self.n_features:
+            raise Damaged(f"its encoder makes {encoder.n_features} features, its rows have {self.n_features}; {AGAIN}")
+        return encoder
+
+    def read_block(self, file: _Bytes, number: int) -> Batch:
+        """Return the rows of a block as they are."""
+        memory = file.read(*map(int, self.blocks.ends[number : number + 2]))
+        if _checksum(memory) != self.blocks.checksums[number + 1]:
+            raise Damaged(f"block {number} changed after it was written; {AGAIN}")
+        found = pa.ipc.read_record_batch(pa.py_buffer(memory), self.schema)
+        if found.num_rows != self.blocks.rows[number]:
+            raise Damaged(f"block {number} has {found.num_rows} rows, not {self.blocks.rows[number]}; {AGAIN}")
+        columns = dict(zip(found.schema.names, found.columns))
+        offsets, indices = _list_of(columns["ids"], memory)
+        others, values = _list_of(columns["values"], memory)
+        if not np.array_equal(offsets, others):
+            raise Damaged(f"block {number} has other offsets for ids than for values; {AGAIN}")
+        labels, weights = (
+            _numbers_of(columns[name], memory) if name in columns else None for name in ("label", "weight")
+        )
+        return Batch(offsets.astype(np.int64), indices, values, self.n_features, labels, weights)
+
+
+def _checksum(memory: np.ndarray, before: int = 0) -> int:
+    return zlib.crc32(memory.data, before)
+
+
+def _description_place(file: _Bytes) -> tuple[int, int]:
+    """Return where the description begins, and the footer behind it and its length."""
+    end = file.size - FOOTER_BYTES
+    if end < len(MAGIC) or file.read(0, len(MAGIC)).tobytes() != MAGIC:
+        raise Damaged("not a complete Arrow file; convert it again")
+    last = file.read(end, file.size).tobytes()
+    footer = end - int.from_bytes(last[:4], "little")
+    if last[4:] != MAGIC or not LENGTH_BYTES <= footer < end:
+        raise Damaged("not a complete Arrow file; convert it again")
+    length = int.from_bytes(file.read(footer - LENGTH_BYTES, footer).tobytes(), "little")
+    begin = footer - LENGTH_BYTES - length
+    if begin < 0 or file.read(begin + 8, begin + 9).tobytes() != b"{":
+        raise _other_file(file)
+    return begin, footer
+
+
+def _other_file(file: _Bytes) -> Damaged:
+    """Return what is wrong with an Arrow file without a description."""
+    metadata = pa.ipc.open_file(pa.PythonFile(file.file, "r")).schema.metadata or {}
+    if KEY not in metadata:
+        return Damaged("an Arrow file, but not one of `rafm convert`")
+    if metadata[KEY] != str(VERSION).encode():
+        return Damaged(f"converted by an older version; {AGAIN}")
+    return Damaged(f"its description is damaged; {AGAIN}")
+
+
+def _check_header(header: Header) -> None:
+    version = header.get("version")
+    if header.get("kind") != KIND or type(version) is not int:
+        raise Damaged(f"its description is not one of converted rows; {AGAIN}")
+    if version != VERSION:
+        older = version < VERSION
+        raise Damaged(f"converted by {'an older' if older else 'a newer'} version; {AGAIN if older else 'update rafm'}")
+    for name, is_right in FACTS.items():
+        if name not in header or not is_right(header[name]):
+            raise Damaged(f"invalid {name!r} in its description: {header.get(name)!r:.80}; {AGAIN}")
+
+
+def _read_blocks(tensors: Tensors, stop: int) -> Blocks:
+    """Return where blocks are, if they follow each other up to the end of the stream."""
+    found = [tensors.get(name, np.zeros(0)) for name in ("ends", "rows", "checksums")]
+    ends, rows, checksums = found
+    fits = all(tensor.dtype == np.int64 and tensor.ndim == 1 for tensor in found)
+    if not fits or not 0 < ends.size == rows.size + 1 == checksums.size - 1:
+        raise Damaged(f"the table of its blocks is damaged; {AGAIN}")
+    if ends[0] <= len(MAGIC) or ends[-1] != stop or (ends[1:] <= ends[:-1]).any() or (rows <= 0).any():
+        raise Damaged(f"its blocks do not follow each other; {AGAIN}")
+    return Blocks(ends, rows, checksums)
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    names = [name for name in COLUMNS if name in schema.names]
+    if schema.names != names or not {"ids", "values"} <= set(names):
+        raise Damaged(f"its columns are {', '.join(schema.names)[:80]}, not those of `rafm convert`")
+    for column in schema:
+        if column.type not in COLUMNS[column.name]:
+            raise Damaged(f"column {column.name!r} has type {column.type}; {AGAIN}")
+
+
+def _numbers_of(cells: pa.Array, memory: np.ndarray) -> np.ndarray:
+    """Return an array of numbers as a view of the memory that it was read into."""
+    _check_no_nulls(cells)
+    return _view(cells.buffers()[1], np.dtype(cells.type.to_pandas_dtype()), len(cells), memory)
+
+
+def _list_of(cells: pa.ListArray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return offsets and items of lists as views of the memory that they were read into."""
+    _check_no_nulls(cells)
+    return _view(cells.buffers()[1], np.dtype(np.int32), len(cells) + 1, memory), _numbers_of(cells.values, memory)
+
+
+def _check_no_nulls(cells: pa.Array) -> None:
+    if cells.offset or cells.buffers()[0] is not None:
+        raise Damaged(f"has nulls; {AGAIN}")
+
+
+def _view(buffer: pa.Buffer | None, kind: np.dtype, size: int, memory: np.ndarray) -> np.ndarray:
+    if size == 0:
+        return np.zeros(0, kind)
+    begin = -1 if buffer is None else buffer.address - memory.ctypes.data
+    end = begin + size * kind.itemsize
+    if not 0 <= begin <= end <= memory.size:
+        raise Damaged(f"has arrays that do not lie where they should; {AGAIN}")
+    return memory[begin:end].view(kind)
+
+
+def _check_binary(labels: np.ndarray) -> None:
+    bad = (labels != 0) & (labels != 1)
+    if bad.any():
+        raise DataValueError(f"its labels are 0 and 1, but one is {labels[bad][0]:g}; {AGAIN}")

@@ -1,0 +1,134 @@
+"""The registry of formats. To add one: a file with its reader, and an entry in FORMATS.
+
+Help, messages and detection derive from the entries. Nothing heavy is imported here: a reader is, when it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from ..errors import ConfigError
+from ..files.atomic import PathLike
+from .presets import AVAZU, CRITEO, Preset
+
+ROWS, TABLE, CONVERTED = "rows", "table", "converted rows"  # what a format gives
+LIBSVM_LINE = re.compile(rb"\s*[^\s:,]+(\s+[^\s:,]*:[^\s:,]*)+\s*(#.*)?")
+LIBFFM_LINE = re.compile(rb"\s*[^\s:,]+(\s+[^\s:,]*:[^\s:,]*:[^\s:,]*)+\s*(#.*)?")
+
+
+def mostly(line: re.Pattern[bytes]) -> Callable[[list[bytes]], bool]:
+    """Return what tells whether at least half of the lines look like this."""
+    return lambda lines: 2 * sum(bool(line.fullmatch(found)) for found in lines) >= len(lines)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    gives: ROWS of feature ids, a TABLE, or CONVERTED rows. reader: "module:function" in this folder; it is called with
+    the path and the options of `open_rows` or `read_table`. help: one line for people. magic: the first bytes.
+    looks_like: whether the first lines are of this format, and lines: how such lines look. suffixes: of file names.
+    preset: what is known of the columns of a table. options: of the reader.
+    """
+
+    name: str
+    gives: str
+    reader: str
+    help: str
+    magic: bytes = b""
+    looks_like: Callable[[list[bytes]], bool] | None = None
+    lines: str = ""
+    suffixes: tuple[str, ...] = ()
+    preset: Preset | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, path: PathLike, **options: Any) -> Any:
+        """Call the reader."""
+        module, name = self.reader.split(":")
+        return getattr(import_module(module, __package__), name)(path, **options)
+
+    def starts(self, path: PathLike) -> bool:
+        """Tell whether a file starts with the magic bytes; such formats are not read from the standard input."""
+        if not self.magic or not os.path.isfile(path):
+            return False
+        with open(path, "rb") as file:
+            return file.read(len(self.magic)) == self.magic
+
+
+def _preset(name: str, preset: Preset, help: str, lines: str) -> Format:
+    options = preset.read_options()
+    return Format(
+        name,
+        TABLE,
+        ".csv.reader:read_delimited",
+        help,
+        looks_like=preset.looks_like,
+        lines=lines,
+        preset=preset,
+        options=options,
+    )
+
+
+FORMATS = {
+    entry.name: entry
+    for entry in (
+        Format(
+            "libsvm",
+            ROWS,
+            ".libsvm.libsvm:iterate_libsvm",
+            "label id:value ...",
+            looks_like=mostly(LIBSVM_LINE),
+            lines='"label id:value ..."',
+            suffixes=(".svm", ".libsvm", ".libfm", ".svmlight"),
+        ),
+        Format(
+            "libffm",
+            ROWS,
+            ".libsvm.libffm:iterate_libffm",
+            "label field:id:value ...",
+            looks_like=mostly(LIBFFM_LINE),
+            lines='"label field:id:value ..."',
+            suffixes=(".ffm", ".libffm"),
+        ),
+        Format("csv", TABLE, ".csv.reader:read_delimited", "a table with a header", suffixes=(".csv",)),
+        Format(
+            "tsv",
+            TABLE,
+            ".csv.reader:read_delimited",
+            "a table with a header and tabs",
+            suffixes=(".tsv", ".tab"),
+            options={"delimiter": "\t"},
+        ),
+        _preset(
+            "criteo",
+            CRITEO,
+            "the click logs of Criteo",
+            "those of Criteo: label, 13 whole numbers, 26 hex codes",
+        ),
+        _preset("avazu", AVAZU, "the click logs of Avazu", "those of Avazu: id, click, hour, C1, ..."),
+        Format("parquet", TABLE, ".parquet:read_parquet", "a file, a folder or a pattern", magic=b"PAR1"),
+        Format("arrow", CONVERTED, ".converted.reader:ArrowRows", "what `rafm convert` writes", magic=b"ARROW1"),
+    )
+}
+
+
+def format_named(name: str) -> Format:
+    """Return a format by its name."""
+    if name not in FORMATS:
+        raise ConfigError(f"format must be auto, {', '.join(FORMATS)}; found {name!r}", key="format")
+    return FORMATS[name]
+
+
+def format_help() -> str:
+    """Return the names of all formats, for the help of an option.
+
+    >>> format_help()
+    'auto, libsvm, libffm, csv, tsv, criteo, avazu, parquet or arrow.'
+    """
+    *names, last = FORMATS
+    return f"auto, {', '.join(names)} or {last}."

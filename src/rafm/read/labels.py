@@ -1,0 +1,45 @@
+"""Binary labels of a file, piece by piece: 0 and 1, or -1 and 1, but no mix of both."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import DataValueError
+from ..files.atomic import PathLike
+from .compression import source_name
+
+RULE, MIXED = "binary labels are 0 and 1, or -1 and 1", "the labels 0 and -1 are mixed; use 0 and 1, or -1 and 1"
+
+
+class BinaryLabels:
+    """Turns the labels of a file into 0 and 1.
+
+    >>> labels = BinaryLabels("train.svm")
+    >>> labels.check(np.array([-1, 1]), np.array([1, 2]))
+    array([0., 1.], dtype=float32)
+    >>> labels.check(np.array([1, 0]), np.array([3, 4]))
+    Traceback (most recent call last):
+    rafm.errors.DataValueError: train.svm:4:1: the labels 0 and -1 are mixed; use 0 and 1, or -1 and 1, found 0
+    """
+
+    def __init__(self, path: PathLike):
+        self._path, self._negative, self._row = path, None, 0  # type: PathLike, float | None, int
+
+    def check(self, labels: np.ndarray, lines: np.ndarray | None = None) -> np.ndarray:
+        """Return the next labels as 0 and 1; lines: where they stand in a text, else rows are counted."""
+        bad = ~np.isin(labels, (-1, 0, 1))
+        if bad.any():
+            raise self._refusal(RULE, labels, int(np.argmax(bad)), lines)
+        if self._negative is None and (labels <= 0).any():
+            self._negative = float(labels[np.argmax(labels <= 0)])
+        if self._negative is not None and (other := labels == -1 - self._negative).any():
+            raise self._refusal(MIXED, labels, int(np.argmax(other)), lines)
+        self._row += labels.size
+        return (labels == 1).astype(np.float32)
+
+    def _refusal(self, rule: str, labels: np.ndarray, place: int, lines: np.ndarray | None) -> DataValueError:
+        name, found = source_name(self._path), f"{labels[place]:.9g}"
+        if lines is not None:
+            return DataValueError(f"{rule}, found {found}", path=name, line=int(lines[place]), column=1)
+        found = "a mix of 0 and -1" if rule == MIXED else found
+        return DataValueError(f"{RULE}; found {found} in row {self._row + place}", path=name)
