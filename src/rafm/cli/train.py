@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -149,7 +150,8 @@ def train(
     if json:
         print_json(report)
     else:
-        print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes", file=stream)
+        with suppress(OSError):  # the model is there, whoever listens
+            print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes", file=stream)
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:
@@ -161,7 +163,9 @@ def _checkpoint(folder: str | None, seconds: float) -> Any:
 def _log(events: str | None) -> Any:
     from contextlib import nullcontext
 
-    return nullcontext({None: None, "-": sys.stdout}[events]) if events in (None, "-") else open(events, "a")
+    from ..train.event_log import EventFile
+
+    return nullcontext({None: None, "-": sys.stdout}[events]) if events in (None, "-") else EventFile(events)
 
 
 def _given(context: typer.Context) -> set[str]:

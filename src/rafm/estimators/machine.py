@@ -19,6 +19,7 @@ from ..encode.serialize import check_size
 from ..encode.spec import TableSpec
 from ..errors import ConfigError
 from ..files.atomic import PathLike
+from ..files.terminal import say
 from ..model import file as storage
 from ..model.model import Model
 from ..options import TrainingOptions, from_summary, resolve
@@ -159,7 +160,7 @@ class _FactorizationMachine(BaseEstimator):
         table = _as_frame(X)
         if self.encoder_ is not None:
             return self.encoder_.encode(table, targets=False)
-        self.encoder_, rows = TableEncoder.learn_encode(table, report=print if self.verbose else None)
+        self.encoder_, rows = TableEncoder.learn_encode(table, report=say if self.verbose else None)
         check_size(self.encoder_)
         self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
         self.n_features_in_ = self.feature_names_in_.size
