@@ -110,6 +110,16 @@ def test_escapes_on_the_way_through_an_estimator_that_talks_are_shown_not_obeyed
     assert not OBEYED & set(shown.out + shown.err)
 
 
+def test_escapes_in_a_warning_of_an_estimator_are_shown_not_obeyed(folder):
+    evil_table("t.parquet")
+    table = parquet.read_table("t.parquet").drop_columns("y")
+    fitted = rafm.RaFMClassifier(n_epochs=1).fit(table, [0, 1] * 30)
+    with pytest.warns(UserWarning, match="left out") as caught:
+        fitted.predict(table.append_column(f"more{EVIL}", pa.array(["x"] * 60)))
+    assert "more\\x1b]0;owned" in str(caught[0].message)
+    assert not OBEYED & set(str(caught[0].message))
+
+
 def test_json_holds_names_as_they_are(folder):
     evil_table("t.parquet")
     ran = run("inspect", "t.parquet", "--label", "y", "--json")
@@ -161,11 +171,14 @@ def test_results_for_a_closed_standard_output_are_an_error_of_the_system(command
 
 
 def test_training_needs_no_standard_output_nor_error(folder):
+    evil_table("t.parquet")
     for redirection in (">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
         ran = closed(redirection, "train", "rows.svm", "--out", "m.rafm", "--epochs", "1")
         assert (ran.code, ran.err) == (0, ""), redirection
         assert model_file.load("m.rafm").model.n_rows == 300
         (folder / "m.rafm").unlink()
+        ran = closed(redirection, "train", "t.parquet", "--label", "y", "--out", "t.rafm", "--epochs", "1")
+        assert (ran.code, ran.err) == (0, ""), redirection
 
 
 def test_an_error_goes_where_it_can(folder):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -126,6 +128,16 @@ def one_or_more(text: str, key: str) -> float | tuple[float, ...]:
     except ValueError:
         raise ConfigError(f"{key} must be a number, or one per rank with commas; found {text!r}", key=key) from None
     return values[0] if len(values) == 1 else values
+
+
+def teller(stream: TextIO) -> Callable[[str], None]:
+    """Return what prints news of a command to a stream; the command does its work even if nobody can listen."""
+
+    def tell(text: str) -> None:
+        with suppress(OSError):
+            print(text, file=stream)
+
+    return tell
 
 
 def print_json(values: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +26,7 @@ from .arguments import (
     opening,
     print_json,
     table_spec,
+    teller,
     whole_numbers,
     with_room,
 )
@@ -144,14 +144,13 @@ def train(
     base = index_base if start is None else start.index_base
     files = opening(options.loss.task, format, duplicates, base, max_features, max_line_bytes, spec)
     stream = sys.stderr if json or events == "-" else sys.stdout
-    files = with_room(files, memory, spill, lambda text: print(text, file=stream))
+    files = with_room(files, memory, spill, teller(stream))
     with _checkpoint(checkpoint, checkpoint_seconds) as states, _log(events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
         print_json(report)
     else:
-        with suppress(OSError):  # the model is there, whoever listens
-            print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes", file=stream)
+        teller(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:
@@ -214,7 +213,7 @@ def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple
     from ..read.open import further_rows, training_rows
 
     if start is None:
-        return training_rows(data, files, lambda text: print(text, file=stream))
+        return training_rows(data, files, teller(stream))
     rows, encoder = further_rows(data, files, start.encoder)
     n_inputs = start.model.numbering.n_inputs
     if start.columns is not None and rows.n_features > n_inputs:
