@@ -6,6 +6,9 @@ import hashlib
 import http.server
 import io
 import json
+import shutil
+import ssl
+import subprocess
 import tarfile
 import threading
 import zipfile
@@ -253,12 +256,40 @@ def test_named_members_are_taken_out_of_archives_and_nothing_else(tmp_path, kind
     assert (target / "ratings.dat").read_bytes() == files["ml/ratings.dat"]
 
 
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory):
+    """Return the certificate and the key of a server on the loopback interface."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is needed for a server that speaks https")
+    folder = tmp_path_factory.mktemp("identity")
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names, *files],
+        check=True,
+        capture_output=True,
+    )
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@pytest.fixture
+def serving(identity, monkeypatch):
+    """Return what serves one file by https on the loopback interface, by a certificate that we trust."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(identity[0]))
+    return lambda content, announced=None: served(identity, content, announced)
+
+
 @contextlib.contextmanager
-def serving(content, announced=None):
-    """Serve one file on the loopback interface; announced is the length that its header claims."""
+def served(identity, content, announced):
+    """Serve a file at /set...; announced is the length that its header claims. /plain leads to http."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
+            if self.path.startswith("/plain"):
+                self.send_response(302)
+                self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/set.zip")
+                self.end_headers()
+                return
             self.send_response(200 if self.path.startswith("/set") else 404)
             self.send_header("Content-Length", str(announced or len(content)))
             self.end_headers()
@@ -268,50 +299,83 @@ def serving(content, announced=None):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*identity)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"https://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
 
 
-def test_a_download_is_checked_against_the_announced_checksum(tmp_path):
+ROWS = {kind: hashlib.new(kind, b"rows").hexdigest() for kind in ("sha256", "md5")}
+
+
+def test_a_download_is_compared_with_its_pinned_checksum(tmp_path, serving):  # case 113
     told = []
     with serving(b"rows") as address:
-        source = Download(f"{address}/set.zip", f"md5:{hashlib.md5(b'rows').hexdigest()}")
+        source = Download(f"{address}/set.zip", **ROWS)
         assert download(source, tmp_path, told.append).read_bytes() == b"rows"
-        assert "md5 as announced" in told[0]
-        with pytest.raises(DataValueError, match="its publisher announces 00"):
-            download(Download(f"{address}/set2.zip", "sha256:00"), tmp_path, told.append)
+        assert "sha256 as expected" in told[0]
+        for wrong in ({"sha256": "00"}, {**ROWS, "md5": "00"}):
+            with pytest.raises(DataValueError, match="but must be 00"):
+                download(Download(f"{address}/set2.zip", **wrong), tmp_path, told.append)
+        with pytest.raises(DataValueError, match=r"its md5 is .* but must be 00"):
+            download(Download(f"{address}/set2.zip", md5="00"), tmp_path, told.append, unverified=True)
     assert [path.name for path in tmp_path.iterdir()] == ["set.zip"]
 
 
-def test_a_download_without_an_announced_checksum_says_so_and_shows_the_one_seen(tmp_path):
+@pytest.mark.parametrize("known", [{}, {"md5": ROWS["md5"]}], ids=["nothing", "md5"])
+def test_a_download_that_is_not_pinned_is_refused_unless_asked_for(known, tmp_path, serving):  # case 113
     told = []
     with serving(b"rows") as address:
-        download(Download(f"{address}/set.zip"), tmp_path, told.append)
-    assert "unverified" in told[0]
-    assert hashlib.sha256(b"rows").hexdigest() in told[0]
+        source = Download(f"{address}/set.zip", **known)
+        with pytest.raises(ConfigError, match=r"its SHA-256 is not known here.*--unverified"):
+            download(source, tmp_path, told.append)
+        assert not told
+        assert not list(tmp_path.iterdir())
+        download(source, tmp_path, told.append, unverified=True)
+    assert told == [f"{source.url}: unverified, 4 bytes with sha256:{ROWS['sha256']}; note it to compare"]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/set.zip", "file:///etc/hostname", "ftp://127.0.0.1/set.zip"])
+def test_nothing_is_fetched_but_by_https(url, tmp_path):  # case 113
+    with pytest.raises(DataValueError, match="only https addresses are fetched"):
+        download(Download(url, **ROWS), tmp_path, print, unverified=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_redirection_away_from_https_is_not_followed(tmp_path, serving):  # case 113
+    with serving(b"rows") as address, pytest.raises(DataValueError, match=r"http://127.* only https addresses"):
+        download(Download(f"{address}/plain", **ROWS), tmp_path, print)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_nobody_vouches_for_is_refused(tmp_path, serving, monkeypatch):  # case 113
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with serving(b"rows") as address, pytest.raises(OSError, match=r"could not be fetched.*certificate"):
+        download(Download(f"{address}/set.zip", **ROWS), tmp_path, print)
 
 
 @pytest.mark.parametrize("fault", ["short", "missing", "refused"])
-def test_a_failed_download_names_the_address_and_leaves_nothing(tmp_path, fault):
+def test_a_failed_download_names_the_address_and_leaves_nothing(tmp_path, fault, serving):
     with serving(b"rows", announced=40 if fault == "short" else None) as address:
         url = f"{address}/{'set.zip' if fault != 'missing' else 'other.zip'}"
         if fault != "refused":
             with pytest.raises(OSError, match="could not be fetched") as caught:
-                download(Download(url), tmp_path, print)
+                download(Download(url, **ROWS), tmp_path, print)
     if fault == "refused":  # the server is gone
         with pytest.raises(OSError, match="could not be fetched") as caught:
-            download(Download(url), tmp_path, print)
+            download(Download(url, **ROWS), tmp_path, print)
     assert caught.value.filename == url
     assert not list(tmp_path.iterdir())
 
 
-def test_getting_a_set_records_the_checksum_of_its_archive(tmp_path, monkeypatch):
+def test_getting_a_set_records_the_checksum_of_its_archive(tmp_path, monkeypatch, serving):
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as packed:
         for member, text in raw_texts("ml-10m").items():
@@ -320,10 +384,13 @@ def test_getting_a_set_records_the_checksum_of_its_archive(tmp_path, monkeypatch
         entry = CATALOG["ml-10m"]
         source = Download(f"{address}/set.zip")
         monkeypatch.setitem(CATALOG, "ml-10m", type(entry)(**{**vars(entry), "downloads": (source,)}))
-        ran = run("datasets", "get", "ml-10m", "--folder", tmp_path)
+        refused = run("datasets", "get", "ml-10m", "--folder", tmp_path)
+        assert (refused.code, "--unverified" in refused.err) == (2, True)
+        ran = run("datasets", "get", "ml-10m", "--folder", tmp_path, "--unverified")
     assert ran.code == 0, ran.err
-    sums = (tmp_path / "SHA256SUMS").read_text()
-    assert f"{hashlib.sha256(archive.getvalue()).hexdigest()}  ml-10m/raw/set.zip" in sums
+    seen = hashlib.sha256(archive.getvalue()).hexdigest()
+    assert seen in ran.out
+    assert f"{seen}  ml-10m/raw/set.zip" in (tmp_path / "SHA256SUMS").read_text()
 
 
 # ---- Commands
@@ -401,10 +468,13 @@ def test_a_source_without_the_wanted_files_is_named(tmp_path):
         raw_files(CATALOG["ciao"], tmp_path, tmp_path / "x.txt", print)
 
 
-def test_checksums_are_published_ones_in_a_known_form():
-    known = [source.checksum for entry in CATALOG.values() for source in entry.downloads if source.checksum]
-    assert all(len(value.removeprefix("md5:")) == 32 for value in known)
-    assert len(known) == 6  # GroupLens announces those of MovieLens; nobody else does
+def test_every_address_is_https_and_checksums_have_their_form():  # case 113
+    sources = {source.file: source for entry in CATALOG.values() for source in entry.downloads}
+    assert all(source.url.startswith("https://") for source in sources.values())
+    pinned = sorted(name for name, source in sources.items() if source.sha256)
+    assert pinned == ["ml-100k.zip", "ml-1m.zip", "ml-20m.zip"]
+    assert all(len(bytes.fromhex(sources[name].sha256)) == 32 for name in pinned)
+    assert all(len(bytes.fromhex(source.md5)) == 16 for source in sources.values() if source.md5)
 
 
 def test_first_columns_are_those_of_the_first_fields(tmp_path):

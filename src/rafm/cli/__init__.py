@@ -6,12 +6,14 @@ import atexit
 import gc
 import os
 import sys
+import traceback
 import warnings
 from typing import Any, NoReturn
 
 import typer
 
 from ..errors import RafmError
+from ..files.terminal import last_words, occupy_descriptors, one_line, safe_streams
 from .bench import bench
 from .convert import convert
 from .datasets import datasets
@@ -36,6 +38,7 @@ app = typer.Typer(
 for command in (train, evaluate, predict, inspect, convert, demo, paper, bench):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
+SHOWN = 300  # characters of an error that nobody foresaw
 
 
 @app.callback(invoke_without_command=True)
@@ -60,12 +63,13 @@ def main() -> NoReturn:
     atexit.register(gc.freeze)  # what ends anyway is not searched for garbage, which takes a tenth of a second
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
+    occupy_descriptors()
     try:
-        with warnings.catch_warnings(), _NoPandas():
+        with safe_streams(), warnings.catch_warnings(), _NoPandas():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
-        sys.stdout.flush()
+            sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as leaving:  # the reader of our output has left; some typers exit for that
         if isinstance(leaving, SystemExit) and not isinstance(leaving.__context__, BrokenPipeError):
             raise
@@ -73,9 +77,10 @@ def main() -> NoReturn:
         sys.exit(0)
     except (KeyboardInterrupt, typer.Abort):
         fail("interrupted", 130)
-    except (RafmError, ClickException, OSError, MemoryError) as error:
+    except Exception as error:
         if debug:
-            raise
+            last_words(traceback.format_exc().rstrip())
+            sys.exit(1)
         fail(*describe(error))
     if code == 130:  # what some versions of typer make of Ctrl-C
         fail("interrupted", 130)
@@ -98,7 +103,7 @@ class _NoPandas:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line."""
-    print(f"warning: {message}", file=sys.stderr)
+    print(f"warning: {one_line(str(message))}", file=sys.stderr)
 
 
 def describe(error: Any) -> tuple[str, int]:
@@ -109,10 +114,14 @@ def describe(error: Any) -> tuple[str, int]:
         return " ".join(error.format_message().split()), 2
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", 6
-    return str(error) or "out of memory", 6
+    if isinstance(error, OSError | MemoryError):
+        return str(error) or "out of memory", 6
+    told = " ".join(f"{type(error).__name__}: {error}".split())
+    advice = "run again with --debug for the traceback, and please report it"
+    return f"internal error: {told[:SHOWN]} ({advice})", 1
 
 
 def fail(message: str, code: int) -> NoReturn:
     """Print one line and leave."""
-    print(f"error: {message}", file=sys.stderr)
+    last_words(f"error: {one_line(message)}")
     sys.exit(code)

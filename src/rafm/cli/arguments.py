@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -101,6 +103,16 @@ def check_output(out: str, *inputs: str | None) -> None:
     for path in inputs:
         if path is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
             raise ConfigError(f"{out} is an input and would be replaced; choose another output", key="out")
+
+
+def teller(stream: TextIO) -> Callable[[str], None]:
+    """Return what prints news of a command to a stream; the command does its work even if nobody can listen."""
+
+    def tell(text: str) -> None:
+        with suppress(OSError):
+            print(text, file=stream)
+
+    return tell
 
 
 def print_json(values: dict[str, Any]) -> None:

@@ -46,6 +46,9 @@ def get(
     rows: Annotated[int | None, typer.Option(help="Keep the first so many rows only.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the random split and of sampled negatives.")] = 0,
     folder: Folder = None,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Download files whose SHA-256 is not known; shows the one seen.")
+    ] = False,
 ) -> None:
     """Download a data set, or take its published files from PATH, and prepare it for training."""
     from pathlib import Path
@@ -55,7 +58,7 @@ def get(
 
     entry, target = entry_of(name), data_folder(folder)
     print(f"{entry.title}. Terms: {entry.licence}. Cite: {entry.citation}", file=sys.stderr)
-    prepare(entry, target, None if raw is None else Path(raw), seed, rows)
+    prepare(entry, target, None if raw is None else Path(raw), seed, rows, unverified=unverified)
     print(f"ready: {target / name}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..losses import TASKS, one_of
-from .arguments import DataPath, Json, check_output, given_options, print_json
+from .arguments import DataPath, Json, check_output, given_options, print_json, teller
 from .groups import TrainingFlags, naming_flags, with_groups
 from .reading import ReadingFlags
 
@@ -70,13 +70,13 @@ def train(
     check_output(out, data, valid)
     stream = sys.stderr if json or running.events == "-" else sys.stdout
     base = base if start is None else start.index_base
-    files = reading.opening(options.loss.task, base, lambda text: print(text, file=stream))
+    files = reading.opening(options.loss.task, base, teller(stream))
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
         print_json(report)
     else:
-        print(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes", file=stream)
+        teller(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
 
 
 def _options(
@@ -105,7 +105,9 @@ def _checkpoint(folder: str | None, seconds: float) -> Any:
 def _log(events: str | None) -> Any:
     from contextlib import nullcontext
 
-    return nullcontext({None: None, "-": sys.stdout}[events]) if events in (None, "-") else open(events, "a")
+    from ..train.event_log import EventFile
+
+    return nullcontext({None: None, "-": sys.stdout}[events]) if events in (None, "-") else EventFile(events)
 
 
 def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
@@ -150,7 +152,7 @@ def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple
     from ..read.open import further_rows, training_rows
 
     if start is None:
-        return training_rows(data, files, lambda text: print(text, file=stream))
+        return training_rows(data, files, teller(stream))
     rows, encoder = further_rows(data, files, start.encoder)
     n_inputs = start.model.numbering.n_inputs
     if start.columns is not None and rows.n_features > n_inputs:

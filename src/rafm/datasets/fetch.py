@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataValueError
+from ..errors import ConfigError, DataValueError
 from ..files.atomic import write_atomically
 from .catalog import Download, Entry
 from .prepared import digest, record_sums
@@ -22,26 +22,55 @@ CHUNK = 1 << 20
 TIMEOUT = 60.0
 
 
-def download(source: Download, folder: Path, tell: Callable[[str], None]) -> Path:
-    """Fetch a file into a folder, whole or not at all, and check it against what its publisher announces."""
+class _HttpsOnly(urllib.request.HTTPRedirectHandler):
+    """Follows redirections, but to no address that anybody on the way could answer for."""
+
+    def redirect_request(self, *request: Any) -> Any:
+        check_address(request[-1])
+        return super().redirect_request(*request)
+
+
+def check_address(url: str) -> None:
+    """Refuse whatever is not https.
+
+    >>> check_address("http://example.org/set.zip")
+    Traceback (most recent call last):
+    rafm.errors.DataValueError: http://example.org/set.zip: only https addresses are fetched
+    """
+    if not url.startswith("https://"):
+        raise DataValueError(f"{url}: only https addresses are fetched")
+
+
+def download(source: Download, folder: Path, tell: Callable[[str], None], unverified: bool = False) -> Path:
+    """Fetch a file into a folder, whole or not at all, and check it.
+
+    A file whose SHA-256 is not known is taken only if unverified is True; tell is then told the one that was seen.
+    """
     path = folder / source.file
+    check_address(source.url)
+    if source.sha256 is None and not unverified:
+        raise ConfigError(
+            f"{source.url}: its SHA-256 is not known here, so a changed file would go unnoticed; fetch it yourself and "
+            "give it by --raw, or take it as it comes by --unverified",
+            key="unverified",
+        )
     try:
-        with urllib.request.urlopen(source.url, timeout=TIMEOUT) as answer:
+        with urllib.request.build_opener(_HttpsOnly).open(source.url, timeout=TIMEOUT) as answer:
             write_atomically(path, _whole_answer(answer))
     except (urllib.error.URLError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         if isinstance(error, urllib.error.HTTPError):
             error.close()
         raise OSError(errno.EIO, f"could not be fetched: {reason}", source.url) from None
-    if source.checksum is None:
-        tell(f"{path}: unverified, its publisher announces no checksum; seen sha256:{digest(path)}")
-        return path
-    kind, expected = source.checksum.split(":")
-    found = digest(path, kind)
-    if found != expected:
-        path.unlink()
-        raise DataValueError(f"{source.url}: {kind} is {found}, its publisher announces {expected}; try again later")
-    tell(f"{path}: {kind} as announced")
+    for kind, expected in (("sha256", source.sha256), ("md5", source.md5)):
+        found = digest(path, kind)
+        if expected not in (None, found):
+            path.unlink()
+            raise DataValueError(f"{source.url}: its {kind} is {found}, but must be {expected}; try again later")
+    if source.sha256 is None:
+        tell(f"{source.url}: unverified, {path.stat().st_size} bytes with sha256:{digest(path)}; note it to compare")
+    else:
+        tell(f"{path}: sha256 as expected")
     return path
 
 
@@ -87,7 +116,9 @@ def _copy(path: Path, folder: Path) -> Path:
     return target
 
 
-def raw_files(entry: Entry, folder: Path, given: Path | None, tell: Callable[[str], None]) -> Path:
+def raw_files(
+    entry: Entry, folder: Path, given: Path | None, tell: Callable[[str], None], unverified: bool = False
+) -> Path:
     """Return the folder of a data set's raw files, filled from the given path, by download, or already."""
     raw = folder / entry.name / "raw"
     raw.mkdir(parents=True, exist_ok=True)
@@ -96,20 +127,20 @@ def raw_files(entry: Entry, folder: Path, given: Path | None, tell: Callable[[st
             raise FileNotFoundError(2, "no such file or folder", str(given))
         unpack(given, entry.members, raw)
     elif not any((raw / member).exists() for member in entry.members):
-        _download_all(entry, folder, raw, tell)
+        _download_all(entry, folder, raw, tell, unverified)
     if not any((raw / member).exists() for member in entry.members):
         source = given or raw
         raise DataValueError(f"found none of {', '.join(entry.members)}", path=str(source))
     return raw
 
 
-def _download_all(entry: Entry, folder: Path, raw: Path, tell: Callable[[str], None]) -> None:
+def _download_all(entry: Entry, folder: Path, raw: Path, tell: Callable[[str], None], unverified: bool) -> None:
     if not entry.downloads:
         raise DataValueError(
             f"{entry.name} cannot be fetched: accept its terms at {entry.page}, "
             f"then `rafm datasets get {entry.name} --raw FILE`"
         )
     for source in entry.downloads:
-        path = download(source, raw, tell)
+        path = download(source, raw, tell, unverified)
         record_sums(folder, [path])
         unpack(path, entry.members, raw)

@@ -29,10 +29,14 @@ def get(
     seed: int = 0,
     max_rows: int | None = None,
     tell: Callable[[str], None] = print,
+    unverified: bool = False,
 ) -> None:
-    """Fetch a data set unless its raw files are given or there already, and prepare it."""
+    """Fetch a data set unless its raw files are given or there already, and prepare it.
+
+    unverified: also from downloads whose SHA-256 is not known.
+    """
     check_max_rows(max_rows)
-    files = raw_files(entry, folder, raw, tell)
+    files = raw_files(entry, folder, raw, tell, unverified)
     write_prepared(folder, entry.name, read_whole(entry, files, seed, max_rows), seed)
 
 

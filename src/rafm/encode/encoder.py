@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataValueError
+from ..files.terminal import printable
 from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch
@@ -337,4 +338,5 @@ def _join(parts: list[_Rows]) -> _Rows:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    """Return the first names; a warning brings them to a terminal without passing a command."""
+    return printable(", ".join(names[:10])) + (", ..." if len(names) > 10 else "")

@@ -18,7 +18,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
@@ -36,6 +35,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 SCALES = ("1", "1/n", "1/sqrt(n)")
 TARGETS = ("label", "weight", "clicks", "impressions")
 MAX_BUCKETS = 2**31 - 2
+MAX_SPEC_BYTES = 16 * 2**20  # of a TOML file
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
@@ -233,8 +233,12 @@ class TableSpec:
     @classmethod
     def from_toml(cls, path: PathLike) -> TableSpec:
         """Read a specification from a TOML file; see docs/encoding.md."""
+        with open(path, "rb") as file:
+            content = file.read(MAX_SPEC_BYTES + 1)
+        if len(content) > MAX_SPEC_BYTES:
+            raise ConfigError(f"{path}: has more than {MAX_SPEC_BYTES} bytes, which no specification needs")
         try:
-            return cls.from_dict(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+            return cls.from_dict(tomllib.loads(content.decode()))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: not TOML: {error}") from None
         except ConfigError as error:

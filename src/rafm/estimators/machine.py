@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 from ..encode.encoder import TableEncoder
 from ..encode.serialize import check_size
 from ..files.atomic import PathLike
+from ..files.terminal import say
 from ..model import file as storage
 from ..model.model import Model
 from ..options import TrainingOptions, resolve
@@ -133,7 +134,7 @@ class FactorizationMachine(BaseEstimator):
         table = as_frame(X)
         if self.encoder_ is not None:
             return self.encoder_.encode(table, targets=False)
-        self.encoder_, rows = TableEncoder.learn_encode(table, report=print if self.verbose else None)
+        self.encoder_, rows = TableEncoder.learn_encode(table, report=say if self.verbose else None)
         check_size(self.encoder_)
         self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
         self.n_features_in_ = self.feature_names_in_.size

@@ -14,11 +14,44 @@ Keys may be added; none goes. What is undefined is null.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, TextIO
+from contextlib import suppress
+from typing import Any, Protocol
 
 from ..plan.ranks import describe_plan
 from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+
+
+class Lines(Protocol):
+    """What events are written to; `name` is what a warning calls it."""
+
+    @property
+    def name(self) -> Any: ...
+
+    def write(self, text: str, /) -> Any: ...
+
+    def flush(self) -> Any: ...
+
+
+class EventFile:
+    """A file that lines are appended to, each at once; closing it never fails, for what was not written was told."""
+
+    def __init__(self, path: str):
+        self.name, self._file = path, open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed on leaving
+
+    def write(self, text: str) -> None:
+        self._file.write(text)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def __enter__(self) -> EventFile:
+        return self
+
+    def __exit__(self, *leaving: object) -> None:
+        with suppress(OSError):
+            self._file.close()
 
 
 def event_record(event: Event) -> dict[str, Any]:
@@ -48,12 +81,17 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "finished", "reason": event.reason, **ended}
 
 
-def log_events(events: Iterable[Event], out: TextIO | None) -> Iterator[Event]:
+def log_events(events: Iterable[Event], out: Lines | None) -> Iterator[Event]:
     """Pass events on, writing each as a line of JSON; should that fail, training goes on without."""
     for event in events:
         if out is not None:
             try:
-                print(json.dumps(event_record(event), allow_nan=False), file=out, flush=True)
-            except OSError:
+                out.write(json.dumps(event_record(event), allow_nan=False) + "\n")
+                out.flush()
+            except BrokenPipeError:  # the reader has left, and knows
+                out = None
+            except OSError as error:
+                told = f"{out.name}: {error.strerror or error}; no more events are written, training goes on"
+                warnings.warn(told, stacklevel=2)
                 out = None
         yield event

@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self, TextIO
 
+from ..files.terminal import printable
 from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
@@ -103,7 +104,7 @@ class _Plain:
 
     def show(self, event: Event, lines: list[str]) -> None:
         if lines:
-            print("\n".join(lines), file=self.out, flush=True)
+            print(printable("\n".join(lines)), file=self.out, flush=True)
 
 
 class _Bar:
@@ -114,7 +115,7 @@ class _Bar:
         from rich.progress import BarColumn, Progress
 
         told = ("{task.fields[speed]} rows/s", "{task.fields[left]} left", "train loss {task.fields[loss]}")
-        console = Console(file=out, highlight=False, markup=False, soft_wrap=True)
+        console = Console(file=getattr(out, "obeyed", out), highlight=False, markup=False, soft_wrap=True)
         self.bar = Progress("epoch {task.fields[epoch]}", BarColumn(), *told, console=console, transient=True)
         self.task = self.bar.add_task("", visible=False, epoch=0, speed="", left="", loss="")
 
@@ -127,7 +128,7 @@ class _Bar:
 
     def show(self, event: Event, lines: list[str]) -> None:
         if lines:
-            self.bar.console.print("\n".join(lines))
+            self.bar.console.print(printable("\n".join(lines)))
         if isinstance(event, PieceFinished):
             done: Any = {"total": event.n_rows, "completed": event.rows, **_pace(event)}
             self.bar.update(self.task, visible=True, **done)
