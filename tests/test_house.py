@@ -1,4 +1,4 @@
-"""The house rules that a program can check: sizes, comments, and what tests may import."""
+"""The house rules that a program can check: sizes, comments, what tests may import, and that data stay data."""
 
 import ast
 import io
@@ -115,3 +115,53 @@ monkeypatch.setattr("rafm.read.compression._open", None)
 row._replace(x=1).__class__
 """
     assert list(private_names(ast.parse(program))) == ["_hidden", "_secret", "_slots", "_open"]
+
+
+# Data never become code
+
+FORBIDDEN_MODULES = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "copyreg"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_ATTRIBUTES = {"np.load", "numpy.load", "torch.load", "pd.read_pickle", "pandas.read_pickle"}
+
+
+def ways_to_run_code(source):
+    """Yield the imports and calls of a source file through which data could become code."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from FORBIDDEN_MODULES & {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            paths = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from FORBIDDEN_ATTRIBUTES & paths
+            yield from FORBIDDEN_MODULES & {
+                str(node.module).split(".")[0],
+                *(p.split(".")[-1] for p in paths),
+            }
+        elif isinstance(node, ast.Name):
+            yield from FORBIDDEN_CALLS & {node.id}
+        elif isinstance(node, ast.Attribute):
+            yield from FORBIDDEN_ATTRIBUTES & {ast.unparse(node)}
+        elif isinstance(node, ast.keyword):
+            yield from {"allow_pickle"} & {node.arg}
+
+
+def test_no_file_of_the_package_can_turn_data_into_code():
+    assert {name: ways for name, text in MODULES.items() if (ways := list(ways_to_run_code(text)))} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "import os, marshal as m",
+        "from joblib import load",
+        "from sklearn.externals import joblib",
+        "def f():\n    from dill import loads",
+        "eval('1')",
+        "run = exec",
+        "import numpy as np\nnp.load('x')",
+        "from numpy import load",
+        "f(x, allow_pickle=True)",
+    ],
+)
+def test_the_search_for_ways_to_run_code_finds_them(source):
+    assert list(ways_to_run_code(source))
