@@ -1,0 +1,167 @@
+"""The house rules that a program can check: sizes, comments, what tests may import, and that data stay data."""
+
+import ast
+import io
+from pathlib import Path
+from tokenize import COMMENT, generate_tokens
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SRC, TESTS = ROOT / "src" / "rafm", ROOT / "tests"
+MODULES = {path.relative_to(SRC).as_posix(): path.read_text() for path in sorted(SRC.rglob("*.py"))}
+TEST_FILES = {path.relative_to(TESTS).as_posix(): path.read_text() for path in sorted(TESTS.rglob("*.py"))}
+MODULE_LINES, FUNCTION_LINES, PARAMETERS = 450, 60, 20
+COMMENT_SHARE = (0.03, 0.07)
+STILL_TOO_FEW_COMMENTS = 0.014
+STILL_TOO_LONG = {"estimators/machine.py", "encode/encoder.py", "kernels/vectors.py", "kernels/records.py"}
+STILL_TOO_MANY_PARAMETERS = {"cli/train.py:train", "estimators/machine.py:__init__"}
+NAMED_TUPLE = ("_replace", "_asdict", "_fields", "_make")  # public, whatever they look like
+WITHOUT_MODULES = {"fuzz", "golden"}  # folders of tests that mirror no folder of modules
+
+
+def functions():
+    """Yield (module:name, definition) of every function and method."""
+    for name, text in MODULES.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{name}:{node.name}", node
+
+
+def n_lines(node):
+    """Count the lines of a function without its docstring and decorators."""
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def n_parameters(node):
+    given = node.args
+    return len([*given.posonlyargs, *given.args, *given.kwonlyargs])
+
+
+def n_comments(text):
+    """Count the comments for readers, not those for linters."""
+    comments = (token.string for token in generate_tokens(io.StringIO(text).readline) if token.type == COMMENT)
+    return sum(not comment.startswith(("# type:", "# noqa", "# mypy:")) for comment in comments)
+
+
+def test_no_module_is_longer_than_a_reader_can_hold():
+    long = {name for name, text in MODULES.items() if len(text.splitlines()) > MODULE_LINES}
+    assert long <= STILL_TOO_LONG
+
+
+def test_no_function_is_longer_than_a_page():
+    assert not {name: n_lines(node) for name, node in functions() if n_lines(node) > FUNCTION_LINES}
+
+
+def test_no_function_has_more_parameters_than_a_command_has_flags():
+    many = {name for name, node in functions() if n_parameters(node) > PARAMETERS}
+    assert many <= STILL_TOO_MANY_PARAMETERS
+
+
+def test_comments_are_few_but_there():
+    lines = sum(len(text.splitlines()) for text in MODULES.values())
+    share = sum(map(n_comments, MODULES.values())) / lines
+    print(f"{share:.1%} of {lines:,} lines have a comment")
+    assert min(STILL_TOO_FEW_COMMENTS, COMMENT_SHARE[0]) < share < COMMENT_SHARE[1]
+
+
+def test_folders_of_tests_are_those_of_modules():
+    folders = {str(Path(name).parent) for name in MODULES}
+    tested = {str(Path(name).parent) for name in TEST_FILES}
+    assert tested - folders <= WITHOUT_MODULES
+    tops = {Path(folder).parts[0] for folder in folders if folder != "."}
+    assert tops <= tested
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def imported(tree):
+    """Yield (module, names) of every import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, ()) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or "", tuple(alias.name for alias in node.names)
+
+
+def private_names(tree):
+    """Yield private names of ours that a test imports, reads, sets or replaces."""
+    for module, names in imported(tree):
+        if module.partition(".")[0] == "rafm":
+            yield from filter(is_private, (*module.split("."), *names))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in NAMED_TUPLE:
+            yield node.attr
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("rafm."):
+            yield from filter(is_private, node.value.split("."))
+
+
+@pytest.mark.parametrize("name", TEST_FILES)
+def test_a_test_file_imports_no_test_file_and_no_private_name(name):
+    tree = ast.parse(TEST_FILES[name])
+    assert not [module for module, _ in imported(tree) if module.split(".")[-1].startswith("test_")]
+    assert not list(private_names(tree))
+
+
+def test_private_names_are_found_wherever_a_test_may_take_them():
+    program = """
+from rafm.read import _hidden
+import rafm._secret
+sketch._slots
+monkeypatch.setattr("rafm.read.compression._open", None)
+row._replace(x=1).__class__
+"""
+    assert list(private_names(ast.parse(program))) == ["_hidden", "_secret", "_slots", "_open"]
+
+
+# Data never become code
+
+FORBIDDEN_MODULES = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "copyreg"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_ATTRIBUTES = {"np.load", "numpy.load", "torch.load", "pd.read_pickle", "pandas.read_pickle"}
+
+
+def ways_to_run_code(source):
+    """Yield the imports and calls of a source file through which data could become code."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from FORBIDDEN_MODULES & {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            paths = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from FORBIDDEN_ATTRIBUTES & paths
+            yield from FORBIDDEN_MODULES & {
+                str(node.module).split(".")[0],
+                *(p.split(".")[-1] for p in paths),
+            }
+        elif isinstance(node, ast.Name):
+            yield from FORBIDDEN_CALLS & {node.id}
+        elif isinstance(node, ast.Attribute):
+            yield from FORBIDDEN_ATTRIBUTES & {ast.unparse(node)}
+        elif isinstance(node, ast.keyword):
+            yield from {"allow_pickle"} & {node.arg}
+
+
+def test_no_file_of_the_package_can_turn_data_into_code():
+    assert {name: ways for name, text in MODULES.items() if (ways := list(ways_to_run_code(text)))} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "import os, marshal as m",
+        "from joblib import load",
+        "from sklearn.externals import joblib",
+        "def f():\n    from dill import loads",
+        "eval('1')",
+        "run = exec",
+        "import numpy as np\nnp.load('x')",
+        "from numpy import load",
+        "f(x, allow_pickle=True)",
+    ],
+)
+def test_the_search_for_ways_to_run_code_finds_them(source):
+    assert list(ways_to_run_code(source))
