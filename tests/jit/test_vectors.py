@@ -10,6 +10,7 @@ from worlds import run_python
 
 import rafm
 from rafm.jit import vectors
+from rafm.jit.compile import PLAIN
 from rafm.kernels.scoring import half_pairs
 
 SIZES = range(4, 204, 4)
@@ -189,7 +190,7 @@ def test_numbers_that_are_not_finite_stay_visible(bad):
     assert np.flatnonzero(~np.isfinite(right)).tolist() == [33]
 
 
-@pytest.mark.skipif(not vectors.PLAIN, reason="compiled vectors check no bounds; run with NUMBA_BOUNDSCHECK=1")
+@pytest.mark.skipif(not PLAIN, reason="compiled vectors check no bounds; run with NUMBA_BOUNDSCHECK=1")
 def test_plain_twins_notice_an_index_out_of_bounds():
     assert config.BOUNDSCHECK or config.DISABLE_JIT
     with pytest.raises(IndexError):
@@ -213,10 +214,10 @@ def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
 
     assert run() == ["4.0", "0"]
     assert run() == ["4.0", "1"]  # from the cache
-    source = (package / "jit" / "vectors.py").read_text()
+    source = (package / "jit" / "emit.py").read_text()
     edited = source.replace("gradient = _fma(b, c,", "gradient = _fma(b, d,")  # forget the left side
     assert edited != source
-    (package / "jit" / "vectors.py").write_text(edited)
+    (package / "jit" / "emit.py").write_text(edited)
     assert run() == ["0.0", "0"]
 
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.vectors import compiled, entry, prefetch
+from ..jit.compile import compiled, entry
+from ..jit.vectors import prefetch
 
 UNKNOWN, NULL = -1, -2
 BLOCK = 32  # strings whose slots are fetched together

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.cache import kernel
-from ..jit.vectors import entry
+from ..jit.compile import entry
 from .interning import NULL
 
 OTHER = -4  # the code of a number that must be looked at again

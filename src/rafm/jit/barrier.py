@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .vectors import PLAIN, compiled
+from .compile import PLAIN, compiled
 
 SPINS = 300  # of some ten nanoseconds each
 MONOTONIC = 6 if sys.platform == "darwin" else 1  # the number of a clock that is never set

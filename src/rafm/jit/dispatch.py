@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from numba import njit
 
-from .vectors import MATHS, compiled
+from .compile import MATHS, compiled
 
 
 def chosen_by_code(functions: Sequence[Callable]) -> Callable:

@@ -1,7 +1,8 @@
 """Phase 1 of a mini-batch: rows, from the parameters at its start. Sums, scores, losses and slopes."""
 
 # mypy: ignore-errors
-from ..jit.vectors import add_listed, combine, compiled, copy, exp_neg_abs, join, sum_listed
+from ..jit.compile import compiled
+from ..jit.vectors import add_listed, combine, copy, exp_neg_abs, join, sum_listed
 from .losses import link, loss_slope, loss_value
 from .tables import GROUPS, HALF, ZERO
 

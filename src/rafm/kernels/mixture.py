@@ -9,7 +9,7 @@ A row whose features are not exactly two known ones keeps its linear part. Names
 # mypy: ignore-errors
 import numpy as np
 
-from ..jit.vectors import entry as compiled
+from ..jit.compile import entry as compiled
 from .losses import link, loss_slope, loss_value
 
 FLOOR = np.float32(0.01)  # mixture weights stay positive

@@ -1,7 +1,8 @@
 """Scores of rows, by scoring and training records alike."""
 
 # mypy: ignore-errors
-from ..jit.vectors import add_listed, combined_norm, compiled, entry, prefetch_shared, sum_listed
+from ..jit.compile import compiled, entry
+from ..jit.vectors import add_listed, combined_norm, prefetch_shared, sum_listed
 from .tables import CACHED_FLOATS, HALF, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO
 
 

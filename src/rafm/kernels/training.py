@@ -4,7 +4,8 @@
 import numpy as np
 
 from ..jit.barrier import APART, arrive, wait_for_all
-from ..jit.vectors import compiled, copy, entry, prefetch, prefetch_shared
+from ..jit.compile import compiled, entry
+from ..jit.vectors import copy, prefetch, prefetch_shared
 from .forward import join_row, part_of, prepare_exp, slopes_of_row, span_of, sum_group
 from .optimizers import batch_rate, step_number
 from .tables import CACHED_FLOATS, GROUPS, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO, Pair

@@ -1,7 +1,8 @@
 """Phase 2 of a mini-batch: features, each by its own thread, rows in order."""
 
 # mypy: ignore-errors
-from ..jit.vectors import clear, combine, compiled
+from ..jit.compile import compiled
+from ..jit.vectors import clear, combine
 from .forward import span_of
 from .optimizers import step_number, step_vector
 from .tables import GROUPS, ONE, ZERO, Block, Gradient, Listed

@@ -1,7 +1,7 @@
 """A step of a given length along a gradient."""
 
 # mypy: ignore-errors
-from ..jit.vectors import as_written
+from ..jit.compile import as_written
 
 
 @as_written

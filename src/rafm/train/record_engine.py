@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..jit.vectors import PLAIN
+from ..jit.compile import PLAIN
 from ..kernels.tables import GROUPS, Rows, Team, Training
 from ..kernels.training import train_rows
 from ..model.parameters import Parameters, States

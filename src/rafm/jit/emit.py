@@ -1,0 +1,244 @@
+"""LLVM code of vector operations: what each does with some lanes, and loops over all of them."""
+
+# mypy: ignore-errors
+import math
+from contextlib import contextmanager
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from .compile import FAST
+
+CONTRACTED = ("contract",)
+LARGEST_EXPONENT = 87.3  # exp(-87.3) is about the least normal number of single precision
+COARSE_LOG_2 = 355 / 512  # log 2, with few digits: its multiples are exact
+NARROW = 16  # lanes up to which a loop over some nonzeros is not unrolled: its rests cost more than its turns
+
+
+def lanes_of(builder, scalar, width):
+    """Return a vector of equal lanes."""
+    kind = ir.VectorType(scalar.type, width)
+    single = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
+    return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
+
+
+def zeros(kind):
+    """Return a vector of zeros."""
+    return ir.Constant(kind, [0.0] * kind.count)
+
+
+class Lines:
+    """Emits one operation for some lanes: loads, arithmetic, stores, and a running sum."""
+
+    def __init__(self, builder, pointers, scalars, total):
+        self.builder, self.pointers, self.scalars, self.total = builder, pointers, scalars, total
+
+    def emit(self, step, position, width, add):
+        b, kind = self.builder, ir.VectorType(self.total.type.pointee, width)
+        pointers = [b.bitcast(b.gep(p, [position]), kind.as_pointer()) for p in self.pointers]
+        term = step(b, *pointers, *(lanes_of(b, scalar, width) for scalar in self.scalars))
+        if term is not None:
+            add(term)
+
+    def reduce(self, term):
+        """Add the lanes of term to the total."""
+        b, scalar = self.builder, self.total.type.pointee
+        name = f"llvm.vector.reduce.fadd.v{term.type.count}f{'32' if scalar == ir.FloatType() else '64'}"
+        call = cgutils.get_or_insert_function(b.module, ir.FunctionType(scalar, [scalar, term.type]), name)
+        lanes = b.call(call, [ir.Constant(scalar, 0.0), term], fastmath=FAST)
+        b.store(b.fadd(b.load(self.total), lanes, flags=FAST), self.total)
+
+
+def emit_lines(builder, lines, step, size, width):
+    """Emit the step over size elements: width lanes at a time, then what is left in halves down to 4."""
+    kind = ir.VectorType(lines.total.type.pointee, width)
+    bulk = builder.and_(size, size.type(-width))
+    with builder.if_then(builder.icmp_signed(">", bulk, size.type(0))):
+        acc = cgutils.alloca_once_value(builder, zeros(kind))
+
+        def add(term):
+            builder.store(builder.fadd(builder.load(acc), term, flags=FAST), acc)
+
+        with cgutils.for_range_slice(builder, size.type(0), bulk, size.type(width)) as (position, _):
+            lines.emit(step, position, width, add)
+        lines.reduce(builder.load(acc))
+    with builder.if_then(builder.icmp_signed("!=", bulk, size)):
+        while width > 4:
+            width //= 2
+            with builder.if_then(builder.icmp_signed("!=", builder.and_(size, size.type(width)), size.type(0))):
+                lines.emit(step, builder.and_(size, size.type(-2 * width)), width, lines.reduce)
+
+
+def elements(context, builder, signature, args, place):
+    """Return the pointer to the elements of an array among the arguments."""
+    return context.make_array(signature.args[place])(context, builder, args[place]).data
+
+
+def start_of(context, builder, signature, args, place):
+    """Return the pointer to where an array among the arguments is to be used from, which is the next argument."""
+    return builder.gep(elements(context, builder, signature, args, place), [args[place + 1]])
+
+
+def emit_all(builder, pointers, scalars, step, size):
+    """Emit the step over all elements; return the sum of its terms."""
+    kind = pointers[0].type.pointee
+    total = cgutils.alloca_once_value(builder, ir.Constant(kind, 0.0))
+    width = 32 if kind == ir.FloatType() else 16
+    emit_lines(builder, Lines(builder, pointers, scalars, total), step, size, width)
+    return builder.load(total)
+
+
+class Columns:
+    """Emits the sum of some lanes of all listed vectors."""
+
+    def __init__(self, builder, listed, sums, total, anew):
+        self.builder, self.listed, self.sums, self.total, self.anew = builder, listed, sums, total, anew
+
+    def emit(self, position, width):
+        b, (places, values, count, records), kind = self.builder, self.listed, self._kind(width)
+        out = b.bitcast(b.gep(self.sums, [position]), kind.as_pointer())
+        records, narrow = b.gep(records, [position]), self._kind(min(width, 32))
+        sums = cgutils.alloca_once(b, kind)
+        squares = cgutils.alloca_once(b, narrow)
+        b.store(zeros(kind) if self.anew else _load(b, out), sums)
+        b.store(zeros(narrow), squares)
+        with _turns(b, count, unrolled=width > NARROW) as index:
+            place, x = b.load(b.gep(places, [index])), b.load(b.gep(values, [index]))
+            vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
+            term = b.fmul(vector, lanes_of(b, x, width), flags=FAST)
+            b.store(b.fadd(b.load(sums), term, flags=FAST), sums)
+            for part in _pieces(b, term, narrow.count):
+                b.store(_fma(b, part, part, b.load(squares)), squares)
+        b.store(b.load(sums), out, align=4)
+        Lines(b, (), (), self.total).reduce(b.load(squares))
+
+    def _kind(self, width):
+        return ir.VectorType(self.total.type.pointee, width)
+
+
+@contextmanager
+def _turns(builder, count, unrolled):
+    """Emit a loop of so many turns, which the compiler may unroll or not."""
+    before, body, after = builder.block, builder.append_basic_block("turn"), builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", count, count.type(0)), body, after)
+    builder.position_at_end(body)
+    index = builder.phi(count.type)
+    index.add_incoming(count.type(0), before)
+    yield index
+    following = builder.add(index, count.type(1))
+    index.add_incoming(following, builder.block)
+    back = builder.cbranch(builder.icmp_signed("<", following, count), body, after)
+    if not unrolled:
+        back.set_metadata("llvm.loop", _rolled(builder.module))
+    builder.position_at_end(after)
+
+
+def _rolled(module):
+    """Return what tells the compiler not to unroll a loop; by LLVM's rule it begins with itself, unlike all others."""
+    rule = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    name = module.add_metadata([rule])
+    name.operands = (name, rule)
+    return name
+
+
+def _pieces(builder, term, width):
+    """Return the lanes of a vector in pieces of so many."""
+    if term.type.count == width:
+        return [term]
+    masks = (range(start, start + width) for start in range(0, term.type.count, width))
+    masks = (ir.Constant(ir.VectorType(ir.IntType(32), width), list(mask)) for mask in masks)
+    return [builder.shuffle_vector(term, term, mask) for mask in masks]
+
+
+def emit_columns(builder, columns, size, width=64):
+    """Emit the sums of size elements: width lanes at a time, then what is left in halves down to 4."""
+    with cgutils.for_range_slice(builder, size.type(0), builder.and_(size, size.type(-width)), size.type(width)) as (
+        position,
+        _,
+    ):
+        columns.emit(position, width)
+    while width > 4:
+        width //= 2
+        with builder.if_then(builder.icmp_signed("!=", builder.and_(size, size.type(width)), size.type(0))):
+            columns.emit(builder.and_(size, size.type(-2 * width)), width)
+
+
+def exp_lanes(b, scores, exps, logs):
+    size = _call(b, "fabs", _load(b, scores))
+    single = size.type.element == ir.FloatType()
+    small = _single_exp(b, size) if single else _call(b, "exp", b.fneg(size))
+    b.store(small, exps, align=4)
+    log = _single_log(b, small) if single else _call(b, "log", b.fadd(_all(small, 1), small))
+    b.store(log, logs, align=4)
+
+
+def _single_exp(b, size):
+    """Return exp(-size) = 2^whole exp(rest), by Taylor's series of the rest; what is not a number stays so."""
+    size = b.select(b.fcmp_ordered(">", size, _all(size, LARGEST_EXPONENT)), _all(size, LARGEST_EXPONENT), size)
+    whole = _call(b, "rint", b.fmul(size, _all(size, -1 / math.log(2))))
+    rest = b.fneg(b.fadd(size, b.fmul(whole, _all(size, COARSE_LOG_2))))
+    rest = b.fadd(rest, b.fmul(whole, _all(size, COARSE_LOG_2 - math.log(2))))
+    kind = ir.VectorType(ir.IntType(32), size.type.count)
+    bits = b.add(_call(b, "fptosi.sat", whole, kind), ir.Constant(kind, [127] * kind.count))
+    scale = b.bitcast(b.shl(bits, ir.Constant(kind, [23] * kind.count)), size.type)
+    return b.fmul(_polynomial(b, rest, [1 / math.factorial(term) for term in range(8)]), scale)
+
+
+def _single_log(b, small):
+    """Return log(1 + small) = 2 atanh(ratio), by its series; the ratio is at most 1/3."""
+    ratio = b.fdiv(small, b.fadd(small, _all(small, 2)))
+    series = [2 / (2 * term + 1) for term in range(7)]
+    return b.fmul(ratio, _polynomial(b, b.fmul(ratio, ratio), series))
+
+
+def _polynomial(b, x, series):
+    """Return series[0] + series[1] x + series[2] x^2 ..."""
+    total = _all(x, series[-1])
+    for factor in reversed(series[:-1]):
+        total = b.fadd(b.fmul(total, x, flags=CONTRACTED), _all(x, factor), flags=CONTRACTED)
+    return total
+
+
+def _all(like, number):
+    """Return a vector of equal numbers."""
+    return ir.Constant(like.type, [number] * like.type.count)
+
+
+def _call(b, name, x, kind=None):
+    """Return the result of one of LLVM's functions for vectors."""
+    kind = kind or x.type
+    suffix = f".v{kind.count}i32" if kind != x.type else ""
+    suffix += f".v{x.type.count}f{'32' if x.type.element == ir.FloatType() else '64'}"
+    call = cgutils.get_or_insert_function(b.module, ir.FunctionType(kind, [x.type]), f"llvm.{name}{suffix}")
+    return b.call(call, [x])
+
+
+def clear_lanes(b, out):
+    b.store(zeros(out.type.pointee), out, align=4)
+
+
+def copy_lanes(b, out, source):
+    b.store(_load(b, source), out, align=4)
+
+
+def join_lanes(b, one, other, out):
+    total = b.fadd(_load(b, one), _load(b, other))
+    b.store(total, out, align=4)
+    return b.fmul(total, total, flags=FAST)
+
+
+def _load(b, pointer):
+    return b.load(pointer, align=4)
+
+
+def _fma(b, x, y, z):
+    return b.fadd(b.fmul(x, y, flags=FAST), z, flags=FAST)
+
+
+def norm_lanes(b, left, right, c, d):
+    gradient = _fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST))
+    return b.fmul(gradient, gradient, flags=FAST)
+
+
+def combine_lanes(b, left, right, c, d):
+    b.store(_fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST)), left, align=4)

@@ -1,0 +1,118 @@
+"""The same operations as plain loops, for bounds checks and for running without compilation."""
+
+# mypy: ignore-errors
+import numpy as np
+
+from .compile import compiled
+
+
+@compiled
+def add_listed(records, places, q, values, e, count, shift, sums, j, n):
+    """Add values[e + k] * the vector at places[q + k] + shift to sums, k < count; return their squared norms."""
+    total = np.float32(0)
+    for k in range(count):
+        for f in range(n):
+            z = records[places[q + k] + shift + f] * values[e + k]
+            sums[j + f] += z
+            total += z * z
+    return total
+
+
+@compiled
+def sum_listed(records, places, q, values, e, count, shift, sums, j, n):
+    """Set sums to what add_listed adds; return the same."""
+    clear(sums, j, n)
+    return add_listed(records, places, q, values, e, count, shift, sums, j, n)
+
+
+@compiled
+def combined_norm(left, i, right, j, n, c, d):
+    """Return |c * left + d * right|^2."""
+    total = np.float32(0)
+    for f in range(n):
+        z = c * left[i + f] + d * right[j + f]
+        total += z * z
+    return total
+
+
+@compiled
+def combine(left, i, right, j, n, c, d):
+    """Set left to c * left + d * right."""
+    for f in range(n):
+        left[i + f] = c * left[i + f] + d * right[j + f]
+
+
+@compiled
+def clear(array, i, n):
+    """Set array[i : i + n] to 0."""
+    array[i : i + n] = 0
+
+
+@compiled
+def copy(left, i, right, j, n):
+    """Set left to right."""
+    for f in range(n):
+        left[i + f] = right[j + f]
+
+
+@compiled
+def join(left, i, right, j, sums, k, n):
+    """Set sums to left and right added up; return its squared norm."""
+    total = np.float32(0)
+    for f in range(n):
+        sums[k + f] = left[i + f] + right[j + f]
+        total += sums[k + f] * sums[k + f]
+    return total
+
+
+@compiled
+def exp_neg_abs(scores, i, exps, j, logs, k, n):
+    """Set exps to exp(-|score|), and logs to log(1 + small)."""
+    for f in range(n):
+        exps[j + f] = np.exp(-abs(scores[i + f]))
+        logs[k + f] = np.log(1 + exps[j + f])
+
+
+@compiled
+def prefetch(array, position):
+    """Do nothing."""
+
+
+prefetch_shared = prefetch
+
+
+@compiled
+def trailing_zeros(word):
+    """Return how many zero bits are below the lowest one, 64 if there is none."""
+    n = np.uint64(0)
+    while n < np.uint64(64) and not (word >> n) & np.uint64(1):
+        n += np.uint64(1)
+    return n
+
+
+@compiled
+def count_ones(word):
+    """Return how many bits are 1."""
+    n = np.uint64(0)
+    while word:
+        word &= word - np.uint64(1)
+        n += np.uint64(1)
+    return n
+
+
+@compiled
+def count_below(array, n, number):
+    """Return how many of the first n numbers are less than the given one; n is a multiple of 16."""
+    count = 0
+    for k in range(n):
+        count += array[k] < number
+    return count
+
+
+@compiled
+def match_bytes(text, position, byte):
+    """Return one bit for each of 64 bytes of text, the first one lowest: whether it is the given byte."""
+    bits = np.uint64(0)
+    for place in range(64):
+        bits |= np.uint64(text[position + place] == byte) << np.uint64(place)
+    return bits

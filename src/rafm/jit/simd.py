@@ -1,0 +1,189 @@
+"""Vector operations as explicit vector instructions."""
+
+# mypy: ignore-errors
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .emit import (
+    Columns,
+    clear_lanes,
+    combine_lanes,
+    copy_lanes,
+    elements,
+    emit_all,
+    emit_columns,
+    exp_lanes,
+    join_lanes,
+    lanes_of,
+    norm_lanes,
+    start_of,
+)
+
+
+def _blockwise(step):
+    """Make a compiled function (left, i, right, j, n, c, d) -> sum of terms from what one step does with some lanes."""
+
+    @intrinsic
+    def operation(typingctx, left, i, right, j, n, c, d):
+        element = left.dtype
+        signature = element(left, types.intp, right, types.intp, types.intp, element, element)
+
+        def codegen(context, builder, signature, args):
+            *_, size, c, d = args
+            pointers = [start_of(context, builder, signature, args, place) for place in (0, 2)]
+            return emit_all(builder, pointers, (c, d), step, size)
+
+        return signature, codegen
+
+    return operation
+
+
+def _adder(anew):
+    """Make a compiled function that adds up listed vectors, to sums or anew.
+
+    The sums are in registers: at small ranks loading and storing them costs most.
+    """
+
+    @intrinsic
+    def operation(typingctx, records, places, q, values, e, count, shift, sums, j, n):
+        element, at = records.dtype, types.intp
+        signature = element(records, places, at, values, at, at, at, sums, at, at)
+
+        def codegen(context, builder, signature, args):
+            _, _, q, _, e, count, shift, _, j, size = args
+            records, places, values, sums = (elements(context, builder, signature, args, k) for k in (0, 1, 3, 7))
+            total = cgutils.alloca_once_value(builder, ir.Constant(records.type.pointee, 0.0))
+            listed = (builder.gep(places, [q]), builder.gep(values, [e]), count, builder.gep(records, [shift]))
+            emit_columns(builder, Columns(builder, listed, builder.gep(sums, [j]), total, anew), size)
+            return builder.load(total)
+
+        return signature, codegen
+
+    return operation
+
+
+@intrinsic
+def join(typingctx, left, i, right, j, sums, k, n):
+    """Set sums to left and right added up; return its squared norm."""
+
+    def codegen(context, builder, signature, args):
+        pointers = [start_of(context, builder, signature, args, place) for place in (0, 2, 4)]
+        return emit_all(builder, pointers, (), join_lanes, args[6])
+
+    return left.dtype(left, types.intp, right, types.intp, sums, types.intp, types.intp), codegen
+
+
+@intrinsic
+def copy(typingctx, left, i, right, j, n):
+    """Set left to right."""
+
+    def codegen(context, builder, signature, args):
+        pointers = [start_of(context, builder, signature, args, place) for place in (0, 2)]
+        emit_all(builder, pointers, (), copy_lanes, args[4])
+        return context.get_dummy_value()
+
+    return types.void(left, types.intp, right, types.intp, types.intp), codegen
+
+
+@intrinsic
+def exp_neg_abs(typingctx, scores, i, exps, j, logs, k, n):
+    """Set exps to exp(-|score|), and logs to log(1 + small)."""
+
+    def codegen(context, builder, signature, args):
+        pointers = [start_of(context, builder, signature, args, place) for place in (0, 2, 4)]
+        emit_all(builder, pointers, (), exp_lanes, args[6])
+        return context.get_dummy_value()
+
+    return types.void(scores, types.intp, exps, types.intp, logs, types.intp, types.intp), codegen
+
+
+@intrinsic
+def clear(typingctx, array, i, n):
+    """Set array[i : i + n] to 0."""
+
+    def codegen(context, builder, signature, args):
+        emit_all(builder, [start_of(context, builder, signature, args, 0)], (), clear_lanes, args[2])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp), codegen
+
+
+combined_norm = _blockwise(norm_lanes)
+combine = _blockwise(combine_lanes)
+add_listed, sum_listed = _adder(anew=False), _adder(anew=True)
+
+
+@intrinsic
+def trailing_zeros(typingctx, word):
+    """Return how many zero bits are below the lowest one, 64 if there is none."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.IntType(1)(0))
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
+def count_ones(typingctx, word):
+    """Return how many bits are 1."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
+def count_below(typingctx, array, n, number):
+    """Return how many of the first n numbers are less than the given one; n is a multiple of 16."""
+
+    def codegen(context, builder, signature, args):
+        start, size = elements(context, builder, signature, args, 0), args[1]
+        kind, number = ir.VectorType(start.type.pointee, 16), lanes_of(builder, args[2], 16)
+        count = cgutils.alloca_once_value(builder, size.type(0))
+        with cgutils.for_range_slice(builder, size.type(0), size, size.type(16)) as (position, _):
+            found = builder.load(builder.bitcast(builder.gep(start, [position]), kind.as_pointer()), align=4)
+            less = builder.bitcast(builder.icmp_signed("<", found, number), ir.IntType(16))
+            more = builder.zext(builder.ctpop(less), size.type)
+            builder.store(builder.add(builder.load(count), more), count)
+        return builder.load(count)
+
+    return types.intp(array, types.intp, array.dtype), codegen
+
+
+@intrinsic
+def match_bytes(typingctx, text, position, byte):
+    """Return one bit for each of 64 bytes of text, the first one lowest: whether it is the given byte."""
+
+    def codegen(context, builder, signature, args):
+        kind = ir.VectorType(ir.IntType(8), 64)
+        start = builder.gep(elements(context, builder, signature, args, 0), [args[1]])
+        found = builder.load(builder.bitcast(start, kind.as_pointer()), align=1)
+        equal = builder.icmp_unsigned("==", found, lanes_of(builder, args[2], 64))
+        return builder.bitcast(equal, ir.IntType(64))
+
+    return types.uint64(text, types.intp, types.uint8), codegen
+
+
+def _prefetcher(write):
+    """Make a compiled function (array, position) that asks for a cache line, to write to it or only to read it."""
+
+    @intrinsic
+    def operation(typingctx, array, position):
+        def codegen(context, builder, signature, args):
+            line = builder.gep(elements(context, builder, signature, args, 0), [args[1]])
+            line = builder.bitcast(line, ir.IntType(8).as_pointer())
+            i32 = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [line.type, i32, i32, i32])
+            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(call, [line, i32(write), i32(3), i32(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp), codegen
+
+    return operation
+
+
+prefetch, prefetch_shared = _prefetcher(1), _prefetcher(0)
