@@ -1,13 +1,18 @@
 """Every choice of a training run is checked in one place, and what is left open gets the documented default."""
 
+import inspect
+
 import numpy as np
 import pytest
+from commands import run
 
 import rafm
-from rafm import AdaGrad, Sgd
+from rafm import AdaGrad, RaFMClassifier, RaFMRegressor, Sgd
+from rafm.cli.groups import in_flags
+from rafm.cli.train import train as train_command
 from rafm.errors import ConfigError
 from rafm.optimizers import OPTIMIZERS, optimizer_for
-from rafm.options import resolve
+from rafm.options import declared_options, from_summary, resolve
 from rafm.plan.ranks import NearestRank, Thresholds
 
 BAD = {
@@ -119,3 +124,50 @@ def test_mini_batches_that_cannot_work_are_refused(kind, settings):
     with pytest.raises(ConfigError, match=next(iter(settings))) as caught:
         kind(**settings)
     assert caught.value.key == "optimizer"
+
+
+# ---- One declaration, many faces
+
+DECLARED = dict(declared_options())
+
+
+def test_every_option_is_a_flag_of_rafm_train_with_its_default_and_help():
+    command = {parameter.name: parameter for parameter in inspect.signature(train_command).parameters.values()}
+    for name, declared in DECLARED.items():
+        parameter = command[declared.flag or name]
+        assert parameter.default == declared.default
+        assert parameter.annotation.__metadata__[0].help == in_flags(declared.help)
+    printed = " ".join(run("train", "--help").out.split())
+    assert all(f"--{(declared.flag or name).replace('_', '-')} " in printed for name, declared in DECLARED.items())
+
+
+@pytest.mark.parametrize("kind", [RaFMClassifier, RaFMRegressor])
+def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
+    parameters = inspect.signature(kind).parameters
+    for name, declared in DECLARED.items():
+        if name == "loss" and kind is RaFMClassifier:
+            continue
+        own = declared.parameter or name
+        assert f"    {own} : {declared.type}, default={parameters[own].default!r}\n" in kind.__doc__
+    assert set(parameters) <= {*(one.parameter or name for name, one in DECLARED.items()), "verbose"}
+
+
+def test_what_is_kept_comes_back_from_the_summary():
+    chosen = resolve(
+        task="binary", rank_scale=2.0, update="algorithm1", l2=(0.1, 0.2, 0.3), n_epochs=7, metric="auc", seed=3
+    )
+    again = resolve(task="binary", **from_summary(chosen.summary()))
+    kept = {name for name, declared in DECLARED.items() if declared.is_kept} | {"l2", "optimizer"}
+    assert {name: getattr(again, name) for name in kept} == {name: getattr(chosen, name) for name in kept}
+
+
+def test_the_identity_of_a_run_names_all_that_has_an_effect_and_nothing_else():
+    known = set(resolve(task="binary").identity())
+    for name, declared in DECLARED.items():
+        assert ((declared.flag or name) in known) == declared.has_effect
+
+
+def test_an_unknown_option_is_named():
+    with pytest.raises(ConfigError, match="unknown option 'rank'") as caught:
+        resolve(task="binary", rank=3)
+    assert caught.value.key == "rank"

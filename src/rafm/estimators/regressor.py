@@ -32,7 +32,8 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine):
     loss: Any
 
     def _task(self) -> str:
-        return LOSSES.get(getattr(self.loss, "name", self.loss), "regression")
+        task = LOSSES.get(getattr(self.loss, "name", self.loss), "regression")
+        return "regression" if task == "binary" else task  # which then refuses the loss of classifiers
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, replan: bool = False) -> Self:
         """Train on rows once, in their order, going on from the model if there is one.
