@@ -1,0 +1,108 @@
+"""The pages about the code are true: folders of the picture, and changes that work as they are printed."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from worlds import run_python
+
+ROOT = Path(__file__).parents[1]
+ARCHITECTURE, EXTENDING = (ROOT / "docs" / f"{name}.md" for name in ("architecture", "extending"))
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", EXTENDING.read_text(), re.MULTILINE | re.DOTALL))
+FILE = re.compile(r"<!-- (file|new): (\S+) -->\n```python\n(.*?)```", re.DOTALL)
+
+
+def test_the_picture_names_every_folder_once():
+    picture = re.search(r"```text\n(.*?)```", ARCHITECTURE.read_text(), re.DOTALL)[1]
+    folders = [path.name for path in (ROOT / "src" / "rafm").rglob("*") if (path / "__init__.py").is_file()]
+    assert sorted(re.findall(r"\b([a-z]+)/", picture)) == sorted(folders)
+
+
+def test_modules_that_the_page_names_at_the_top_are_there():
+    named = set(re.findall(r"`([a-z]+\.py)`", ARCHITECTURE.read_text()))
+    tops = {path.name for path in (ROOT / "src" / "rafm").glob("*.py")}
+    assert named == tops - {"__init__.py", "__main__.py", "version.py"}
+
+
+def test_files_that_are_shown_as_they_are_in_the_package_are_so():
+    shown = [(path, text) for kind, path, text in FILE.findall(EXTENDING.read_text()) if kind == "file"]
+    assert shown
+    for path, text in shown:
+        assert (ROOT / path).read_text() == text
+
+
+def apply(diff, folder):
+    """Change files as a diff says: the lines of a part that are not added must be in the file, once."""
+    for name, body in re.findall(r"^--- a/(\S+)\n\+\+\+ b/\1\n(.*?)(?=^--- |\Z)", diff, re.MULTILINE | re.DOTALL):
+        path = folder / name.removeprefix("src/")
+        for part in body.split("@@\n"):
+            lines = part.splitlines(keepends=True)
+            before = "".join(line[1:] for line in lines if line[0] != "+")
+            after = "".join(line[1:] for line in lines if line[0] != "-")
+            assert path.read_text().count(before) == 1, f"{name} has not once:\n{before}"
+            path.write_text(path.read_text().replace(before, after))
+
+
+CHECKS = {
+    "A metric": """
+import numpy as np
+from sklearn.metrics import brier_score_loss
+from rafm.losses import loss_for
+from rafm.metrics.evaluation import evaluate
+labels, scores = np.array([0.0, 1, 1]), np.array([-1.0, 0.5, 2])
+found = evaluate(loss_for("binary"), labels, scores, np.ones(3), ["brier"])["brier"]
+assert abs(found - brier_score_loss(labels, 1 / (1 + np.exp(-scores)))) < 1e-12
+from rafm.options import resolve
+assert resolve(task="binary", metric="brier").metric == "brier"
+""",
+    "An optimiser": """
+from rafm.options import resolve
+from rafm.train.trainer import train_model
+from worlds import planted
+data, valid = planted(n_rows=300)
+model = train_model(data, resolve(task="binary", model="fm", ranks=2, optimizer="rmsprop", n_epochs=2), valid)
+assert model.options["optimizer"] == "rmsprop"
+assert model.history[1]["train_loss"] < model.history[0]["train_loss"]
+""",
+    "An option": """
+import inspect
+from rafm import RaFMRegressor
+from rafm.cli.train import train
+from rafm.options import resolve
+assert inspect.signature(RaFMRegressor).parameters["mixture_pull"].default == 0.01
+assert inspect.signature(train).parameters["mixture_pull"].default == 0.01
+from rafm.train.trainer import train_model
+from worlds import planted
+data, _ = planted("regression", n_rows=200)
+models = [train_model(data, resolve(task="regression", model="mrma", ranks=(2, 4), n_epochs=1, mixture_pull=pull))
+          for pull in (0.0, 1.0)]
+assert abs(models[1].parameters.mixture - 1).sum() < abs(models[0].parameters.mixture - 1).sum()
+""",
+    "A format": """
+import pathlib, tempfile
+from rafm.read.open import read_table
+from rafm.read.formats import format_help
+assert "jsonl" in format_help()
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, "clicks.jsonl")
+    path.write_text('{"click": 1, "city": "Rome"}\\n{"click": 0, "city": "Oslo"}\\n')
+    assert [batch.to_pydict() for batch in read_table(path)] == [{"click": [1, 0], "city": ["Rome", "Oslo"]}]
+""",
+}
+
+
+@pytest.mark.parametrize("section", CHECKS)
+def test_a_change_of_the_page_works_as_it_is_printed(section, tmp_path):
+    package = tmp_path / "rafm"
+    shutil.copytree(ROOT / "src" / "rafm", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for kind, path, text in FILE.findall(SECTIONS[section]):
+        assert kind == "new"
+        (tmp_path / path.removeprefix("src/")).write_text(text)
+    for diff in re.findall(r"```diff\n(.*?)```", SECTIONS[section], re.DOTALL):
+        apply(diff, tmp_path)
+    run_python("-W", "ignore", "-c", CHECKS[section], path=tmp_path, NUMBA_DISABLE_JIT="1")
+
+
+def test_every_section_with_a_change_is_tried():
+    assert {name for name in SECTIONS if name != "A loss"} == set(CHECKS)
