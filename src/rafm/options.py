@@ -8,16 +8,17 @@ Nothing heavy is imported before an option is checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields, replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
+from . import checks
+from .checks import UPDATES, Check, choice, number, one_or_more, whole, whole_numbers
 from .errors import ConfigError
 from .families import FAMILIES, Family
-from .losses import loss_for, one_of
-from .metrics import METRICS, check_metric
-from .optimizers import OPTIMIZERS, optimizer_class, optimizer_for
+from .losses import one_of
+from .metrics import METRICS
+from .optimizers import OPTIMIZERS, optimizer_class
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from .optimizers.optimizer import Optimizer
     from .plan.ranks import LevelRule
 
-UPDATES = ("joint", "algorithm1")
 USUAL_ROW = 10.0  # nonzeros of a row up to which learning rates are as they are
-Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, what is checked already -> value
 
 
 @dataclass(frozen=True)
@@ -75,155 +74,6 @@ class Option:
     has_effect: bool = True
 
 
-# ---- Checks
-
-
-def number(positive: bool = False, optional: bool = False) -> Check:
-    """Return a check for a finite number of at least 0, or above 0."""
-    rule = "a positive number" if positive else "a number of at least 0"
-
-    def check(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-        if optional and value is None:
-            return None
-        is_good = isinstance(value, Real) and math.isfinite(value) and float(value) >= 0
-        if not is_good or (positive and value == 0):
-            raise ConfigError(f"{name} must be {rule}, found {value!r}", key=name)
-        return float(value)
-
-    return check
-
-
-def whole(least: int = 1, optional: bool = False) -> Check:
-    """Return a check for a whole number."""
-
-    def check(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
-        if optional and value is None:
-            return None
-        if not isinstance(value, Integral) or value < least:
-            raise ConfigError(f"{name} must be a whole number of at least {least}, found {value!r}", key=name)
-        return int(value)
-
-    return check
-
-
-def choice(names: Sequence[str]) -> Check:
-    """Return a check for one of some names."""
-
-    def check(name: str, value: Any, chosen: dict[str, Any]) -> str:
-        if value not in names:
-            raise ConfigError(f"{name} must be one of {', '.join(names)}, found {value!r}", key=name)
-        return value
-
-    return check
-
-
-def _ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
-    from .plan.ranks import check_ranks
-
-    return check_ranks(chosen["model"], value)
-
-
-def _as_it_is(name: str, value: Any, chosen: dict[str, Any]) -> Any:
-    return value
-
-
-def _dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-    default = chosen["loss"].dependent_weight if chosen["update"] == UPDATES[0] else 1.0
-    return number()(name, default if value is None else value, chosen)
-
-
-def _optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
-    optimizer, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
-    if allowed is not None and optimizer.name not in allowed:
-        raise ConfigError(f"model {chosen['model']!r} is trained by optimizer={allowed[0]!r} alone", key=name)
-    return optimizer
-
-
-def _learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-    default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
-    return number(positive=True)(name, default if value is None else value, chosen)
-
-
-def _l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...]:
-    """Return a number for each rank, given one for all or one for each."""
-    value, n_ranks = chosen["loss"].l2 if value is None else value, len(chosen["ranks"])
-    is_one = isinstance(value, str) or not hasattr(value, "__len__")
-    values = [value] * n_ranks if is_one else list(value)
-    if len(values) != n_ranks:
-        raise ConfigError(f"{name} must be one number, or {n_ranks}: one per rank, found {len(values)}", key=name)
-    if is_one and not values:
-        number()(name, value, chosen)
-    return tuple(number()(name, one, chosen) for one in values)
-
-
-def _l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-    if value and not chosen["optimizer"].has_l1:
-        raise ConfigError(f"{name} needs optimizer='ftrl': the others would reach no zeros", key=name)
-    return number()(name, value, chosen)
-
-
-def _metric(name: str, value: Any, chosen: dict[str, Any]) -> str:
-    return check_metric(value, chosen["loss"])
-
-
-def _negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
-    rate = number(positive=True)(name, value, chosen)
-    if rate > 1:
-        raise ConfigError(f"{name} must be a share of at most 1, found {value!r}", key=name)
-    if rate < 1 and chosen["loss"].task != "binary":
-        raise ConfigError(f"{name} needs task='binary': ratings have no negatives", key=name)
-    return rate
-
-
-# ---- Texts of flags
-
-
-def whole_numbers(text: str, name: str) -> tuple[int, ...]:
-    """Read "8,32,128".
-
-    >>> whole_numbers("8,32", "ranks")
-    (8, 32)
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        rule = f"{name} must be whole numbers with commas, such as 8,32,128"
-        raise ConfigError(f"{rule}; found {text!r}", key=name) from None
-
-
-def one_or_more(text: str, name: str) -> float | tuple[float, ...]:
-    """Read one number, or several with commas.
-
-    >>> one_or_more("0.01", "l2"), one_or_more("0.01,0.005", "l2")
-    (0.01, (0.01, 0.005))
-    """
-    try:
-        values = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(f"{name} must be a number, or one per rank with commas; found {text!r}", key=name) from None
-    return values[0] if len(values) == 1 else values
-
-
-def loss_setting(text: str, name: str) -> Any:
-    """Read the name of a loss, or its name and setting, such as "huber:0.5"."""
-    loss, colon, setting = text.partition(":")
-    if not colon:
-        return loss
-    from .losses import loss_named
-
-    try:
-        return type(loss_named(loss))(float(setting))  # type: ignore[call-arg]
-    except (KeyError, ModuleNotFoundError, TypeError, ValueError):
-        raise ConfigError(f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA", key=name) from None
-
-
-def thresholds(text: str, name: str) -> Any:
-    """Read the counts from which on features get the next rank."""
-    from .plan.ranks import Thresholds
-
-    return Thresholds(whole_numbers(text, "thresholds"))
-
-
 # ---- The options
 
 
@@ -240,10 +90,10 @@ class TrainingOptions:
         None,
         "Loss to train on: log for clicks, squared, huber or huber:DELTA for ratings, poisson for counts "
         "(default: the first one of the task).",
-        lambda name, value, chosen: loss_for(chosen["task"], value),
+        checks.loss,
         "str or settings",
         str,
-        parse=loss_setting,
+        parse=checks.loss_setting,
         parameter_help='"squared", "huber" or "poisson" (counts), or settings such as `rafm.Huber(delta=2.0)`.',
         is_kept=False,
     )
@@ -258,7 +108,7 @@ class TrainingOptions:
     ranks: tuple[int, ...] = option(
         None,
         "Increasing ranks (default: 8,32,128; 32 for fm).",
-        _ranks,
+        checks.ranks,
         "int or sequence of int",
         str,
         parse=whole_numbers,
@@ -274,11 +124,11 @@ class TrainingOptions:
     levels: LevelRule | np.ndarray | None = option(
         None,
         "Minimum count for each higher rank; replaces `rank_scale`.",
-        _as_it_is,
+        checks.anything,
         "rule or array of int",
         str,
         flag="thresholds",
-        parse=thresholds,
+        parse=checks.thresholds,
         parameter_help="Another rule, such as `rafm.Thresholds((10, 100))`, or one level per feature.",
         is_kept=False,
     )
@@ -293,14 +143,14 @@ class TrainingOptions:
         None,
         "Weight of the dependent factors' own loss (default: 0.5 for clicks and counts, 3 for ratings, "
         "1 with algorithm1).",
-        _dependent_weight,
+        checks.dependent_weight,
         "float",
         float,
     )
     optimizer: Optimizer = option(
         "adagrad",
         f"Optimiser: {one_of([*OPTIMIZERS])}.",
-        _optimizer,
+        checks.optimizer,
         "str or settings",
         str,
         is_kept=False,
@@ -309,7 +159,7 @@ class TrainingOptions:
         None,
         "Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than 10 nonzeros; "
         "a quarter of that for sgd, a hundredth for adam).",
-        _learning_rate,
+        checks.learning_rate,
         "float",
         float,
     )
@@ -317,16 +167,16 @@ class TrainingOptions:
         None,
         "L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts, "
         "0.1 for ratings).",
-        _l2,
+        checks.l2,
         "float or sequence of float",
         str,
         parse=one_or_more,
         is_kept=False,
     )
     l2_weights: float = option(0.0, "L2 penalty of linear weights at each occurrence.", number(), "float", float)
-    l1: float = option(0.0, "With ftrl: the larger, the more whole vectors are exactly 0.", _l1, "float", float)
+    l1: float = option(0.0, "With ftrl: the larger, the more whole vectors are exactly 0.", checks.l1, "float", float)
     l1_weights: float = option(
-        0.0, "With ftrl: the larger, the more linear weights are exactly 0.", _l1, "float", float
+        0.0, "With ftrl: the larger, the more linear weights are exactly 0.", checks.l1, "float", float
     )
     n_epochs: int = option(30, "Maximum number of passes over the data.", whole(), "int", int, flag="epochs")
     patience: int | None = option(
@@ -339,7 +189,7 @@ class TrainingOptions:
     metric: str = option(
         None,
         f"Metric that the best epoch is chosen by: {one_of([*METRICS])}, as the loss allows (default: its own).",
-        _metric,
+        checks.metric,
         "str",
         str,
     )
@@ -355,7 +205,7 @@ class TrainingOptions:
     negative_rate: float = option(
         1.0,
         "Share of the negatives that was kept in the training rows; probabilities are corrected for it.",
-        _negative_rate,
+        checks.negative_rate,
         "float",
         float,
     )

@@ -137,6 +137,15 @@ def forward_rows(rows, batch, following, turn, training):
 
 
 @compiled
+def update_rows(rows, batch, rate, training):
+    """Update all features of a batch that belong to this thread."""
+    for t in range(batch.size):
+        for group in range(training.team.first, training.team.stop):
+            update_group(rows, batch[t], group, rate, training, t)
+    update_heads(rate, training)
+
+
+@compiled
 def total_of(numbers, n):
     """Return the sum of the first n numbers."""
     total = ZERO
@@ -170,10 +179,7 @@ def train_rows(rows, order, bias, total, training):
             stopped = turn * size
             break
         total += loss
-        for t in range(batch.size):
-            for group in range(team.first, team.stop):
-                update_group(rows, batch[t], group, rate, training, t)
-        update_heads(rate, training)
+        update_rows(rows, batch, rate, training)
         step_number(settings.optimizer, work.bias, 0, slope, rate, ZERO)
         work.bias[3] += ONE
         trained += batch.size
