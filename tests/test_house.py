@@ -29,7 +29,7 @@ LARGER_KERNELS = {  # and why
     "rows/numbering.py:_sort_by_counts": "the arrays of one pass, and room to sort a row in",
     "rows/numbering.py:_sort_rows": "called from Python: the arrays of one pass, and room to sort a row in",
 }
-NAMED_TUPLE = ("_replace", "_asdict", "_fields", "_make")  # public, whatever they look like
+PUBLIC = ("_replace", "_asdict", "_fields", "_make", "_dict")  # of named tuples, and what a DOK matrix of SciPy is
 WITHOUT_MODULES = {"fuzz", "golden"}  # folders of tests that mirror no folder of modules
 
 
@@ -119,7 +119,7 @@ def private_names(tree):
         if module.partition(".")[0] == "rafm":
             yield from filter(is_private, (*module.split("."), *names))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in NAMED_TUPLE:
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in PUBLIC:
             yield node.attr
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("rafm."):
             yield from filter(is_private, node.value.split("."))
