@@ -12,6 +12,7 @@ from commands import run
 
 from rafm.lab.bench.budget import FULL, QUICK
 from rafm.lab.bench.child import anonymous_kilobytes, call, watch
+from rafm.lab.bench.clock import epoch_seconds
 from rafm.lab.bench.command import choose_parts, run_bench, write_results
 from rafm.lab.bench.contestants import CONTESTANTS, SETTINGS
 from rafm.lab.bench.growth import RANK_SETS, cases, slope
@@ -185,6 +186,20 @@ def test_a_time_that_noise_made_negative_is_no_figure():
     assert describe_line("vw", given, 2, {"elapsed": 0.5, "cpu": 1.0})["seconds"] == 0.5
 
 
+def test_an_epoch_is_the_difference_of_many_and_one():
+    found = epoch_seconds(lambda epochs: time.sleep(0.2 + 0.05 * epochs), 4)
+    assert 0.05 <= found.elapsed < 0.15
+
+
+def test_the_first_rows_of_a_shape_are_rows_of_it_too():
+    rows = frappe_shaped(300)
+    few = rows.first(20)
+    assert (few.labels.size, few.indptr.size, few.n_features) == (20, 21, rows.n_features)
+    np.testing.assert_array_equal(few.indices, rows.indices[:200])
+    assert rows.first(1000).labels.size == 300
+    assert str(few).startswith("frappe-shaped: 20 rows, 10 nonzeros per row, 5,382 features, ")
+
+
 # Growth
 
 
@@ -275,3 +290,5 @@ def test_numbers_are_short():
 def test_plans_of_one_rank_have_that_many_factors_per_nonzero():
     trainee = Trainee(even_rows(100, 40, 4), "fm", (16,))
     assert trainee.active_factors == 4 * 16
+    seconds = trainee.time()
+    assert trainee.nanoseconds_per_row == pytest.approx(1e9 * seconds / 100)

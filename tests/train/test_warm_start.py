@@ -159,6 +159,31 @@ def test_what_does_not_fit_the_model_is_refused_by_name(files, given, said):
     assert not (files / "n.rafm").exists()
 
 
+def test_the_command_goes_on_with_converted_rows(files):
+    resume = ("--resume-from", files / "m.rafm", "--out")
+    run("convert", files / "b.libsvm", files / "b.arrow")
+    done = run("train", files / "b.arrow", *resume, files / "n.rafm")
+    assert done.code == 0, done.err
+    run("train", files / "b.libsvm", *resume, files / "text.rafm")
+    assert (files / "n.rafm").read_bytes() == (files / "text.rafm").read_bytes()
+
+
+def test_converted_rows_whose_ids_mean_something_else_are_refused(files):
+    (files / "b.csv").write_text("click,city\n" + "1,Rome\n0,Oslo\n" * 20)
+    run("convert", files / "b.csv", files / "table.arrow", "--label", "click")
+    (files / "one.libsvm").write_text("1 1:1 3:1\n0 2:1 3:1\n" * 20)
+    run("convert", files / "one.libsvm", files / "one.arrow", "--index-base", "1")
+    for name, said in {
+        "table.arrow": "converted by another encoder than the model's; give the table itself",
+        "one.arrow": "its ids count from 1, those of the model from 0",
+    }.items():
+        done = run("train", files / name, "--resume-from", files / "m.rafm", "--out", files / "n.rafm")
+        assert done.code == 3
+        assert said in done.error()
+        assert name in done.error()
+    assert not (files / "n.rafm").exists()
+
+
 def test_states_that_cannot_be_are_refused(files):
     saved = load_file(files / "m.rafm")
     states = saved.model.parameters.states

@@ -22,7 +22,6 @@ import numpy as np
 
 from .child import call
 from .clock import Seconds, cpu_seconds, epoch_seconds, least_seconds
-from .contestants import is_installed
 from .shapes import SHAPES, Rows
 
 
@@ -154,11 +153,6 @@ PEERS: dict[str, Callable[[Rows, int, int, int], Timing]] = {
     "libfm": time_libfm,
     "torch": time_torch,
 }
-
-
-def installed() -> list[str]:
-    """Name the peers that train factorization machines and are installed."""
-    return [*filter(is_installed, PEERS)]
 
 
 def time_peer(peer: str, shape: str, n_rows: int, rank: int, epochs: int, threads: int) -> dict[str, Any]:
