@@ -168,7 +168,7 @@ def loss_setting(text: str, name: str) -> Any:
         return loss
     try:
         return type(loss_named(loss))(float(setting))  # type: ignore[call-arg]
-    except (KeyError, ModuleNotFoundError, TypeError, ValueError):
+    except (TypeError, ValueError):
         raise ConfigError(f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA", key=name) from None
 
 

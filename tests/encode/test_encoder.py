@@ -20,7 +20,7 @@ from rafm.encode.encoder import BLOCK_ROWS, TableEncoder
 from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.errors import ConfigError, DataValueError
 from rafm.read.frames import as_table, is_frame, needs_encoder
-from rafm.rows.checked import join_rows
+from rafm.rows.blocks import join_rows
 
 TABLE = pa.table(
     {"city": ["Rome", "Oslo", None, "Rome"], "ok": [True, None, False, True], "age": [30.5, 40.0, 50.0, 60.5]}

@@ -68,7 +68,7 @@ def test_the_program_scores_the_encoded_rows_of_a_table(rescore, tmp_path):
     table, (_, y) = mixed_table(), long_tail()
     make(n_epochs=10).fit(table, y).save(tmp_path / "m.rafm")
     encoder = load(tmp_path / "m.rafm").encoder
-    assert_same_scores(rescore, tmp_path / "m.rafm", encoder.encode(as_table(table)))
+    assert_same_scores(rescore, tmp_path / "m.rafm", check_batch(encoder.encode(as_table(table))))
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.rafm")), ids=lambda path: path.stem)

@@ -2,12 +2,11 @@
 
 import itertools
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from commands import rows_of_pairs, run
-from worlds import one_hot, planted
+from worlds import changed_rows, one_hot, planted
 
 from rafm import RaFMClassifier, load
 from rafm.errors import ConfigError, DataValueError
@@ -107,7 +106,7 @@ def test_rows_without_weight_are_of_no_class(clicks):  # case 107
     data, valid = clicks
     weights = (valid.labels > 0).astype(np.float32)
     with pytest.raises(DataValueError, match="all of one class"):
-        next(train(data, options(metric="auc"), replace(valid, weights=weights)))
+        next(train(data, options(metric="auc"), changed_rows(valid, weights=weights)))
 
 
 # Time

@@ -21,7 +21,9 @@ TASKS = tuple(dict.fromkeys(LOSSES.values()))
 
 @cache
 def loss_named(name: str) -> Loss:
-    """Return a loss by its name."""
+    """Return a loss by its name; nothing that is not in the registry is ever imported."""
+    if name not in LOSSES:
+        raise ConfigError(f"loss must be {one_of([*LOSSES])}, found {name!r}", key="loss")
     return import_module(f".{name}", __name__).LOSS
 
 

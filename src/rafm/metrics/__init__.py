@@ -25,7 +25,9 @@ N_SHOWN = 2  # of a loss's metrics, in training
 
 
 def metric_class(name: str) -> type[Metric]:
-    """Return the class of a name."""
+    """Return the class of a name; nothing that is not in the registry is ever imported."""
+    if name not in METRICS:
+        raise ConfigError(f"metric must be {one_of([*METRICS])}, found {name!r}", key="metric")
     return getattr(import_module(f".{name}", __name__), METRICS[name])
 
 

@@ -18,6 +18,7 @@ OPTIMIZERS = {"adagrad": "AdaGrad", "sgd": "Sgd", "adam": "Adam", "ftrl": "Ftrl"
 
 def optimizer_class(name: str) -> type[Optimizer]:
     """Return the class of a name."""
+    _check_name(name)
     return getattr(import_module(f".{name}", __name__), OPTIMIZERS[name])
 
 
@@ -29,6 +30,10 @@ def optimizer_for(given: Any) -> Optimizer:
     """
     if getattr(given, "name", None) in OPTIMIZERS and isinstance(given, optimizer_class(given.name)):
         return given
-    if not isinstance(given, str) or given not in OPTIMIZERS:
-        raise ConfigError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, found {given!r}", key="optimizer")
     return optimizer_class(given)()
+
+
+def _check_name(name: Any) -> None:
+    """Refuse what is not in the registry: nothing else is ever imported."""
+    if not isinstance(name, str) or name not in OPTIMIZERS:
+        raise ConfigError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, found {name!r}", key="optimizer")
