@@ -4,8 +4,8 @@
 
 Only the public estimators are used, so any two versions compare. Bytes: every family, optimiser and task, by one and
 two threads, is trained by both and the model files are compared. Speed: both live in processes of their own, which
-take turns on the same generated rows; the figures are the least CPU times of an epoch and of a scoring pass, and their
-ratio, this version / the other. The first line of each process says which code it runs.
+take turns on the same generated rows; the figures are CPU times of an epoch and of a scoring pass, the least of several
+less what a first pass costs besides, and their ratio, this version / the other. The first line of each process says which code it runs.
 """
 
 from __future__ import annotations
@@ -67,14 +67,15 @@ def take_turns():
             model = rafm.RaFMClassifier(model="fm", ranks=rank, n_epochs=epochs, learning_rate=0.02).fit(X, y)
             return time.process_time() - start, model
         if what == 0:
-            (few, _), (many, _) = fit(1), fit(5)
-            print((many - few) / 4, flush=True)
+            print(fit(1)[0], fit(5)[0], flush=True)
         else:
             _, model = fit(1)
             start = time.process_time()
-            for _ in range(3):
+            model.decision_function(X)
+            middle = time.process_time()
+            for _ in range(5):
                 model.decision_function(X)
-            print((time.process_time() - start) / 3, flush=True)
+            print(middle - start, time.process_time() - start, flush=True)
 
 print(rafm.__file__, flush=True)
 take_turns() if sys.argv[1:] == ["speed"] else print_digests()
@@ -104,11 +105,14 @@ def compare_speed(other: str, ranks: list[int], turns: int) -> None:
     both = [start(source, "speed") for source in (other, HERE)]
     print(f"{'rows':26} {'rank':>5} {'work':>8} {'other ms':>9} {'this ms':>9} {'ratio':>6}")
     for (name, shape), rank, what in ((s, r, w) for s in SHAPES.items() for r in ranks for w in (0, 1)):
-        best = [float("inf")] * 2
-        for _ in range(turns):
-            for place, process in enumerate(both):
+        times = [[(float("inf"),) * 2] for _ in both]
+        for turn in range(turns + 1):
+            for found, process in zip(times, both):
                 print(what, rank, *shape, file=process.stdin, flush=True)
-                best[place] = min(best[place], float(process.stdout.readline()))
+                once, often = map(float, process.stdout.readline().split())
+                if turn:  # the first one may compile
+                    found.append((once, often))
+        best = [(min(often for _, often in found) - min(once for once, _ in found)) / (4 + what) for found in times]
         times = f"{1e3 * best[0]:9.1f} {1e3 * best[1]:9.1f} {best[1] / best[0]:6.3f}"
         print(f"{name:26} {rank:5} {('training', 'scoring')[what]:>8} {times}", flush=True)
     for process in both:
