@@ -5,7 +5,8 @@
 Only the public estimators are used, so any two versions compare. Bytes: every family, optimiser and task, by one and
 two threads, is trained by both and the model files are compared. Speed: both live in processes of their own, which
 take turns on the same generated rows; the figures are CPU times of an epoch and of a scoring pass, the least of several
-less what a first pass costs besides, and their ratio, this version / the other. The first line of each process says which code it runs.
+less what a first pass costs besides, and their ratio, this version / the other. The first line of each process says
+which code it runs.
 """
 
 from __future__ import annotations
