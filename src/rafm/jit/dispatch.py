@@ -10,27 +10,38 @@ from numba import njit
 from .compile import MATHS, compiled
 
 
-def chosen_by_code(functions: Sequence[Callable]) -> Callable:
+def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
     """Return a compiled function (code, ...) that calls functions[code](...), which all take the same arguments.
 
-    Functions as arguments of compiled code would keep it out of the disk cache; numbers do not.
+    Functions as arguments of compiled code would keep it out of the disk cache; numbers do not. The first n_inlined
+    become part of the caller, the others are called: code that seldom runs would slow down what surrounds it.
     """
-    chosen = _only(compiled(functions[-1]))
-    for code in range(len(functions) - 2, -1, -1):
-        chosen = _either(code, compiled(functions[code]), chosen)
+    chosen = None
+    for code in range(len(functions) - 1, -1, -1):
+        if code == n_inlined - 1 and chosen is not None:
+            chosen = _compiled(_forwarding(chosen))
+        function = compiled(functions[code])
+        chosen = _compiled(_only(function) if chosen is None else _either(code, function, chosen), forceinline=True)
     return chosen
 
 
-def _inlined(function):
+def _compiled(function, **options):
     """Compile without a place on the disk: what calls it is kept there, with it inside."""
-    return njit(forceinline=True, _nrt=False, nogil=True, **MATHS)(function)
+    return njit(_nrt=False, nogil=True, **MATHS, **options)(function)
 
 
 def _only(function):
     def only(code, *arguments):
         return function(*arguments)
 
-    return _inlined(only)
+    return only
+
+
+def _forwarding(others):
+    def forward(code, *arguments):
+        return others(code, *arguments)
+
+    return forward
 
 
 def _either(own, function, others):
@@ -39,4 +50,4 @@ def _either(own, function, others):
             return function(*arguments)
         return others(code, *arguments)
 
-    return _inlined(choose)
+    return choose

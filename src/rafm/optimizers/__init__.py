@@ -13,7 +13,7 @@ from ..errors import ConfigError
 if TYPE_CHECKING:
     from .optimizer import Optimizer
 
-OPTIMIZERS = {"adagrad": "AdaGrad", "sgd": "Sgd", "adam": "Adam", "ftrl": "Ftrl"}  # the file, and the class in it
+OPTIMIZERS = {"adagrad": "AdaGrad", "sgd": "Sgd", "ftrl": "Ftrl", "adam": "Adam"}  # the file, and the class in it
 
 
 def optimizer_class(name: str) -> type[Optimizer]:
