@@ -134,7 +134,7 @@ def test_other_data_or_another_engine_is_run_again(data, tmp_path, monkeypatch):
     lab = Lab(data, Store(tmp_path / "a"), tell=str)
     other = Lab(write_set(tmp_path / "b", "frappe", seed=9), Store(tmp_path / "c"), tell=str)
     assert lab.key(task) != other.key(task)
-    monkeypatch.setattr("rafm.train.loader.GROUP", 3)
+    monkeypatch.setattr("rafm.train.loader.NEIGHBOURS", 3)
     assert behaviour() != lab.engine
 
 

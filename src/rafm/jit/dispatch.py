@@ -1,4 +1,4 @@
-"""One compiled function out of several that mean the same for different things, such as the slopes of all losses."""
+"""Dispatch between compiled functions by an integer code, such as between the slopes of all losses."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -11,9 +11,9 @@ from .compile import MATHS, compiled
 
 
 def chosen_by_code(functions: Sequence[Callable]) -> Callable:
-    """Return a compiled function (code, ...) that calls functions[code](...), which all take the same arguments.
+    """Return a compiled function (code, ...) that calls functions[code](...); all take the same arguments.
 
-    Functions as arguments of compiled code would keep it out of the disk cache; numbers do not.
+    Numba cannot cache code on disk that takes functions as arguments, but integers are fine.
     """
     chosen = _only(compiled(functions[-1]))
     for code in range(len(functions) - 2, -1, -1):
@@ -22,7 +22,7 @@ def chosen_by_code(functions: Sequence[Callable]) -> Callable:
 
 
 def _inlined(function):
-    """Compile without a place on the disk: what calls it is kept there, with it inside."""
+    """Compile without a disk cache: the cached code of its callers has it inlined."""
     return njit(forceinline=True, _nrt=False, nogil=True, **MATHS)(function)
 
 

@@ -1,4 +1,4 @@
-"""Squared loss of ratings and other numbers."""
+"""Squared loss for regression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HALF = np.float32(0.5)
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """(score - label)^2 / 2; the score is the prediction. It is reported as RMSE."""
+    """(score - label)^2 / 2; the score is the prediction. Reported as RMSE."""
 
     name = "squared"
     task = "regression"

@@ -13,7 +13,7 @@ from ...plan.features import plan_features
 from ...plan.layout import RecordLayout
 from ...plan.ranks import describe_plan
 from ...rows.numbering import number_rows
-from ...rows.stats import survey
+from ...rows.stats import count_rows
 from ...train.engine import RowShape, arrange
 from ...train.loader import visiting_order
 from ...train.record_engine import RecordEngine
@@ -34,7 +34,7 @@ class Trainee:
     ):
         batch = rows.batch()
         options = resolve(task="binary", model=family, ranks=ranks, threads=threads, learning_rate=learning_rate)
-        options, found = options.for_rows_of(rows.indices.size / batch.n_rows), survey([batch])
+        options, found = options.for_rows_of(rows.indices.size / batch.n_rows), count_rows([batch])
         features = plan_features(found, batch.n_features, options.model, options.ranks, options.rule)
         shape = RowShape(found.rows, found.longest)
         plan, counts = features.plan, features.counts

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...rows.stats import survey
+from ...rows.stats import count_rows
 from .budget import Budget, Study
 from .lab import Lab
 from .published import TABLES
@@ -98,7 +98,7 @@ def best(contenders: Sequence[Contender]) -> Contender:
 
 def training_counts(lab: Lab, study: Study) -> np.ndarray:
     """Return how often each feature that occurs does so in the training rows."""
-    return survey([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
+    return count_rows([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
 
 
 def compete(lab: Lab, budget: Budget, study: Study) -> Competition:

@@ -23,7 +23,7 @@ from ...model.model import Model
 from ...options import TrainingOptions, resolve
 from ...plan.ranks import NearestRank, describe_plan
 from ...rows.checked import Batch, CheckedRows, check_batch
-from ...rows.stats import survey
+from ...rows.stats import count_rows
 from ...train.trainer import EpochFinished, Finished, train, train_model
 
 CLIP = 1e-4  # of probabilities, in the authors' scripts
@@ -175,7 +175,7 @@ def low_curve(config: dict[str, Any], folder: Path) -> Result:
 
 def occurrences(config: dict[str, Any], folder: Path) -> Result:
     """Count how often features occur in the training rows."""
-    found = survey([rows_of(folder, config["data"], None).parts[0]])
+    found = count_rows([rows_of(folder, config["data"], None).parts[0]])
     bins = histogram(Frequencies(*np.unique(found.counts, return_counts=True)))
     return {"rows": found.rows, "features": int(found.counts.size), "bins": [list(line) for line in bins]}
 
