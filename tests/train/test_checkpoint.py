@@ -465,7 +465,7 @@ def test_five_kills_later_the_model_has_the_same_bytes(rows, tmp_path):  # case 
     assert ran.code == 0
     assert f"resuming from {tmp_path / 'states'}: " in ran.out
     assert (tmp_path / "m.rafm").read_bytes() == (rows / "whole.rafm").read_bytes()
-    assert run_alone(*resuming).out.splitlines()[-2].endswith("all is trained, 12 epochs")
+    assert run_alone(*resuming).out.splitlines()[-2].endswith("training is complete after 12 epochs")
 
 
 @pytest.mark.slow
@@ -492,7 +492,9 @@ def test_a_command_in_a_folder_in_use_or_of_another_run_is_one_line(tmp_path, mo
     with Checkpoint("states"):
         ran = run(*arguments)
     assert ran.code == MODEL
-    assert ran.error() == ("states: another run is writing its checkpoints here. Wait for it, or use another folder.")
+    assert ran.error() == (
+        "states: another run is writing its checkpoints here. Wait for it, or use another directory."
+    )
     assert run(*arguments).code == 0
     ran = run(*arguments, "--l2", "0.01")
     assert ran.code == MODEL

@@ -404,7 +404,7 @@ def test_long_rows_make_small_batches(monkeypatch):
     plan, counts = events[0].plan, events[0].counts
     chosen = options(optimizer=AdaGrad(batch_size=64))
     grouping = arrange(plan, counts, RowShape(3, 4), chosen)
-    assert RecordEngine(plan, grouping, RowShape(3, 4), chosen, 0.0).works[0].losses.size == 2
+    assert RecordEngine(plan, grouping, RowShape(3, 4), chosen, 0.0).scratch[0].losses.size == 2
 
 
 # ---- Sources of many blocks

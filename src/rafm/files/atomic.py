@@ -41,15 +41,15 @@ def write_atomically(path: PathLike, chunks: Iterable[Chunk], check: Callable[[s
     mode = _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
         return _write_directly(path, chunks)
-    target = os.path.realpath(path)
-    temp = _temp_beside(target)
+    target = os.path.realpath(path)  # the file that a symbolic link points to
+    temp = _temp_beside(target)  # in the same directory: a rename across file systems is not atomic
     try:
         with _exits_on_signals():
             n_bytes = _write_and_sync(temp, chunks, mode)
             if check is not None:
                 check(temp)
             os.replace(temp, target)
-        _sync_folder(os.path.dirname(target))
+        _sync_folder(os.path.dirname(target))  # until then, the rename may be lost in a power failure
     except BaseException as error:
         _clean_up(temp, error, path)
         raise
@@ -62,6 +62,7 @@ def _exits_on_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
+    # Leave handlers of the application, and ignored signals (nohup), alone.
     ours = [number for number in EXIT_SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
     try:
         for number in ours:

@@ -118,7 +118,7 @@ def container_chunks(tensors: Tensors, header: Header) -> list[Chunk]:
     ({'task': 'binary'}, {'weights': array([1., 2.], dtype=float32)})
     """
     arrays = _in_file_order(tensors)
-    _check_finite(arrays)
+    _check_finite(arrays)  # before anything is written: an existing file stays
     text = _header_text(header)
     index = _index_of(arrays)
     _check_index(index)
@@ -140,8 +140,7 @@ def _in_file_order(tensors: Tensors) -> Tensors:
 
 
 def _in_file_layout(array: np.ndarray) -> np.ndarray:
-    """Return a little-endian array in C order; copy only if needed."""
-    # Not ascontiguousarray: it turns 0-d arrays into 1-d.
+    """Return a little-endian array in C order; unlike ascontiguousarray, keep 0-d arrays."""
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
@@ -176,7 +175,7 @@ def _index_of(arrays: Tensors) -> dict[str, Any]:
 def _encode(text: str, digest: str, index: dict[str, Any]) -> bytes:
     """Return the JSON in front of the data, padded so that the data begin at a multiple of 8."""
     metadata = {"format": "rafm", "format_version": "1", "header": text, "sha256": digest}
-    head = json.dumps({"__metadata__": metadata, **index}, separators=(",", ":")).encode()
+    head = json.dumps({"__metadata__": metadata, **index}, separators=(",", ":")).encode()  # escapes all but ASCII
     return head + b" " * (-len(head) % 8)
 
 
@@ -237,12 +236,13 @@ def _check_regular(path: PathLike) -> None:
 def _read_head(file: BinaryIO, size: int) -> bytes:
     """Return the JSON in front of the data, after checking its start and its length."""
     start = file.read(8 + len(_MAGIC))
+    # A truncated start is accepted here, so that it is reported as truncated and not as another kind of file.
     if not start[8:] or not _MAGIC.startswith(start[8:]):
         raise ModelFormatError(f"is not a rafm model: it {_looks(start)}. `rafm train --out` writes models.")
     n_bytes = int.from_bytes(start[:8], "little")
     _check_head_size(n_bytes)
     _check_complete(8 + n_bytes, size)
-    file.seek(8)
+    file.seek(8)  # after the length; read only now that it is plausible
     return file.read(n_bytes)
 
 
@@ -255,7 +255,7 @@ def _looks(start: bytes) -> str:
 def _check_head_size(n_bytes: int) -> None:
     if n_bytes > MAX_HEADER_BYTES:
         raise ModelFormatError(
-            f"its JSON header has {n_bytes} bytes, but at most {MAX_HEADER_BYTES} are allowed. Use tensors for large data."
+            f"its JSON header has {n_bytes} bytes, but at most {MAX_HEADER_BYTES} are allowed. Store data as tensors."
         )
 
 
@@ -285,6 +285,7 @@ def _read_version_1(head: bytes, file: BinaryIO, size: int) -> tuple[Header, Ten
     n_bytes = max((place.end for place in places.values()), default=0)
     _check_size(8 + len(head) + n_bytes, size)
     data = _read_data(file, n_bytes)
+    # The digest first: what follows reports crafted files, not damaged ones.
     _check_digest(digest, _digest(_without_digest(head, digest), [data.data]))
     _check_spelling(head, _encode(text, digest, index))
     tensors = {name: _view(data, place) for name, place in places.items()}
@@ -308,8 +309,7 @@ def _decode(head: bytes) -> tuple[str, str, dict[str, Any]]:
 
 
 def _check_quotes(head: bytes) -> None:
-    """Reject too many index entries before parsing them."""
-    # Quotes inside of texts follow a backslash and do not count.
+    """Reject too many index entries before parsing them; quotes inside of texts follow a backslash."""
     if head.count(b'"') - head.count(b'\\"') > _MAX_QUOTES:
         raise ModelFormatError(f"lists more than {MAX_TENSORS} tensors.")
 
@@ -365,10 +365,8 @@ def _naturals(name: str, numbers: Any) -> tuple[int, ...]:
 
 
 def _check_addressable(name: str, shape: tuple[int, ...]) -> None:
-    """Reject shapes that NumPy cannot index."""
-    if (
-        math.prod(max(n, 1) for n in shape) > MAX_ITEMS
-    ):  # NumPy ignores zeros too: even an empty tensor may be too large
+    """Reject shapes that NumPy cannot index, even those of empty tensors."""
+    if math.prod(max(n, 1) for n in shape) > MAX_ITEMS:  # NumPy skips zeros in its own check
         raise ModelFormatError(f"tensor {name} has shape {shape!r:.80}, but at most {MAX_ITEMS} items are allowed.")
 
 
@@ -394,8 +392,7 @@ def _read_data(file: BinaryIO, n_bytes: int) -> np.ndarray:
 
 
 def _without_digest(head: bytes, digest: str) -> bytes:
-    """Return the head with zeros in place of the digest."""
-    # The first occurrence is the digest itself: the header text before it cannot contain its own hash.
+    """Return the head with zeros in place of the digest, which the text before it cannot contain."""
     return head.replace(digest.encode(errors="replace"), _NO_DIGEST.encode(), 1)
 
 
@@ -428,8 +425,7 @@ def _check_finite(tensors: Tensors) -> None:
 
 def _is_finite(array: np.ndarray) -> bool:
     """Return whether all elements are finite, without a temporary array."""
-    # Minimum and maximum propagate NaN.
-    return array.size == 0 or bool(np.isfinite(array.min()) and np.isfinite(array.max()))
+    return array.size == 0 or bool(np.isfinite(array.min()) and np.isfinite(array.max()))  # both propagate NaN
 
 
 def _parse_header(text: str) -> Header:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-# C0 and C1 controls except tab and line feed; characters that reorder or hide text; surrogates, which cannot be encoded.
+# C0 and C1 controls except tab and line feed; characters that reorder or hide text; surrogates, which have no encoding.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
@@ -95,7 +95,7 @@ def safe_streams() -> Iterator[None]:
 
 def occupy_descriptors() -> None:
     """Open the null device for closed standard streams; otherwise a file could get descriptor 1 and all output."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # open returns the lowest free descriptor
         pass
     os.close(descriptor)
 

@@ -14,6 +14,7 @@ from ..errors import ConfigError
 if TYPE_CHECKING:
     from .loss import Loss
 
+# The file of each loss, and its task.
 LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression"}
 TASKS = tuple(dict.fromkeys(LOSSES.values()))
 

@@ -74,7 +74,7 @@ class Huber(Loss):
 
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
         """Return the mean loss in units of the labels."""
-        return float(mean_loss) * label_scale**2
+        return float(mean_loss) * label_scale**2  # both branches of the loss are quadratic in the scale
 
 
 LOSS = Huber()

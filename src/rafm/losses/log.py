@@ -29,7 +29,7 @@ class Log(Loss):
     @staticmethod
     def link(score: Any, exp_neg_abs: Any) -> Any:
         """Return the probability."""
-        return (ONE if score >= 0 else exp_neg_abs) / (ONE + exp_neg_abs)
+        return (ONE if score >= 0 else exp_neg_abs) / (ONE + exp_neg_abs)  # exp of a negative number never overflows
 
     @staticmethod
     def slope(score: Any, prediction: Any, label: Any, shape: Any) -> Any:
@@ -62,7 +62,7 @@ class Log(Loss):
 
     def baseline(self, mean: float, spread: float) -> float:
         """Return the entropy of the mean."""
-        kept = min(max(mean, 1e-12), 1 - 1e-12)
+        kept = min(max(mean, 1e-12), 1 - 1e-12)  # 0 log 0 is 0
         return float(-mean * np.log(kept) - (1 - mean) * np.log(1 - kept))
 
     def wrong_labels(self, low: float, high: float) -> str | None:

@@ -28,7 +28,7 @@ class Poisson(Loss):
     @staticmethod
     def link(score: Any, exp_neg_abs: Any) -> Any:
         """Return exp(score)."""
-        return exp_neg_abs if score < 0 else ONE / exp_neg_abs
+        return exp_neg_abs if score < 0 else ONE / exp_neg_abs  # kernels provide exp(-|score|) only
 
     @staticmethod
     def slope(score: Any, prediction: Any, label: Any, shape: Any) -> Any:

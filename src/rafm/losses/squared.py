@@ -54,7 +54,7 @@ class Squared(Loss):
 
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
         """Return the RMSE."""
-        return float(np.sqrt(2 * mean_loss)) * label_scale
+        return float(np.sqrt(2 * mean_loss)) * label_scale  # the loss is half the squared error
 
 
 LOSS = Squared()

@@ -1,4 +1,4 @@
-"""Metrics, one file each. To add one, add its file to this folder, its name here, and its name to the losses it suits."""
+"""Metrics, one file each. To add one, add its file to this folder, its name here and to the losses that it suits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_metric(metric: str | None, loss: Loss) -> str:
 
 def shown_metrics(loss: Loss, metric: str) -> list[str]:
     """Return the metrics that training shows: the loss's first ones, and the one that selects the best epoch."""
-    return [*dict.fromkeys([*loss.metrics[:N_SHOWN], metric])]
+    return [*dict.fromkeys([*loss.metrics[:N_SHOWN], metric])]  # without duplicates, in this order
 
 
 def is_better(metric: str, value: float | None, best: float | None) -> bool:

@@ -38,7 +38,7 @@ class Auc(Metric):
         self._ranking: Ranking | None = None
 
     def add(self, rows: ScoredRows) -> None:
-        if self.first is None and self._ranking is None:
+        if self.first is None and self._ranking is None:  # a single batch needs no ranking, and stays exact
             self.first = rows
         else:
             self.ranking.add(rows)

@@ -69,7 +69,7 @@ class Evaluation:
     def report(self) -> dict[str, Any]:
         """Return the results by name; without any row of positive weight, only the number of rows."""
         counted, weight = {"rows": self.metrics.rows}, self.metrics.weight
-        if not weight > 0:
+        if not weight > 0:  # means are undefined
             return counted
         means = {"mean_label": self.label_total / weight, "mean_prediction": self.prediction_total / weight}
         auc = self.metrics.metrics.get("auc")

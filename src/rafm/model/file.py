@@ -59,7 +59,7 @@ def save(path: PathLike, saved: Saved) -> int:
     header = {
         "family": model.plan.family,
         "ranks": list(model.plan.ranks),
-        "sizes": list(model.plan.sizes[:-1]),
+        "sizes": list(model.plan.sizes[:-1]),  # the last one is always 0
         "task": model.loss.task,
         "n_inputs": model.numbering.n_inputs,
         "n_rows": model.n_rows,
@@ -74,7 +74,7 @@ def save(path: PathLike, saved: Saved) -> int:
         header["loss"] = {"name": model.loss.name, **vars(model.loss)}
     if model.parameters.states is not None:
         header["states_version"] = STATES_VERSION
-    if model.n_dropped:
+    if model.n_dropped:  # optional fields are absent if unused
         header["dropped"] = model.n_dropped
     if saved.encoder is not None:
         header["encoder"], more = _encoder_parts(saved.encoder)
@@ -90,7 +90,7 @@ def _put_columns(names: list[str], header: dict[str, Any], tensors: dict[str, np
     if fits_header(tensors, header):
         return {}
     del header["columns"]
-    texts = [name.encode("utf-8", "surrogatepass") for name in names]
+    texts = [name.encode("utf-8", "surrogatepass") for name in names]  # Python strings may hold lone surrogates
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     return {"columns.text": np.frombuffer(b"".join(texts), np.uint8), "columns.ends": ends}
 
@@ -284,7 +284,7 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
         )
     if FAMILIES[family].has_mixture and sizes[-1] != sizes[0]:
         raise ModelFormatError(
-            f"invalid header field 'sizes': {sizes!r:.80} must be equal: all features of model {family!r} have all ranks"
+            f"invalid header field 'sizes': {sizes!r:.80} must be equal, as features of {family!r} have all ranks"
         )
     return RankPlan(family, ranks, (*sizes, 0))
 
@@ -295,7 +295,7 @@ def _check_options(header: dict[str, Any]) -> None:
     try:
         known = {"task": task, "loss": _read_loss(header), "model": family, "ranks": ranks or None}
         options = resolve(**{**from_summary(header["options"]), **known})
-        if isinstance(options.rule, Thresholds) and FAMILIES[family].levels_by_count:
+        if isinstance(options.rule, Thresholds) and FAMILIES[family].levels_by_count:  # checked when applied
             options.rule(np.zeros(0, np.int64), ranks)
     except ModelFormatError:
         raise
@@ -305,6 +305,7 @@ def _check_options(header: dict[str, Any]) -> None:
 
 def _check_expansion(plan: RankPlan, tensors: dict[str, np.ndarray]) -> None:
     """Reject implausible numbers of omitted zero vectors before they are allocated: a small file could fill memory."""
+    # Files omit vectors that L1 set to 0, so a sparse model may legitimately expand many times.
     declared = 4 * sum(size * rank for size, rank in zip(plan.sizes[1:], plan.block_ranks))
     held = sum(array.nbytes for array in tensors.values())
     if declared > max(FREE_BYTES, MAX_EXPANSION * held):
@@ -362,6 +363,7 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
             )
     for level, size in enumerate(plan.sizes[1:-1], start=1):
         rows = tensors.get(f"rows.{level}", np.zeros(0, np.int32))
+        # They index an array without bounds checks of their own: negative ones would wrap around.
         if rows.size and (rows[0] < 0 or rows[-1] >= size or (np.diff(rows) <= 0).any()):
             raise ModelFormatError(f"tensor 'rows.{level}' must be strictly ascending and below {size}")
     _check_expansion(plan, tensors)
@@ -378,7 +380,7 @@ def _check_states(tensors: dict[str, np.ndarray], optimizer: type[Optimizer]) ->
     """Check that scales are powers that divide exactly, and that sums of squares are not below their initial value."""
     for name, base in (("label_scale", 4), ("value_scales", 2)):
         scales = tensors[f"states.{name}"].astype(float)
-        if not ((scales > 0).all() and (np.log2(scales) % np.log2(base) == 0).all()):
+        if not ((scales > 0).all() and (np.log2(scales) % np.log2(base) == 0).all()):  # log2 of powers of 2 is exact
             raise ModelFormatError(f"tensor 'states.{name}' must hold powers of {base}")
     squares = [tensors["states.bias"][1:2], tensors["states.weights"][:, 0]]
     squares += [found[:, 0] for name, found in tensors.items() if name.startswith("states.factors.")]
@@ -388,6 +390,7 @@ def _check_states(tensors: dict[str, np.ndarray], optimizer: type[Optimizer]) ->
 
 def _encoder_parts(encoder: TableEncoder) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the encoder's header and tensors."""
+    # Imported here: models without an encoder need no pyarrow.
     from ..encode.serialize import encoder_parts
 
     return encoder_parts(encoder)

@@ -79,7 +79,7 @@ class Model:
                 found = np.concatenate([first, *pool.map(lambda part: self._score(part, level), parts)])
         if not np.isfinite(found).all():
             row = int(np.flatnonzero(~np.isfinite(found))[0])
-            largest = float(np.abs(take_rows(batch, row, row + 1).values).max())
+            largest = float(np.abs(take_rows(batch, row, row + 1).values).max())  # a likely cause, for the message
             raise DataValueError(f"the score of row {row} is out of float32 range; its largest value is {largest:g}")
         return found
 
@@ -117,12 +117,12 @@ class Model:
         A feature with a nonzero weight whose vectors are all 0 is moved to level 0, which has no vectors.
         """
         plan, found = self.plan, self.parameters
-        alive = np.zeros(plan.n_features, bool)
+        alive = np.zeros(plan.n_features, bool)  # features with a nonzero vector at any level
         for block in found.factors:
             alive[: len(block)] |= block.any(axis=1)
         levels = np.where(alive, plan.levels(), 0)
         kept = np.flatnonzero(alive | (found.weights != 0))
-        order = kept[np.lexsort((kept, -self.counts[kept], -levels[kept]))]
+        order = kept[np.lexsort((kept, -self.counts[kept], -levels[kept]))]  # the order of plan_ranks
         sizes = tuple(int((levels[kept] >= level).sum()) for level in range(plan.n_levels + 1))
         factors = [block[order[:size]] for block, size in zip(found.factors, sizes[1:])]
         return replace(

@@ -40,6 +40,7 @@ class Adam(Optimizer):
     @staticmethod
     def step_vector(records: Any, o: Any, block: Any, gradient: Any, rate: Any, l1: Any) -> None:
         """Update both moments element by element, then step."""
+        # One fused loop: the moments and the vector are read once.
         place, n, sums, j, c, d = o + block.shift, block.n, gradient.sums, gradient.j, gradient.c, gradient.d
         for f in range(place, place + n):
             g = c * sums[j + f - place] + d * records[f]

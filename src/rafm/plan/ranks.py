@@ -195,7 +195,7 @@ def describe_levels(plan: RankPlan, seen: Sequence[float], n_rows: int) -> list[
 
     factors_per_row is the paper's D_k n(F_k), where n(F_k) is the mean number of nonzeros of F_k in a row.
     """
-    total = max(seen[0], 1.0)
+    total = max(seen[0], 1.0)  # level 0 or higher: all occurrences
 
     def line(rank: int, size: int, width: int, occurrences: float) -> dict[str, float]:
         return {
@@ -203,7 +203,7 @@ def describe_levels(plan: RankPlan, seen: Sequence[float], n_rows: int) -> list[
             "features": size,
             "share_of_nonzeros": occurrences / total,
             "parameters": width * size,
-            "bytes": 4 * width * size,
+            "bytes": 4 * width * size,  # float32
             "factors_per_row": width * occurrences / max(n_rows, 1),
         }
 

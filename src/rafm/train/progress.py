@@ -162,11 +162,11 @@ def event_lines(event: Event) -> list[str]:
 
 
 def continued_lines(event: Continued) -> list[str]:
-    """Say what training goes on from.
+    """Return the lines that say which model training continues from.
 
     >>> print(*continued_lines(Continued(900, 20, with_states=False)), sep="\\n")
-    going on from a model of 900 features; 20 are new
-    the train loss of the first epoch is progressive: each row's before it is used
+    continuing from a model with 900 features; 20 new
+    the train loss of the first epoch is progressive: each row is scored before it is trained on
     the model has no optimiser state: steps are as large as at the start of training
     >>> continued_lines(Continued(900, 20, True, promoted=12, pair_error=0.31))[1]
     'promoted to a higher rank: 12 features; relative error of their pair products: 31%'
