@@ -500,7 +500,7 @@ def test_a_command_in_a_folder_in_use_or_of_another_run_is_one_line(tmp_path, mo
     assert ran.code == MODEL
     assert ran.error() == (
         "states: the checkpoint belongs to another run: l2 was 0.003, now 0.01. "
-        "Repeat that run's command, or use another folder."
+        "Repeat the command of that run, or use another directory."
     )
 
 

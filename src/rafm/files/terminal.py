@@ -42,28 +42,28 @@ def one_line(text: str) -> str:
 
 
 class SafeStream(io.TextIOBase):
-    """A text stream that escapes control characters; `raw` is the stream below, for a progress bar.
+    """A text stream that escapes control characters; `unescaped` is the stream below, for a progress bar.
 
     If the stream below was closed before the program started, writing fails as with any closed file.
     """
 
     def __init__(self, stream: TextIO | None, name: str):
-        self.raw, self.name = stream, name
+        self.unescaped, self.name = stream, name
 
     def _open(self) -> TextIO:
-        if self.raw is None:
+        if self.unescaped is None:
             raise OSError(errno.EBADF, "is closed", self.name)
-        return self.raw
+        return self.unescaped
 
     def write(self, text: str) -> int:
         return self._open().write(printable(text))
 
     def flush(self) -> None:
-        if self.raw is not None:
-            self.raw.flush()
+        if self.unescaped is not None:
+            self.unescaped.flush()
 
     def isatty(self) -> bool:
-        return self.raw is not None and self.raw.isatty()
+        return self.unescaped is not None and self.unescaped.isatty()
 
     def fileno(self) -> int:
         return self._open().fileno()
@@ -74,7 +74,7 @@ class SafeStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        return getattr(self.raw, "encoding", None) or "utf-8"
+        return getattr(self.unescaped, "encoding", None) or "utf-8"
 
 
 class NullStream(io.TextIOBase):

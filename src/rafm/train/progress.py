@@ -115,7 +115,7 @@ class _Bar:
         from rich.progress import BarColumn, Progress
 
         columns = ("{task.fields[speed]} rows/s", "{task.fields[left]} left", "train loss {task.fields[loss]}")
-        console = Console(file=getattr(out, "raw", out), highlight=False, markup=False, soft_wrap=True)
+        console = Console(file=getattr(out, "unescaped", out), highlight=False, markup=False, soft_wrap=True)
         self.bar = Progress("epoch {task.fields[epoch]}", BarColumn(), *columns, console=console, transient=True)
         self.task = self.bar.add_task("", visible=False, epoch=0, speed="", left="", loss="")
 
