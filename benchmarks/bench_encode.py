@@ -30,7 +30,7 @@ from rafm.read.convert import convert
 from rafm.read.converted.reader import ArrowRows
 from rafm.read.open import Opening
 from rafm.rows.blocks import join_rows
-from rafm.rows.spill import Room
+from rafm.rows.spill import SpillOptions
 
 SEED, N_COUNTS, REPEATS = 0, 13, 5
 SIZES = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000] * 2 + [50, 500, 5000, 50_000, 500_000, 20]
@@ -58,7 +58,7 @@ FILES: dict[str, tuple[str, Callable[[Path, float], None]]] = {  # label, writer
 def ours(path: Path, label: str) -> Path:
     """Convert; return the Arrow file."""
     out, task = path.with_suffix(".arrow"), "regression" if label == "x0" else "binary"
-    convert(path, out, Opening(task, "csv", spec=TableSpec(label=label), room=Room(WAITING_MB, path.parent)))
+    convert(path, out, Opening(task, "csv", spec=TableSpec(label=label), room=SpillOptions(WAITING_MB, path.parent)))
     return out
 
 

@@ -91,7 +91,7 @@ def pair_product(model, i, j):
     return score(without, ([i, j], [1.0, 1.0]))
 
 
-def meetings(rows, weights, n_features):
+def pair_counts(rows, weights, n_features):
     """Return how often each pair meets in rows, by weights and squared values."""
     met = np.zeros((n_features, n_features))
     for row, weight in zip(rows, weights):

@@ -21,7 +21,7 @@ from rafm.optimizers import optimizer_for
 from rafm.plan.grouping import Grouping
 from rafm.plan.layout import RecordLayout
 from rafm.plan.ranks import RankPlan
-from rafm.plan.scratch import make_works
+from rafm.plan.scratch import make_training_scratch
 from rafm.rows.checked import Batch, check_batch
 from rafm.train.team import ThreadTeam
 
@@ -151,7 +151,7 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
     rows = Grouping(np.arange(world.plan.n_features), bounds).split(rows)
     longest = max((len(ids) for (ids, _), _, _ in batch), default=0)
-    works = make_works(layout, tables, longest, batch_size, dtype, threads)
+    works = make_training_scratch(layout, tables, longest, batch_size, dtype, threads)
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
     settings = pack_settings(rule, len(world.model["ranks"]), dtype)

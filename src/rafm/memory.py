@@ -1,4 +1,4 @@
-"""Memory that can be given back page by page, so that what is copied out of an array need not be there twice."""
+"""Arrays whose memory can be released page by page, so that copying an array need not double peak memory."""
 
 from __future__ import annotations
 
@@ -10,42 +10,43 @@ from typing import Any
 
 import numpy as np
 
-GIVES_BACK = sys.platform == "linux"
-HUGE = 1 << 22  # bytes from which on large pages are asked for
+CAN_RELEASE = sys.platform == "linux"
+HUGE_PAGES_BYTES = 1 << 22  # arrays of at least this size ask for huge pages
 
 
 def zeroed_pages(size: int, dtype: Any) -> np.ndarray:
-    """Return zeros that start on a page.
+    """Return a page-aligned array of zeros.
 
     >>> zeroed_pages(3, np.float32)
     array([0., 0., 0.], dtype=float32)
     """
-    n_bytes = max(size * np.dtype(dtype).itemsize, 1)
-    if not GIVES_BACK:
+    n_bytes = max(size * np.dtype(dtype).itemsize, 1)  # mmap refuses a length of 0
+    if not CAN_RELEASE:
         return np.frombuffer(mmap.mmap(-1, n_bytes), dtype, size)
     memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if n_bytes >= HUGE:
+    if n_bytes >= HUGE_PAGES_BYTES:
         _advise(memory, "MADV_HUGEPAGE", 0, n_bytes)
     return np.frombuffer(memory, dtype, size)
 
 
-def give_back(array: np.ndarray, start: int, stop: int) -> None:
-    """Return the whole pages of array[start:stop] to the system, if it takes them; these numbers are lost."""
+def release_pages(array: np.ndarray, start: int, stop: int) -> None:
+    """Return the pages within array[start:stop] to the system, where supported; their content is lost."""
+    # Round inwards: pages at the ends also hold elements outside the range.
     first, last = -(-start * array.itemsize // mmap.PAGESIZE), stop * array.itemsize // mmap.PAGESIZE
     memory = array.base.obj if isinstance(array.base, memoryview) else array.base
-    if GIVES_BACK and first < last and isinstance(memory, mmap.mmap):
+    if CAN_RELEASE and first < last and isinstance(memory, mmap.mmap):
         _advise(memory, "MADV_DONTNEED", first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
 
 
-def give_back_unused() -> None:
-    """Return what was freed to the system: reading by threads leaves more than a hundred megabytes of it."""
+def release_unused() -> None:
+    """Return freed memory to the system; multi-threaded reading leaves more than 100 MB of it in allocators."""
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
-    with suppress(AttributeError, OSError, TypeError):  # only some systems' libraries have it
+    with suppress(AttributeError, OSError, TypeError):  # malloc_trim exists in glibc only
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _advise(memory: mmap.mmap, name: str, start: int, length: int) -> None:
-    """Advise the system, which may know nothing of it."""
+    """Call madvise; systems that do not know the advice ignore it."""
     with suppress(AttributeError, OSError):
         memory.madvise(getattr(mmap, name), start, length)

@@ -60,17 +60,17 @@ WRONG_OPTIONS = {
     "unknown optimizer": (["train", "rows.svm", "--out", "x.rafm", "--optimizer", "x"], "optimizer must be"),
     "unknown update": (["train", "rows.svm", "--out", "x.rafm", "--update", "x"], "update must be"),
     "unknown format": (["train", "rows.svm", "--out", "x.rafm", "--format", "svm"], "format must be"),
-    "ranks that fall": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "8,4"], "ranks must rise"),
+    "ranks that fall": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "8,4"], "ranks must be strictly ascending"),
     "ranks as text": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "a,b"], "ranks must be whole numbers"),
     "no ranks": (["train", "rows.svm", "--out", "x.rafm", "--ranks", ""], "ranks must be whole numbers"),
-    "rank 0": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "0,4"], "ranks must lie between 1 and"),
+    "rank 0": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "0,4"], "ranks must be between 1 and"),
     "two ranks for fm": (
         ["train", "rows.svm", "--out", "x.rafm", "--model", "fm", "--ranks", "2,4"],
-        "'fm' has one rank",
+        "'fm' takes one rank",
     ),
     "thresholds": (
         ["train", "rows.svm", "--out", "x.rafm", "--ranks", "2,4", "--thresholds", "5,9"],
-        "1 rising thresholds",
+        "1 ascending thresholds",
     ),
     "negative l2": (["train", "rows.svm", "--out", "x.rafm", "--l2", "-1"], "l2 must be"),
     "learning rate nan": (

@@ -8,7 +8,7 @@ import worlds
 from commands import rows_of_pairs, run_alone
 
 import rafm
-from rafm.jit.cache import TRIED
+from rafm.jit.cache import TESTED_NUMBA
 
 HEAVY = ("numba", "llvmlite", "sklearn", "scipy", "numpy", "pyarrow", "pandas", "polars", "matplotlib")
 
@@ -61,7 +61,9 @@ def test_commands_import_only_what_they_need(folder, arguments):
     assert imported.isdisjoint(("sklearn", "scipy.sparse", "pandas", "polars", "matplotlib", "pyarrow", "rich"))
 
 
-@pytest.mark.skipif(numba.version_info.short > TRIED, reason="see rafm.jit.cache.TRIED: this Numba has not been tried")
+@pytest.mark.skipif(
+    numba.version_info.short > TESTED_NUMBA, reason="see rafm.jit.cache.TESTED_NUMBA: this Numba has not been tried"
+)
 @pytest.mark.parametrize("arguments", [TRAIN, EVALUATE, PREDICT], ids=lambda arguments: arguments[0])
 def test_commands_that_compile_nothing_do_not_import_what_compiling_needs(folder, arguments):
     imported = imported_by(*within(folder, arguments))

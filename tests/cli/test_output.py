@@ -209,7 +209,7 @@ def test_events_on_a_full_disk_are_told_once_with_their_file_and_training_goes_o
     assert ran.code == 0
     assert ran.json()["epochs"] == 3
     warned = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
-    assert warned == ["warning: /dev/full: No space left on device; no more events are written, training goes on"]
+    assert warned == ["warning: /dev/full: No space left on device; no more events are written, training continues"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no device without an end")

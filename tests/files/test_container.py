@@ -136,18 +136,18 @@ def test_reading_allocates_the_data_only_once(path):
 # What cannot be written, and leaves an old file alone
 
 UNWRITABLE_TENSORS = {
-    "float16": ({"w": np.zeros(2, np.float16)}, "w has dtype 'float16', allowed are F64, I64, F32, I32, U8"),
+    "float16": ({"w": np.zeros(2, np.float16)}, "w has dtype 'float16'; allowed are F64, I64, F32, I32, U8"),
     "bool": ({"w": np.zeros(2, bool)}, "w has dtype 'bool'"),
     "complex": ({"w": np.zeros(2, complex)}, "w has dtype 'complex128'"),
     "objects": ({"w": np.array([{}, None])}, "w has dtype 'object'"),
     "text": ({"w": np.array(["a", "b"])}, "w has dtype '<U1'"),
     "records": ({"w": np.zeros(2, [("a", "f4"), ("b", "f4")])}, "w has dtype "),
-    "nine dimensions": ({"w": np.zeros((1,) * 9)}, "up to 8 whole numbers"),
-    "path as name": ({"../w": np.zeros(2)}, r"has a tensor '\.\./w'"),
-    "reserved name": ({"__metadata__": np.zeros(2)}, "has a tensor '__metadata__'"),
+    "nine dimensions": ({"w": np.zeros((1,) * 9)}, "at most 8 integers"),
+    "path as name": ({"../w": np.zeros(2)}, r"invalid tensor name '\.\./w'"),
+    "reserved name": ({"__metadata__": np.zeros(2)}, "invalid tensor name '__metadata__'"),
     "too many": (
         {f"t{i}": np.zeros(0) for i in range(MAX_TENSORS + 1)},
-        "lists 4097 tensors, allowed are 4096",
+        "lists 4097 tensors, but at most 4096 are allowed",
     ),
     "nan": ({"w": np.float32([[0, 1], [np.nan, np.inf]])}, r"w is nan at \(1, 0\)"),
     "infinity": ({"w": np.float32([1, np.inf])}, r"w is inf at \(1,\)"),
@@ -161,7 +161,7 @@ UNWRITABLE_HEADERS = {
     "tuple": ({"ranks": (8, 32)}, "Use lists, not tuples"),
     "number as key": ({1: "a"}, "text as keys"),
     "keys that become one": ({"a": {"1": 0, 1: 0}}, "the header"),
-    "too large": ({"names": "x" * MAX_HEADER_BYTES}, "allowed are 16777216"),
+    "too large": ({"names": "x" * MAX_HEADER_BYTES}, "at most 16777216 are allowed"),
 }
 
 

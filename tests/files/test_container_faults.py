@@ -88,17 +88,17 @@ def entry(dtype='"F32"', shape="[1]", offsets="[0,4]", name="w"):
 
 
 STRUCTURES = {
-    "dtype too narrow": (entry('"F16"', offsets="[0,2]"), 2, "dtype 'F16', allowed are"),
+    "dtype too narrow": (entry('"F16"', offsets="[0,2]"), 2, "dtype 'F16'; allowed are"),
     "dtype not text": (entry("[]"), 4, "dtype"),
     "shape larger than the data": (entry(shape="[2]"), 4, "data_offsets"),
     "shape smaller than the data": (entry(offsets="[0,8]"), 8, "data_offsets"),
-    "shape negative": (entry(shape="[-1,-1]"), 4, "whole numbers"),
-    "shape not whole": (entry(shape="[1.0]"), 4, "whole numbers"),
-    "shape not a number": (entry(shape="[true]"), 4, "whole numbers"),
-    "shape not a list": (entry(shape="1"), 4, "whole numbers"),
-    "shape of nine dimensions": (entry(shape="[1,1,1,1,1,1,1,1,1]"), 4, "whole numbers"),
-    "shape beyond any memory": (entry(shape=f"[0,{10**30}]", offsets="[0,0]"), 0, "allowed are"),
-    "shape wrapping around to 4 bytes": (entry(shape=f"[{2**64 + 1}]"), 4, "allowed are"),
+    "shape negative": (entry(shape="[-1,-1]"), 4, "integers >= 0"),
+    "shape not whole": (entry(shape="[1.0]"), 4, "integers >= 0"),
+    "shape not a number": (entry(shape="[true]"), 4, "integers >= 0"),
+    "shape not a list": (entry(shape="1"), 4, "integers >= 0"),
+    "shape of nine dimensions": (entry(shape="[1,1,1,1,1,1,1,1,1]"), 4, "integers >= 0"),
+    "shape beyond any memory": (entry(shape=f"[0,{10**30}]", offsets="[0,0]"), 0, "are allowed"),
+    "shape wrapping around to 4 bytes": (entry(shape=f"[{2**64 + 1}]"), 4, "are allowed"),
     "overlap": (entry() + entry(name="x"), 4, "tensor x has data_offsets"),
     "hole at the beginning": (entry(offsets="[4,8]"), 8, "data_offsets"),
     "hole between": (entry() + entry(offsets="[8,12]", name="x"), 12, "tensor x has data_offsets"),
@@ -106,28 +106,28 @@ STRUCTURES = {
     "offsets reversed": (entry(offsets="[4,0]"), 4, "data_offsets"),
     "offsets of three numbers": (entry(offsets="[0,4,4]"), 4, "data_offsets"),
     "offsets of one number": (entry(offsets="[0]"), 4, "data_offsets"),
-    "offsets negative": (entry(offsets="[-4,0]"), 4, "whole numbers"),
+    "offsets negative": (entry(offsets="[-4,0]"), 4, "integers >= 0"),
     "unaligned": (entry('"U8"', offsets="[0,1]") + entry(offsets="[1,5]", name="x"), 5, "multiple of 4"),
     "bytes after the last tensor": (entry(), 5, "1 bytes after the last tensor"),
-    "bytes missing": (entry(), 3, "ends early"),
+    "bytes missing": (entry(), 3, "is truncated"),
     "entry missing": (',"w":{"dtype":"F32","shape":[1]}', 4, "must have dtype, shape and data_offsets"),
     "entry with more": (entry()[:-1] + ',"more":1}', 4, "must have dtype, shape and data_offsets"),
     "entry not an object": (',"w":7', 4, "must have dtype, shape and data_offsets"),
     "duplicate tensor": (entry() + entry(), 4, "duplicate keys"),
-    "duplicate metadata": (entry() + ',"__metadata__":{}', 4, "its metadata must be"),
-    "metadata replaced by a list": (entry() + ',"__metadata__":[]', 4, "its metadata must be"),
+    "duplicate metadata": (entry() + ',"__metadata__":{}', 4, "its metadata must have"),
+    "metadata replaced by a list": (entry() + ',"__metadata__":[]', 4, "its metadata must have"),
     "duplicate key in an entry": (entry()[:-1] + ',"shape":[1]}', 4, "duplicate keys"),
     "spaces": (entry(shape="[ 1 ]"), 4, "duplicate keys"),
     "name with an escape": (entry(name="\\u0077"), 4, "duplicate keys"),
-    "name empty": (entry(name=""), 4, "has a tensor ''"),
-    "name as path": (entry(name="../../etc/passwd"), 4, "has a tensor '../../etc/passwd'"),
-    "name as absolute path": (entry(name="/tmp/w"), 4, "has a tensor '/tmp/w'"),
-    "name as parent": (entry(name=".."), 4, "has a tensor '..'"),
-    "name with two dots": (entry(name="w..x"), 4, "has a tensor 'w..x'"),
-    "name ending in a dot": (entry(name="w."), 4, "has a tensor 'w.'"),
-    "name hidden": (entry(name=".w"), 4, "has a tensor '.w'"),
-    "name with a line end": (entry(name="w\\n"), 4, "has a tensor 'w\\n'"),
-    "name with a terminal code": (entry(name="\\u001b[2J"), 4, "has a tensor '\\x1b[2J'"),
+    "name empty": (entry(name=""), 4, "invalid tensor name ''"),
+    "name as path": (entry(name="../../etc/passwd"), 4, "invalid tensor name '../../etc/passwd'"),
+    "name as absolute path": (entry(name="/tmp/w"), 4, "invalid tensor name '/tmp/w'"),
+    "name as parent": (entry(name=".."), 4, "invalid tensor name '..'"),
+    "name with two dots": (entry(name="w..x"), 4, "invalid tensor name 'w..x'"),
+    "name ending in a dot": (entry(name="w."), 4, "invalid tensor name 'w.'"),
+    "name hidden": (entry(name=".w"), 4, "invalid tensor name '.w'"),
+    "name with a line end": (entry(name="w\\n"), 4, "invalid tensor name 'w\\n'"),
+    "name with a terminal code": (entry(name="\\u001b[2J"), 4, "invalid tensor name '\\x1b[2J'"),
 }  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def test_a_file_without_a_correct_digest_is_an_integrity_error(path, digest):
 def test_a_header_over_the_limit_is_refused_even_if_all_else_fits(path):
     error = refusal(path, crafted(header='{"a":"' + "x" * MAX_HEADER_BYTES + '"}'))
     assert type(error) is ModelFormatError
-    assert "allowed are 16777216" in str(error)
+    assert "at most 16777216 are allowed" in str(error)
 
 
 BOMBS = {

@@ -30,7 +30,7 @@ from rafm.inspect.sketch import Frequencies
 from rafm.plan.ranks import NearestRank, describe_plan, plan_ranks
 from rafm.read.open import Opening
 from rafm.rows.checked import check_batch
-from rafm.rows.stats import survey
+from rafm.rows.stats import count_rows
 
 
 def inspect(*arguments, code=0, **settings):
@@ -179,7 +179,7 @@ def test_features_are_those_that_training_would_make(tmp_path):
     spec = TableSpec(**{**vars(spec), "columns": tuple(spec_columns)})
     table = table.drop(["size", "tags", "w"])
     parquet.write_table(table, tmp_path / "t.parquet")
-    counts = survey([check_batch(TableEncoder.learn_encode(table, spec)[1])]).counts
+    counts = count_rows([check_batch(TableEncoder.learn_encode(table, spec)[1])]).counts
     found = examine(tmp_path / "t.parquet", Opening("regression", spec=spec)).frequencies()
     assert dict(zip(*found)) == dict(zip(*np.unique(counts, return_counts=True)))
 

@@ -442,8 +442,8 @@ def test_float32_training_stays_close_to_float64(heads):
 def used_places(world, with_states):
     """Return which places of the records hold a number: weights, states, and as many factors as the rank."""
     layout = world.layout(with_states)
-    used = np.zeros(layout.place(layout.members)[1], bool)
-    origins, _ = layout.place(layout.members)
+    used = np.zeros(layout.place_levels(layout.members)[1], bool)
+    origins, _ = layout.place_levels(layout.members)
     for i, level in enumerate(world.model["levels"]):
         start = origins[level] + i * layout.strides[level]
         used[start : start + (2 + level if with_states else 1)] = True

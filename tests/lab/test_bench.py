@@ -19,7 +19,7 @@ from rafm.lab.bench.growth import RANK_SETS, cases, slope
 from rafm.lab.bench.memory import RANK, TIMES, accumulators, run_memory
 from rafm.lab.bench.race import run_once, soonest, target_of, write_files
 from rafm.lab.bench.report import WRITERS, number, speed_lines
-from rafm.lab.bench.roofline import Limits, bound, measure_limits, place, work_per_factor
+from rafm.lab.bench.roofline import Limits, bound, compare_with_limits, measure_limits, work_per_factor
 from rafm.lab.bench.shapes import even_rows, frappe_shaped
 from rafm.lab.bench.speed import describe_line, is_hopeless
 from rafm.lab.bench.trainee import CALM, Trainee
@@ -81,8 +81,8 @@ def test_speed_and_roofline_agree_with_each_other(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rase"], "no part 'rase'; there are race, speed"),
-        (["--peers", "xlern"], "no peer 'xlern'; there are xlearn"),
+        (["rase"], "unknown part 'rase'; choose from race, speed"),
+        (["--peers", "xlern"], "unknown peer 'xlern'; choose from xlearn"),
         (["--peers", "libfm"], "peer 'libfm' is not installed"),
     ],
     ids=["part", "peer", "absent peer"],
@@ -258,7 +258,7 @@ def test_only_our_epochs_on_one_thread_are_placed():
     own = {"who": "rafm", "shape": "even", "rank": 8, "threads": 1, "cpu": 0.8, "head_share": 0.0, "record_bytes": 9}
     lines = [own, {**own, "threads": 2}, {**own, "who": "vw"}, {**own, "failed": "no"}]
     shapes = {"even": {"rows": 100, "nonzeros": 1000}}
-    (line,) = place(Limits(1e9, 1e9, 1e9, 10), {"lines": lines, "shapes": shapes})
+    (line,) = compare_with_limits(Limits(1e9, 1e9, 1e9, 10), {"lines": lines, "shapes": shapes})
     assert line["seconds"] == pytest.approx(1e-4)
     assert line["share"] == pytest.approx(12.3e-9 / 1e-4)
 

@@ -20,7 +20,7 @@ from rafm.lab.paper.lab import Lab, behaviour
 from rafm.lab.paper.search import loss_of, search
 from rafm.lab.paper.store import Store
 from rafm.lab.paper.tables34 import claims, winners_table
-from rafm.lab.paper.tasks import Run, clip, judge, options_of, rows_of, train_run
+from rafm.lab.paper.tasks import Run, clip, evaluate_model, options_of, rows_of, train_run
 from rafm.lab.paper.verdicts import p_value, standing
 from rafm.plan.ranks import NearestRank, plan_ranks
 from rafm.train.trainer import train_model
@@ -134,7 +134,7 @@ def test_other_data_or_another_engine_is_run_again(data, tmp_path, monkeypatch):
     lab = Lab(data, Store(tmp_path / "a"), tell=str)
     other = Lab(write_set(tmp_path / "b", "frappe", seed=9), Store(tmp_path / "c"), tell=str)
     assert lab.key(task) != other.key(task)
-    monkeypatch.setattr("rafm.train.loader.GROUP", 3)
+    monkeypatch.setattr("rafm.train.loader.NEIGHBOURS", 3)
     assert behaviour() != lab.engine
 
 
@@ -145,7 +145,7 @@ def test_results_of_the_store_are_those_of_the_library(data):
         found.parts[0], options_of(Run("frappe", "rafm", (2, 8), l2=0.01, epochs=3), found), found.parts[1]
     )
     assert result["parameters"] == model.n_parameters
-    assert result["test"] == judge(model, found.parts[2])
+    assert result["test"] == evaluate_model(model, found.parts[2])
     assert result["valid"] == min(entry["valid_log_loss"] for entry in model.history)
 
 
@@ -230,9 +230,9 @@ def test_only_the_authors_protocol_clips(data):
         test, labels=np.clip(test.labels, scores.mean(), None).astype(np.float32)
     )  # few scores are inside
     rmse = lambda predicted: float(np.sqrt(np.mean((predicted - narrow.labels) ** 2)))  # noqa: E731
-    assert judge(model, narrow)["rmse"] == pytest.approx(rmse(scores), rel=1e-6)
+    assert evaluate_model(model, narrow)["rmse"] == pytest.approx(rmse(scores), rel=1e-6)
     expected = rmse(np.clip(scores, narrow.labels.min(), narrow.labels.max()))
-    assert judge(model, narrow, "authors")["rmse"] == pytest.approx(expected, rel=1e-6)
+    assert evaluate_model(model, narrow, "authors")["rmse"] == pytest.approx(expected, rel=1e-6)
     assert expected < rmse(scores)
 
 
@@ -350,7 +350,7 @@ def test_the_command_writes_where_it_is_told(data, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["figure9"], 2, "no artefact 'figure9'; there are figure1"),
+        (["figure9"], 2, "unknown artefact 'figure9'; choose from figure1"),
         (["figure1"], 6, "`rafm datasets get frappe` makes it"),
     ],
 )

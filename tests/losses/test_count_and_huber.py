@@ -69,7 +69,7 @@ def test_counts_go_through_files_and_commands(tmp_path):
 
 def test_negative_counts_are_refused():
     X, y, _ = counted(50)
-    with pytest.raises(DataValueError, match="counts must not be negative, found -1"):
+    with pytest.raises(DataValueError, match="counts must be at least 0, found -1"):
         RaFMRegressor(loss="poisson").fit(X, np.where(np.arange(50) == 7, -1, y))
 
 

@@ -12,7 +12,7 @@ from rafm.losses import loss_named
 from rafm.losses.huber import Huber
 from rafm.metrics import METRICS, is_better, shown_metrics
 from rafm.metrics.auc import auc
-from rafm.metrics.evaluation import Evaluation, evaluate, judge
+from rafm.metrics.evaluation import Evaluation, evaluate, with_predictions
 from rafm.metrics.ranking import Ranking, sortable
 
 LOG_LOSS, SQUARED_LOSS, POISSON = (loss_named(name) for name in ("log", "squared", "poisson"))
@@ -163,7 +163,7 @@ def test_many_distinct_scores_are_merged_with_their_neighbours(limit):
     labels, scores, weights = many_rows()
     ranking = Ranking(limit)
     for part in zip(*(np.array_split(column, 9) for column in (labels, scores, weights))):
-        ranking.add(judge(LOG_LOSS, *part))
+        ranking.add(with_predictions(LOG_LOSS, *part))
     area, exact = ranking.auc(), auc(labels, scores, weights)
     assert ranking.keys.size <= limit
     assert ranking.columns[:, :2].sum() == pytest.approx(weights.sum())

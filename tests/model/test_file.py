@@ -373,14 +373,14 @@ ROWS = {"twice": [0, 0], "falling": [1, 0], "beyond": [0, 10**6], "negative": [-
 def test_rows_of_vectors_that_cannot_be_are_refused(path, rows):
     header, tensors = parts("rafm")
     two = {"rows.1": np.array(rows, np.int32), "factors.1": tensors["factors.1"][:2]}
-    assert_refused(path, header, tensors | two, "must rise")
+    assert_refused(path, header, tensors | two, "must be strictly ascending")
 
 
 @pytest.mark.parametrize("key", sorted(parts("rafm")[0]))
 def test_a_header_without_one_of_its_keys_is_refused(path, key):
     header, tensors = parts("rafm")
     del header[key]
-    assert_refused(path, header, tensors, f"no '{key}'")
+    assert_refused(path, header, tensors, f"missing header field '{key}'")
 
 
 COLUMNS = {

@@ -130,7 +130,7 @@ def test_a_model_holds_no_more_numbers_than_its_plan_counts():
 
 @pytest.mark.parametrize("family", ["rafm", "mrma"])
 def test_rows_are_shared_out_to_threads_without_changing_a_score(family, monkeypatch):
-    monkeypatch.setattr("rafm.model.model.SHARE", 7)
+    monkeypatch.setattr("rafm.model.model.CHUNK_ROWS", 7)
     world = make_world(family, (3, 8), [2] * 9)
     model, rows = model_of(world), random_rows(np.random.default_rng(0), 9, 100, 9)
     batch = by_id(model, rows)
@@ -138,7 +138,7 @@ def test_rows_are_shared_out_to_threads_without_changing_a_score(family, monkeyp
 
 
 def test_a_score_beyond_float32_is_named_by_its_row_whoever_finds_it(monkeypatch):
-    monkeypatch.setattr("rafm.model.model.SHARE", 7)
+    monkeypatch.setattr("rafm.model.model.CHUNK_ROWS", 7)
     world = make_world("rafm", (3, 8), [2] * 9)
     model, rows = model_of(world), random_rows(np.random.default_rng(0), 9, 100, 9)
     batch = by_id(model, rows)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from worlds import FAMILIES, make_world, pack_rows, random_rows, split_levels, worlds
 
 from rafm.kernels.tables import LINE_FLOATS
-from rafm.memory import GIVES_BACK
+from rafm.memory import CAN_RELEASE
 from rafm.model.parameters import Parameters
 from rafm.model.scores import score
 from rafm.plan.layout import PAGE_FLOATS, RecordLayout
 from rafm.plan.ranks import RankPlan
-from rafm.plan.scratch import make_scratch, make_works
+from rafm.plan.scratch import make_scoring_scratch, make_training_scratch
 
 ODD = RankPlan("rafm", (1, 3, 17, 70), (40, 33, 20, 7, 3, 0))
 
@@ -34,7 +34,7 @@ def test_what_is_packed_is_unpacked(with_states, world):
 def test_records_never_overlap(world):
     """Each feature's record starts where the tables say, and no other record reaches into it."""
     layout = world.layout()
-    tables, end = layout.tables(), layout.place(layout.members)[1]
+    tables, end = layout.tables(), layout.place_levels(layout.members)[1]
     taken = np.zeros(end, int)
     for number, level in enumerate(world.model["levels"]):
         start = tables.origins[level] + number * tables.strides[level]
@@ -60,7 +60,7 @@ def test_records_touch_no_cache_line_they_could_avoid(with_states, world):
         assert width % 4 == 0 <= width - rank < 4
         assert offset % 4 == 0
         assert width % LINE_FLOATS or offset % LINE_FLOATS == 0
-    origins, _ = layout.place(layout.members)
+    origins, _ = layout.place_levels(layout.members)
     for level, stride in enumerate(layout.strides):
         assert (origins[level] + world.plan.sizes[level + 1] * stride) % LINE_FLOATS == 0
 
@@ -70,7 +70,7 @@ def test_records_touch_no_cache_line_they_could_avoid(with_states, world):
 def test_no_two_threads_write_to_one_page(dtype, threads):
     world = make_world("rafm", (3, 70), [2] * 30)
     layout = world.layout()
-    works = make_works(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), 30, 5, dtype, threads)
+    works = make_training_scratch(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), 30, 5, dtype, threads)
     pages = []
     for number, work in enumerate(works):
         for name, array in work._asdict().items():
@@ -87,7 +87,9 @@ def test_no_two_threads_write_to_one_page(dtype, threads):
 def test_a_scoring_record_has_no_states():
     assert RecordLayout(ODD, with_states=False).offsets[0] < RecordLayout(ODD, with_states=True).offsets[0]
     plan = RankPlan("lr", (), (100, 0))
-    assert RecordLayout(plan, with_states=False).place([100])[1] == 112  # a weight each, rounded up to whole lines
+    assert (
+        RecordLayout(plan, with_states=False).place_levels([100])[1] == 112
+    )  # a weight each, rounded up to whole lines
 
 
 @pytest.mark.parametrize("ranks", [(16,), (32,), (128, 512)])
@@ -95,7 +97,7 @@ def test_scoring_records_of_whole_lines_cost_one_line_more_than_their_factors(ra
     sizes = (50, 50, 10, 0)[: len(ranks) + 1]
     layout = RecordLayout(RankPlan("rafm", ranks, (*sizes, 0)), with_states=False)
     factors = sum(rank * size for rank, size in zip(ranks, sizes[1:]))
-    assert layout.place(layout.members)[1] == factors + LINE_FLOATS * 50
+    assert layout.place_levels(layout.members)[1] == factors + LINE_FLOATS * 50
 
 
 def test_heads_have_their_own_places_one_per_head_and_each_group_its_own_pages():
@@ -176,7 +178,7 @@ def test_groups_of_features_are_given_back_but_for_a_few_pages():
     records = layout.fresh(0)
     places = np.concatenate([np.arange(0, 50_000, 2), np.arange(1, 50_000, 2)]).argsort()
     layout.unpack(records, places, last=True)
-    assert not GIVES_BACK or np.count_nonzero(records) < records.size / 10
+    assert not CAN_RELEASE or np.count_nonzero(records) < records.size / 10
 
 
 # ---- Scaling
@@ -219,10 +221,12 @@ def test_scaling_keeps_mixture_weights():
 def test_work_is_large_enough_for_the_longest_row():
     world = make_world("rafm", (3, 70), [2] * 30)
     layout = world.layout()
-    (work,) = make_works(layout, layout.tables(split_levels(world.plan, [0, 0, 7])), longest=30, batch_size=5)
+    (work,) = make_training_scratch(
+        layout, layout.tables(split_levels(world.plan, [0, 0, 7])), longest=30, batch_size=5
+    )
     assert work.sums.size == 2 * 5 * (4 + 72)
     assert (work.places.shape, work.ends.shape, work.slopes.shape) == ((10, 31), (10, 3), (5, 3))
     assert (work.losses.size, work.heads.size) == (5, PAGE_FLOATS + 4 * layout.strides[2])
-    assert make_scratch(layout.tables(), longest=30).places.size == 30
+    assert make_scoring_scratch(layout.tables(), longest=30).places.size == 30
     row = (np.arange(30), np.ones(30))
     assert world.scores([row])[0] == pytest.approx(naive.score(world.model, row), rel=1e-10)

@@ -79,7 +79,7 @@ def test_thresholds_count_how_many_of_them_are_reached(counts, minimum):
 
 @pytest.mark.parametrize("minimum", [(), (5, 10), (10, 5, 7)], ids=str)
 def test_thresholds_must_rise_and_fit_the_ranks(minimum):
-    with pytest.raises(ConfigError, match="rising thresholds") as caught:
+    with pytest.raises(ConfigError, match="ascending thresholds") as caught:
         Thresholds(minimum)(np.array([1]), (4, 8) if minimum != (10, 5, 7) else (4, 8, 16, 32))
     assert caught.value.key == "levels"
 

@@ -22,7 +22,7 @@ from rafm.read.converted.writer import write_arrow
 from rafm.rows.arrow import arrays_of_batch, batch_of_arrays, record_batch_of
 from rafm.rows.blocks import cut_blocks, join_rows, take_rows
 from rafm.rows.checked import Batch, check_batch
-from rafm.rows.spill import Room, Spill
+from rafm.rows.spill import Spill, SpillOptions
 
 BATCHES = [pa.record_batch({"x": np.arange(n), "words": ["a", None, "b"] * (n // 3)}) for n in (3, 30, 300)]
 
@@ -30,7 +30,7 @@ BATCHES = [pa.record_batch({"x": np.arange(n), "words": ["a", None, "b"] * (n //
 @pytest.mark.parametrize("megabytes", [0, 0.001, 1], ids=["all in the file", "the first in memory", "all in memory"])
 def test_batches_come_back_as_they_were(megabytes, tmp_path):
     said = []
-    waiting = Spill(Room(megabytes, tmp_path, said.append), arrays_of_batch, batch_of_arrays)
+    waiting = Spill(SpillOptions(megabytes, tmp_path, said.append), arrays_of_batch, batch_of_arrays)
     for batch in BATCHES:
         waiting.append(batch)
     assert len(waiting) == 3
@@ -42,17 +42,17 @@ def test_batches_come_back_as_they_were(megabytes, tmp_path):
 
 
 def test_batches_may_have_different_columns():
-    waiting = Spill(Room(0), arrays_of_batch, batch_of_arrays)
+    waiting = Spill(SpillOptions(0), arrays_of_batch, batch_of_arrays)
     mixed = [pa.record_batch({"x": [1]}), pa.record_batch({"x": ["a"], "y": [2.0]})]
     for batch in mixed:
         waiting.append(batch)
     assert list(waiting.taken()) == mixed
 
 
-def test_rooms_are_checked():
+def test_memory_limits_are_checked():
     for megabytes in (-1, float("nan")):
-        with pytest.raises(ConfigError, match="memory must be 0 or more"):
-            Room(megabytes)
+        with pytest.raises(ConfigError, match="memory must be at least 0"):
+            SpillOptions(megabytes)
 
 
 # ---- Blocks

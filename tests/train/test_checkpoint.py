@@ -21,7 +21,7 @@ from rafm.options import resolve
 from rafm.read.converted.reader import ArrowRows
 from rafm.read.converted.writer import write_arrow
 from rafm.train import record_engine
-from rafm.train.checkpoint import Checkpoint, Content, identity
+from rafm.train.checkpoint import Checkpoint, RowsFingerprint, identity
 from rafm.train.trainer import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed, train
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
@@ -220,7 +220,9 @@ def test_another_version_is_refused_by_name(clicks, tmp_path, monkeypatch):  # c
 
 def test_levels_given_one_by_one_are_told_apart_by_their_content():
     levels = np.array([1, 2, 2])
-    first, same, other = (identity(options(levels=x), Content(), None) for x in (levels, levels.copy(), levels[::-1]))
+    first, same, other = (
+        identity(options(levels=x), RowsFingerprint(), None) for x in (levels, levels.copy(), levels[::-1])
+    )
     assert first == same != other
 
 
@@ -252,7 +254,7 @@ def test_a_damaged_newest_state_falls_back_to_the_one_before(damage, clicks, sma
     events = train_in(tmp_path, clicks[0], options(), tell=told.append)
     assert len(told) == 1
     assert newest.name in told[0]
-    assert f"Going on from checkpoint-{int(newest.stem.split('-')[1]) - 1}.rafm" in told[0]
+    assert f"Resuming from the previous state, checkpoint-{int(newest.stem.split('-')[1]) - 1}.rafm" in told[0]
     assert bytes_of(model_of(events)) == expected
 
 
@@ -260,7 +262,7 @@ def test_two_damaged_states_are_an_error_and_stay(clicks, small_pieces, tmp_path
     train_in(tmp_path, clicks[0], options(), stop_after=8)
     for path in states_of(tmp_path):
         path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"ends early.*Remove the folder to train from the start"):
+    with pytest.raises(CheckpointError, match=r"is truncated.*Remove the directory to train from scratch"):
         train_in(tmp_path, clicks[0], options())
     assert len(states_of(tmp_path)) == 2
 
@@ -356,7 +358,7 @@ def test_an_interrupt_inside_of_a_piece_waits_for_its_end(number, error, clicks,
             train_in(tmp_path, clicks[0], options(), seconds=3600, tell=told.append)
     assert error is KeyboardInterrupt or caught.value.code == TERMINATED
     assert [signal.getsignal(known) for known in (signal.SIGINT, signal.SIGTERM)] == handlers
-    assert told == [f"{tmp_path}: checkpoint written; the same command goes on from there"]
+    assert told == [f"{tmp_path}: checkpoint written; run the same command again to resume"]
     position = read_container(states_of(tmp_path)[-1])[0]["position"]
     assert (position["epoch"], position["rows"]) == (2, 5 * 64)
     assert bytes_of(model_of(train_in(tmp_path, clicks[0], options(), seconds=3600))) == expected
@@ -461,9 +463,9 @@ def test_five_kills_later_the_model_has_the_same_bytes(rows, tmp_path):  # case 
     assert kills >= 2
     ran = run_alone(*resuming)
     assert ran.code == 0
-    assert f"going on from {tmp_path / 'states'}: " in ran.out
+    assert f"resuming from {tmp_path / 'states'}: " in ran.out
     assert (tmp_path / "m.rafm").read_bytes() == (rows / "whole.rafm").read_bytes()
-    assert run_alone(*resuming).out.splitlines()[-2].endswith("all is trained, 12 epochs")
+    assert run_alone(*resuming).out.splitlines()[-2].endswith("training is complete after 12 epochs")
 
 
 @pytest.mark.slow
@@ -475,7 +477,8 @@ def test_a_stopped_command_leaves_a_state_that_says_where_it_was(rows, tmp_path,
     process.send_signal(number)
     ran = finish(process)
     assert ran.code == code
-    assert ran.err.splitlines()[0] == f"{tmp_path / 'states'}: checkpoint written; the same command goes on from there"
+    written = f"{tmp_path / 'states'}: checkpoint written; run the same command again to resume"
+    assert ran.err.splitlines()[0] == written
     assert "Traceback" not in ran.err
     assert not (tmp_path / "m.rafm").exists()
     assert run_alone(*resuming).code == 0
@@ -489,13 +492,15 @@ def test_a_command_in_a_folder_in_use_or_of_another_run_is_one_line(tmp_path, mo
     with Checkpoint("states"):
         ran = run(*arguments)
     assert ran.code == MODEL
-    assert ran.error() == ("states: another run is writing its checkpoints here. Wait for it, or use another folder.")
+    assert ran.error() == (
+        "states: another run is writing its checkpoints here. Wait for it, or use another directory."
+    )
     assert run(*arguments).code == 0
     ran = run(*arguments, "--l2", "0.01")
     assert ran.code == MODEL
     assert ran.error() == (
         "states: the checkpoint belongs to another run: l2 was 0.003, now 0.01. "
-        "Repeat that run's command, or use another folder."
+        "Repeat the command of that run, or use another directory."
     )
 
 
@@ -517,7 +522,7 @@ def test_a_full_disk_is_told_once_and_training_ends_well(rows, tmp_path):  # cas
     ran = run_alone(*arguments, limit=("RLIMIT_FSIZE", size + 100))
     assert ran.code == 0
     assert ran.err.count("\n") == 1
-    assert ran.err.startswith(f"{tmp_path / 'states'}: no checkpoint written: File too large. Training goes on")
+    assert ran.err.startswith(f"{tmp_path / 'states'}: no checkpoint written: File too large. Training continues")
     kept = [read_container(path)[0]["position"] for path in states_of(tmp_path / "states")]
     assert [(position["epoch"], position["rows"]) for position in kept] == [(1, 131_072), (1, 150_000)]
     assert not list((tmp_path / "states").glob(".*"))
@@ -538,7 +543,7 @@ def test_a_full_disk_later_on_leaves_the_state_before_it(clicks, small_pieces, t
         patch.setattr(os, "fsync", full)
         train_in(tmp_path, clicks[0], options(), stop_after=20, tell=told.append)
     assert told == [
-        f"{tmp_path}: no checkpoint written: No space left on device. Training goes on; the checkpoint before stays."
+        f"{tmp_path}: no checkpoint written: No space left on device. Training continues; the previous one is kept."
     ]
     assert sorted(os.listdir(tmp_path)) == ["checkpoint-1.rafm", "checkpoint-2.rafm", "lock"]
     assert bytes_of(model_of(train_in(tmp_path, clicks[0], options()))) == expected

@@ -129,6 +129,6 @@ def test_a_resumed_table_has_its_heading_too():
     events = [Resumed("states", 7, 64, finished=False), EpochFinished(7, 0.5, {}, 1.0, best=False)]
     list(show_events(events, resolve(task="binary"), stream=out))
     first, heading, line = out.getvalue().splitlines()
-    assert first == "going on from states: epoch 7, after 64 rows"
+    assert first == "resuming from states: epoch 7, after 64 rows"
     assert heading.startswith("epoch ")
     assert line.split()[0] == "7"

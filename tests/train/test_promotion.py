@@ -16,17 +16,17 @@ from rafm.errors import CheckpointError
 from rafm.model.model import Model
 from rafm.optimizers import OPTIMIZERS
 from rafm.options import resolve
-from rafm.plan.features import Features
+from rafm.plan.features import PlannedFeatures
 from rafm.plan.ranks import RankPlan, Thresholds
 from rafm.rows.blocks import take_rows
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.numbering import Numbering
-from rafm.rows.stats import survey
+from rafm.rows.stats import count_rows
 from rafm.train import promotion
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.loader import as_source
 from rafm.train.trainer import Continued, Finished, PieceFinished, train
-from rafm.train.warm_start import go_on
+from rafm.train.warm_start import warm_start
 
 RULE = {"others": promotion.OTHERS, "ridge": promotion.RIDGE, "least": promotion.LEAST_RIDGE}
 
@@ -58,18 +58,18 @@ class Rise:
             for old, fresh, size, rank in both
         ]
 
-    def meetings(self, rows, weights):
+    def pair_counts(self, rows, weights):
         """Return how often promoted features meet others, counted by the package."""
         n = self.plan.n_features
         indptr = np.cumsum([0, *(len(ids) for ids, _ in rows)])
         ids, values = (np.concatenate([np.empty(0), *(row[part] for row in rows)]) for part in (0, 1))
         batch = check_batch(Batch(indptr, ids.astype(np.int32), values, n, weights=weights))
-        features = Features(self.plan, Numbering(np.arange(n), n), self.counts, np.ones(n, np.float32))
-        return promotion.count_meetings(batch, features, promotion.promoted_features(self.plan, self.before))
+        features = PlannedFeatures(self.plan, Numbering(np.arange(n), n), self.counts, np.ones(n, np.float32))
+        return promotion.count_pairs(batch, features, promotion.promoted_features(self.plan, self.before))
 
-    def promoted(self, meetings):
+    def promoted(self, pair_counts):
         """Return the blocks after promotion, and the model of the equations with their numbers."""
-        grown = promotion.promote(self.plan, self.before, self.counts, self.factors(), meetings)
+        grown = promotion.promote(self.plan, self.before, self.counts, self.factors(), pair_counts)
         vectors = [[*block, *[None] * (self.plan.n_features - len(block))] for block in grown]
         return grown, {**self.model, "levels": self.after.tolist(), "v": vectors}
 
@@ -104,13 +104,13 @@ def full_house(seed=0):
 @given(rises_with_rows("rafm"))
 def test_new_vectors_solve_the_equations_of_the_definition(drawn):
     rise, rows, weights = drawn
-    meetings = rise.meetings(rows, weights)
-    expected_meetings = naive.meetings(rows, weights, rise.plan.n_features)
-    grown, after = rise.promoted(meetings)
+    pair_counts = rise.pair_counts(rows, weights)
+    expected_meetings = naive.pair_counts(rows, weights, rise.plan.n_features)
+    grown, after = rise.promoted(pair_counts)
     expected = naive.promote(rise.model, rise.after.tolist(), rise.fresh, rise.counts, expected_meetings, RULE)
     for block, vectors in zip(grown, expected["v"]):
         np.testing.assert_allclose(block, np.reshape(vectors[: len(block)], block.shape), rtol=1e-5, atol=1e-7)
-    error = promotion.pair_error(rise.plan, rise.before, rise.factors(), grown, meetings)
+    error = promotion.pair_error(rise.plan, rise.before, rise.factors(), grown, pair_counts)
     same = naive.pair_error(rise.model, after, expected_meetings)
     assert error == (None if same is None else pytest.approx(same, rel=1e-5))
 
@@ -118,10 +118,10 @@ def test_new_vectors_solve_the_equations_of_the_definition(drawn):
 @given(rises_with_rows("difacto"))
 def test_difacto_scores_as_before_wherever_a_member_has_the_coordinates(drawn):
     rise, rows, weights = drawn
-    meetings = rise.meetings(rows, weights)
-    grown, after = rise.promoted(meetings)
-    error = promotion.pair_error(rise.plan, rise.before, rise.factors(), grown, meetings)
-    same = naive.pair_error(rise.model, after, naive.meetings(rows, weights, rise.plan.n_features))
+    pair_counts = rise.pair_counts(rows, weights)
+    grown, after = rise.promoted(pair_counts)
+    error = promotion.pair_error(rise.plan, rise.before, rise.factors(), grown, pair_counts)
+    same = naive.pair_error(rise.model, after, naive.pair_counts(rows, weights, rise.plan.n_features))
     assert error == (None if same is None else pytest.approx(same, rel=1e-9))
     if all((rise.before >= level).any() for level in range(1, rise.after.max() + 1)):
         assert error is None or error < 1e-12
@@ -137,24 +137,24 @@ def test_what_can_be_kept_exactly_is_kept(n_members):
     for j in range(n_members):  # then plain.T @ (vector of level 1) has all the old products
         rise.model["v"][0][j] = plain @ rise.model["v"][1][j]
     rows = [([j, n_members], [1.0, 1.0]) for j in range(n_members)]
-    meetings = rise.meetings(rows, None)
-    grown, _ = rise.promoted(meetings)
-    assert promotion.pair_error(rise.plan, before, rise.factors(), grown, meetings) < 0.005
-    assert promotion.pair_error(rise.plan, before, rise.factors(), rise.factors(), meetings) > 0.9
+    pair_counts = rise.pair_counts(rows, None)
+    grown, _ = rise.promoted(pair_counts)
+    assert promotion.pair_error(rise.plan, before, rise.factors(), grown, pair_counts) < 0.005
+    assert promotion.pair_error(rise.plan, before, rise.factors(), rise.factors(), pair_counts) > 0.9
 
 
 def test_features_that_rise_together_keep_their_pairs_without_any_member():
     rise = Rise("rafm", (3, 8), np.ones(6, int), np.full(6, 2))
-    meetings = rise.meetings([(list(range(6)), [1.0] * 6)], None)
-    grown, _ = rise.promoted(meetings)
-    assert promotion.pair_error(rise.plan, rise.before, rise.factors(), grown, meetings) < 0.01
+    pair_counts = rise.pair_counts([(list(range(6)), [1.0] * 6)], None)
+    grown, _ = rise.promoted(pair_counts)
+    assert promotion.pair_error(rise.plan, rise.before, rise.factors(), grown, pair_counts) < 0.01
     assert grown[1].all()  # coordinates of 0 on both sides would never be learnt
 
 
 def test_meetings_are_counted_in_as_many_rows_as_there_is_room_for(monkeypatch):
     rise = Rise("rafm", (2, 4), np.array([2, 1]), np.array([2, 2]))
     monkeypatch.setattr(promotion, "PAIRS", 11)
-    assert rise.meetings([([0, 1], [1.0, 1.0])] * 4, None).toarray()[0, 0] == 2
+    assert rise.pair_counts([([0, 1], [1.0, 1.0])] * 4, None).toarray()[0, 0] == 2
 
 
 # In training
@@ -222,7 +222,7 @@ def test_no_feature_falls():
 def test_difacto_predicts_as_before_right_after_promotion():
     first, rest = halves()
     start, chosen = trained(first, options("difacto")), options("difacto")
-    begun = go_on(start, survey([rest]), as_source(rest), 1.0, chosen)
+    begun = warm_start(start, count_rows([rest]), as_source(rest), 1.0, chosen)
     scale, features = begun.features.value_scales, begun.features
     now = Model(
         features.plan, features.numbering, features.counts, start.loss, begun.parameters.undo_scaling(1.0, scale), 1
@@ -271,7 +271,7 @@ def files(tmp_path):
 def test_the_command_says_how_many_rise_and_how_well_their_pairs_are_kept(files):
     command = ("train", files / "b.libsvm", "--resume-from", files / "m.rafm", "--out", files / "n.rafm")
     shown = run(*command, "--replan").out
-    assert "promoted to a higher rank: 3; the products of their pairs that rise are kept up to an error of" in shown
+    assert "promoted to a higher rank: 3 features; relative error of their pair products: " in shown
     report = run(*command, "--replan", "--json", "--events", files / "log").json()
     assert report["promoted"] == 3
     logged = [json.loads(line) for line in (files / "log").read_text().splitlines()]

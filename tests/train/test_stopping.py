@@ -198,7 +198,7 @@ def test_the_command_says_that_time_is_used_up(tmp_path):
     arguments = ("train", tmp_path / "rows.svm", "--out", tmp_path / "m.rafm", "--epochs", "1000000")
     ran = run(*arguments, "--max-seconds", "0.5")
     assert ran.code == 0
-    assert "stopped: the time is used up; kept " in ran.out
+    assert "stopped: out of time; kept " in ran.out
     assert run(*arguments, "--max-seconds", "0.5", "--json").json()["stopped_by"] == "time"
     assert run(*arguments, "--max-seconds", "0").error() == "--max-seconds must be a positive number, found 0.0"
 

@@ -8,7 +8,7 @@ from worlds import changed_rows, one_hot, planted
 
 from rafm import AdaGrad
 from rafm.errors import ConfigError, DataValueError, DivergenceError
-from rafm.jit.barrier import APART
+from rafm.jit.barrier import GATE_STRIDE
 from rafm.losses import loss_named
 from rafm.model.file import Saved, load, save
 from rafm.optimizers import OPTIMIZERS
@@ -18,11 +18,11 @@ from rafm.plan.ranks import RankPlan, Thresholds
 from rafm.read.converted.reader import ArrowRows
 from rafm.read.converted.writer import write_arrow
 from rafm.rows.checked import Batch, check_batch
-from rafm.rows.stats import survey
+from rafm.rows.stats import count_rows
 from rafm.train.engine import PIECE_ROWS, RowShape, arrange
 from rafm.train.probe import TRIAL_ROWS, Probe
 from rafm.train.record_engine import RecordEngine
-from rafm.train.run import label_scale
+from rafm.train.run import choose_label_scale
 from rafm.train.team import ThreadTeam
 from rafm.train.trainer import EpochFinished, Finished, Planned, train, train_model
 
@@ -239,7 +239,7 @@ SQUARED = loss_named("squared")
 
 def scale_of(batch, loss=SQUARED):
     """Return the scale of the labels of a batch."""
-    return label_scale(survey([check_batch(batch)]).label_spread, loss)
+    return choose_label_scale(count_rows([check_batch(batch)]).label_spread, loss)
 
 
 @pytest.mark.parametrize("shift", [0, -3.0, 1e3])
@@ -275,7 +275,7 @@ def test_large_values_are_scaled_down_by_powers_of_2_and_nothing_else_changes(ra
     rows = one_hot(np.array([[0, 1], [0, 1]]), np.zeros(2), np.ones(2))
     cases = {(0.6, 1000.0): [1, 1024], (0.01, 1000.0): [2**-7, 1024], (0.3, 0.2): [0.25, 0.25]}
     for factors, expected in cases.items():
-        found = survey([with_values(rows, np.array(factors))])
+        found = count_rows([with_values(rows, np.array(factors))])
         assert value_scales(found.counts, found.squares).tolist() == expected
 
 
@@ -354,7 +354,7 @@ def test_levels_may_be_given_for_every_id(clicks):
     levels = np.arange(50) % 3
     model = train_model(clicks[0], options(levels=levels))
     np.testing.assert_array_equal(model.levels(), levels)
-    with pytest.raises(ConfigError, match="levels must be 50 whole numbers"):
+    with pytest.raises(ConfigError, match="levels must be 50 integers"):
         train_model(clicks[0], options(levels=levels[:-1]))
 
 
@@ -404,7 +404,7 @@ def test_long_rows_make_small_batches(monkeypatch):
     plan, counts = events[0].plan, events[0].counts
     chosen = options(optimizer=AdaGrad(batch_size=64))
     grouping = arrange(plan, counts, RowShape(3, 4), chosen)
-    assert RecordEngine(plan, grouping, RowShape(3, 4), chosen, 0.0).works[0].losses.size == 2
+    assert RecordEngine(plan, grouping, RowShape(3, 4), chosen, 0.0).scratch[0].losses.size == 2
 
 
 # ---- Sources of many blocks
@@ -524,7 +524,7 @@ def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():
         if team.thread == 0:
             raise KeyboardInterrupt
         gate.append(team.gate)
-        team.gate[team.thread * APART] = 1  # as threads do in a kernel
+        team.gate[team.thread * GATE_STRIDE] = 1  # as threads do in a kernel
         while team.gate[0] < 2:
             time.sleep(0.001)
         return 0.0, -1, 0

@@ -132,7 +132,7 @@ def files(tmp_path):
 
 def test_the_command_goes_on_with_the_choices_of_the_model(files):
     done = run("train", files / "b.libsvm", "--resume-from", files / "m.rafm", "--out", files / "n.rafm")
-    assert "going on from a model of 3 features; 1 are new" in done.out
+    assert "continuing from a model with 3 features; 1 new" in done.out
     assert "progressive" in done.out
     model = load_file(files / "n.rafm").model
     assert (model.plan.ranks, model.n_rows, len(model.history)) == ((2, 4), 80, 3)
@@ -205,7 +205,7 @@ def test_states_of_a_newer_version_are_refused(files, monkeypatch):
     monkeypatch.setattr("rafm.model.file.STATES_VERSION", 2)
     save(files / "w.rafm", saved)
     monkeypatch.undo()
-    with pytest.raises(ModelVersionError, match="states have version 2"):
+    with pytest.raises(ModelVersionError, match="optimiser state has version 2"):
         load_file(files / "w.rafm")
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import typer
 
 from ..errors import RafmError
-from ..files.terminal import last_words, occupy_descriptors, one_line, safe_streams
+from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from .bench import bench
 from .convert import convert
 from .datasets import datasets
@@ -79,7 +79,7 @@ def main() -> NoReturn:
         fail("interrupted", 130)
     except Exception as error:
         if debug:
-            last_words(traceback.format_exc().rstrip())
+            print_to_open_stream(traceback.format_exc().rstrip())
             sys.exit(1)
         fail(*describe(error))
     if code == 130:  # what some versions of typer make of Ctrl-C
@@ -123,5 +123,5 @@ def describe(error: Any) -> tuple[str, int]:
 
 def fail(message: str, code: int) -> NoReturn:
     """Print one line and leave."""
-    last_words(f"error: {one_line(message)}")
+    print_to_open_stream(f"error: {one_line(message)}")
     sys.exit(code)

@@ -64,9 +64,9 @@ def with_room(files: Opening, memory: float, folder: str | None, told: Any = Non
     """Return how files are to be read, with so many megabytes of memory for rows and a folder for the others."""
     from dataclasses import replace
 
-    from ..rows.spill import Room
+    from ..rows.spill import SpillOptions
 
-    return replace(files, room=Room(memory, folder, told))
+    return replace(files, room=SpillOptions(memory, folder, told))
 
 
 def table_spec(

@@ -24,7 +24,7 @@ from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch
 from ..rows.prefetch import THREADS, map_ahead, share_out
-from ..rows.spill import Room, Spill
+from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, Learning, cells_of, refuse_missing
 from .coverage import Coverage
@@ -37,7 +37,7 @@ BLOCK_ROWS = 1 << 16  # rows encoded at once: a column of them stays in the cach
 FEW_ROWS = 1 << 13
 SAMPLE_ROWS = 20_000  # rows that kinds are chosen by
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
-ALL_ROOM = Room(megabytes=float("inf"))
+ALL_ROOM = SpillOptions(megabytes=float("inf"))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class TableEncoder:
         spec: TableSpec | None = None,
         report: Callable[[str], Any] | None = None,
         targets: bool = True,
-        room: Room = ALL_ROOM,
+        room: SpillOptions = ALL_ROOM,
     ) -> tuple[TableEncoder, Iterator[Batch]]:
         """Return the encoder and the encoded rows, in pieces, reading the batches once and before this returns.
 
@@ -103,7 +103,7 @@ class TableEncoder:
         self,
         batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
         targets: bool = True,
-        room: Room = ALL_ROOM,
+        room: SpillOptions = ALL_ROOM,
     ) -> tuple[TableEncoder, Iterator[Batch]]:
         """Return this encoder with the values that are new in these batches, and the encoded rows, as above.
 

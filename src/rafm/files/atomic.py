@@ -1,4 +1,4 @@
-"""Write a file so that a reader finds the old content or the new one, never a mixture."""
+"""Write files atomically: a reader finds either the old content or the new one, never a mixture."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from typing import Any, NoReturn
 
 PathLike = str | os.PathLike[str]
 Chunk = bytes | memoryview
-ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-BEGUN_BYTES = 1 << 22  # that are sent to the disk at once
+EXIT_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+BEGUN_BYTES = 1 << 22  # start writing to the disk after this many bytes, instead of all at the end
 
 
 def write_atomically(path: PathLike, chunks: Iterable[Chunk], check: Callable[[str], Any] | None = None) -> int:
     """Replace the file at `path` by the joined chunks, or leave it as it was; return the bytes written.
 
-    check: called with the name of the new file before it takes the place of the old one; whatever it raises prevents
-    that.
+    check: called with the path of the new file before it replaces the old one; an exception prevents that.
 
-    The chunks go to a hidden file `.NAME.*.tmp` in the same folder, which is forced to the disk, renamed over
-    the old file, and the folder forced to the disk: the order that survives a power cut. An error, Ctrl-C, SIGTERM
-    or SIGHUP on the way removes the hidden file and passes on, with the name of `path` in an OSError. Only SIGKILL can
-    leave the hidden file behind. If the very last step fails, the new content is already in place.
+    The chunks are written to a hidden file `.NAME.*.tmp` in the same directory, which is synced, renamed to `path`, and
+    the directory synced: the order that survives a power failure. An error, Ctrl-C, SIGTERM or SIGHUP removes the
+    hidden file and propagates; an OSError names `path`. Only SIGKILL can leave the hidden file behind. If the last
+    step fails, the new content is already in place.
 
-    Like `open(path, "wb")`: a symbolic link stays, and the file it points to is replaced; permissions of an
-    old file are kept, a new one follows the umask; a device or pipe is written to directly, not atomically.
-    Unlike it: other hard links keep the old content.
+    Like `open(path, "wb")`, it follows symbolic links, keeps the permissions of an existing file, applies the umask to
+    a new one, and writes to devices and pipes directly, not atomically. Unlike it, other hard links keep the old
+    content.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -42,15 +41,15 @@ def write_atomically(path: PathLike, chunks: Iterable[Chunk], check: Callable[[s
     mode = _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
         return _write_directly(path, chunks)
-    target = os.path.realpath(path)
-    temp = _temp_beside(target)
+    target = os.path.realpath(path)  # the file that a symbolic link points to
+    temp = _temp_beside(target)  # in the same directory: a rename across file systems is not atomic
     try:
         with _exits_on_signals():
             n_bytes = _write_and_sync(temp, chunks, mode)
             if check is not None:
                 check(temp)
             os.replace(temp, target)
-        _sync_folder(os.path.dirname(target))
+        _sync_folder(os.path.dirname(target))  # until then, the rename may be lost in a power failure
     except BaseException as error:
         _clean_up(temp, error, path)
         raise
@@ -59,11 +58,12 @@ def write_atomically(path: PathLike, chunks: Iterable[Chunk], check: Callable[[s
 
 @contextlib.contextmanager
 def _exits_on_signals() -> Iterator[None]:
-    """Let signals that would end the process at once raise SystemExit, so that it can clean up."""
-    if threading.current_thread() is not threading.main_thread():
+    """Turn signals that would kill the process into SystemExit, so that it can clean up."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
-    ours = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
+    # Leave handlers of the application, and ignored signals (nohup), alone.
+    ours = [number for number in EXIT_SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
     try:
         for number in ours:
             signal.signal(number, _exit)
@@ -78,7 +78,7 @@ def _exit(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def check_writable(path: PathLike) -> None:
-    """Raise what write_atomically would if no file can be made in the folder of `path`; leave none there."""
+    """Raise the error that write_atomically would raise if no file can be created in the directory of `path`."""
     mode = _mode(path)
     if mode is None or stat.S_ISREG(mode):
         temp = _temp_beside(os.path.realpath(path))
@@ -91,7 +91,7 @@ def check_writable(path: PathLike) -> None:
 
 
 def _mode(path: PathLike) -> int | None:
-    """Return type and permissions of what `path` leads to, None if there is nothing yet."""
+    """Return the type and permissions of the file at `path`, None if it does not exist."""
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:
@@ -99,21 +99,21 @@ def _mode(path: PathLike) -> int | None:
 
 
 def _temp_beside(target: str) -> str:
-    """Return a new hidden name in the folder of `target`; cut, since names may have at most 255 bytes."""
+    """Return a new hidden name in the directory of `target`, truncated because names have at most 255 bytes."""
     folder, name = os.path.split(target)
     return os.path.join(folder, f".{name[:40]}.{secrets.token_hex(8)}.tmp")
 
 
 def _write_directly(path: PathLike, chunks: Iterable[Chunk]) -> int:
-    """Write to something that cannot be replaced; a folder raises IsADirectoryError."""
+    """Write to a device or pipe; a directory raises IsADirectoryError."""
     with open(path, "wb") as file:
         return sum(map(file.write, chunks))
 
 
 def _write_and_sync(temp: str, chunks: Iterable[Chunk], mode: int | None) -> int:
-    """Write a new file and force it to the disk; its permissions are set before it has content."""
+    """Write and sync a new file."""
     with open(temp, "xb") as file:
-        if mode is not None:
+        if mode is not None:  # before there is content, which the old permissions may protect
             os.chmod(temp, stat.S_IMODE(mode))
         n_bytes = begun = 0
         for chunk in chunks:
@@ -127,28 +127,28 @@ def _write_and_sync(temp: str, chunks: Iterable[Chunk], mode: int | None) -> int
 
 
 def _begin_to_sync(descriptor: int, begin: int, end: int) -> None:
-    """Let the system write these bytes to the disk while more are made, where it can be asked to."""
+    """Ask the system to write these bytes to the disk in the background, where supported."""
     if hasattr(os, "posix_fadvise"):
-        with contextlib.suppress(OSError):  # it is only advice
+        with contextlib.suppress(OSError):  # only advice
             os.posix_fadvise(descriptor, begin, end - begin, os.POSIX_FADV_DONTNEED)
 
 
 def _sync_folder(folder: str) -> None:
-    """Force the new name to the disk, where the system can do that for a folder."""
+    """Sync a directory, so that the rename survives a power failure; on POSIX systems only."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # what file systems without this operation answer
+        if error.errno != errno.EINVAL:  # raised by file systems that cannot sync a directory
             raise
     finally:
         os.close(descriptor)
 
 
 def _clean_up(temp: str, error: BaseException, path: PathLike) -> None:
-    """Remove the hidden file and let the error name the file that the user asked for."""
+    """Remove the hidden file, and make the error name the file that the user asked for."""
     with contextlib.suppress(OSError):
         os.unlink(temp)
     if isinstance(error, OSError) and error.filename in (None, temp):

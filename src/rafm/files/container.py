@@ -1,16 +1,16 @@
-"""Named arrays and a JSON header in one file that notices every change: what lies under a `.rafm` file.
+"""Container format of `.rafm` files: named arrays and a JSON header, protected by a checksum.
 
 It is a safetensors file: the length of a JSON text in 8 bytes (little-endian), the JSON text, the data.
 
     {"__metadata__":{"format":"rafm","format_version":"1","header":"...","sha256":"..."},
      "factors":{"dtype":"F32","shape":[5,2],"data_offsets":[0,40]}, ...}
 
-* The text is what `json.dumps(..., separators=(",", ":"))` gives, keys in the order shown, then spaces up to
-  a multiple of 8 bytes. `header` is again such a text, with sorted keys. All of it is ASCII.
-* Tensors are F64, I64, F32, I32 or U8, little-endian, in C order. They lie in the order of the index, without
-  holes or overlap, each at a multiple of its item size; rafm writes wide items first, then by name.
+* The text is the output of `json.dumps(..., separators=(",", ":"))`, keys in the order shown, padded with spaces to
+  a multiple of 8 bytes. `header` is a nested JSON text of the same kind, with sorted keys. All of it is ASCII.
+* Tensors are F64, I64, F32, I32 or U8, little-endian, in C order. They follow each other in the order of the index,
+  without gaps or overlap, each at a multiple of its item size; rafm writes wide items first, then by name.
 * Names are words of A-Z, a-z, 0-9 and _, joined by single dots. Floats are finite.
-* `sha256` is the SHA-256 of the whole file, taken with 64 zeros in the place of its own 64 digits:
+* `sha256` is the SHA-256 of the whole file, computed with 64 zeros in place of its own 64 digits:
 
 >>> import hashlib, re, tempfile
 >>> from pathlib import Path
@@ -23,10 +23,10 @@ It is a safetensors file: the length of a JSON text in 8 bytes (little-endian), 
 >>> is_unchanged(raw), is_unchanged(raw[:-1] + b"!")
 (True, False)
 
-The digest tells damage, not malice: whoever changes a file on purpose can write a new one. So every field is
-checked as if it came from a stranger, before anything of its size is allocated, and nothing is ever executed.
-Every version begins like version 1, up to its number. What version 1 cannot express gets a new number, which
-is the major version of the first rafm that writes it; the readers of older versions stay in `_READERS`.
+The digest detects damage, not tampering: an attacker can write a new one. So all fields are treated as untrusted and
+checked before anything of their size is allocated, and nothing is ever executed. Every version begins like version 1,
+up to its number. A file that version 1 cannot express gets a new number, the major version of the first rafm that
+writes it; the readers of older versions stay in `_READERS`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Tensors = dict[str, np.ndarray]
 
 _MAGIC = b'{"__metadata__":{"format":"rafm","format_version":"'
 _NO_DIGEST = "0" * 64
-_MAX_QUOTES = 18 + 10 * MAX_TENSORS  # those of the metadata, and of each entry
+_MAX_QUOTES = 18 + 10 * MAX_TENSORS  # quotes of the metadata, and of each entry
 _VERSION = re.compile(rb'([1-9][0-9]{0,8})"')
 _NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 _DTYPES: dict[str, np.dtype] = {
@@ -82,7 +82,7 @@ _OTHER_FILES = {
 
 
 class Place(NamedTuple):
-    """Where a tensor lies in the data, and how to read it."""
+    """Type, shape and byte range of a tensor in the data."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -94,10 +94,10 @@ class Place(NamedTuple):
 
 
 def write_container(path: PathLike, tensors: Tensors, header: Header) -> int:
-    """Write arrays and header to `path`, or leave it as it was; return the bytes written.
+    """Write arrays and header to `path` atomically; return the bytes written.
 
-    The same arrays and header give the same bytes. Arrays may lie in memory in any way; `header` may hold
-    what JSON gives back unchanged: dicts with text keys, lists, text, finite numbers, booleans, None.
+    The same arrays and header give the same bytes. Arrays may have any memory layout; `header` may contain everything
+    that survives a JSON round trip: dicts with text keys, lists, text, finite numbers, booleans and None.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -111,14 +111,14 @@ def write_container(path: PathLike, tensors: Tensors, header: Header) -> int:
 
 
 def container_chunks(tensors: Tensors, header: Header) -> list[Chunk]:
-    """Return the bytes of a container in pieces, for a file that holds more than it.
+    """Return the bytes of a container in chunks, to embed it in another file.
 
     >>> data = b"".join(container_chunks({"weights": np.float32([1, 2])}, {"task": "binary"}))
     >>> parse_container(data)
     ({'task': 'binary'}, {'weights': array([1., 2.], dtype=float32)})
     """
     arrays = _in_file_order(tensors)
-    _check_finite(arrays)
+    _check_finite(arrays)  # before anything is written: an existing file stays
     text = _header_text(header)
     index = _index_of(arrays)
     _check_index(index)
@@ -129,23 +129,23 @@ def container_chunks(tensors: Tensors, header: Header) -> list[Chunk]:
 
 
 def fits_header(tensors: Tensors, header: Header) -> bool:
-    """Tell whether what stands in front of the data would be within MAX_HEADER_BYTES."""
+    """Return whether the JSON in front of the data would be within MAX_HEADER_BYTES."""
     return len(_encode(_header_text(header), _NO_DIGEST, _index_of(_in_file_order(tensors)))) <= MAX_HEADER_BYTES
 
 
 def _in_file_order(tensors: Tensors) -> Tensors:
-    """Return the arrays as they lie in the file, wide items first, so that all of them are aligned."""
+    """Return the arrays in file order, wide items first, so that all of them are aligned without padding."""
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     return {name: _in_file_layout(tensors[name]) for name in names}
 
 
 def _in_file_layout(array: np.ndarray) -> np.ndarray:
-    """Return a little-endian array in C order, a copy only if needed; ascontiguousarray would lose 0-d."""
+    """Return a little-endian array in C order; unlike ascontiguousarray, keep 0-d arrays."""
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
 def _header_text(header: Header) -> str:
-    """Return canonical JSON that reads back as the same header."""
+    """Return the header as canonical JSON; fail if it would not read back the same."""
     try:
         text = _canonical(header)
         survives = json.loads(text) == header
@@ -157,12 +157,12 @@ def _header_text(header: Header) -> str:
 
 
 def _canonical(header: Header) -> str:
-    """Return the only JSON text that this format accepts for `header`; NaN and infinity raise ValueError."""
+    """Return the canonical JSON text of `header`; NaN and infinity raise ValueError."""
     return json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _index_of(arrays: Tensors) -> dict[str, Any]:
-    """Return the entry of each tensor, laid out one after the other."""
+    """Return the index entries of tensors stored one after the other."""
     index, begin = {}, 0
     for name, array in arrays.items():
         dtype = _DTYPE_NAMES.get(array.dtype, str(array.dtype))
@@ -175,7 +175,7 @@ def _index_of(arrays: Tensors) -> dict[str, Any]:
 def _encode(text: str, digest: str, index: dict[str, Any]) -> bytes:
     """Return the JSON in front of the data, padded so that the data begin at a multiple of 8."""
     metadata = {"format": "rafm", "format_version": "1", "header": text, "sha256": digest}
-    head = json.dumps({"__metadata__": metadata, **index}, separators=(",", ":")).encode()
+    head = json.dumps({"__metadata__": metadata, **index}, separators=(",", ":")).encode()  # escapes all but ASCII
     return head + b" " * (-len(head) % 8)
 
 
@@ -184,7 +184,7 @@ def _length(head: bytes) -> bytes:
 
 
 def _digest(head: bytes, data: Iterable[memoryview]) -> str:
-    """Return the SHA-256 of a file whose `head` holds zeros for the digest."""
+    """Return the SHA-256 of a file whose `head` has zeros in place of the digest."""
     sha = hashlib.sha256(_length(head) + head)
     for view in data:
         sha.update(view)
@@ -195,11 +195,11 @@ def _digest(head: bytes, data: Iterable[memoryview]) -> str:
 
 
 def read_container(path: PathLike) -> tuple[Header, Tensors]:
-    """Return header and arrays of the file at `path`, after checking all of it.
+    """Read and fully check the file at `path`; return header and arrays.
 
-    The arrays are writable views of one buffer, which is read once and shared with nobody else. A file that
-    rafm did not write, that ends early or whose parts do not fit raises ModelFormatError; one of a newer
-    format ModelVersionError; one that changed or holds NaN ModelIntegrityError; an unreadable one OSError.
+    The arrays are writable views of one private buffer. Raises ModelFormatError if rafm did not write the file, or if
+    it is truncated or inconsistent; ModelVersionError for a newer format; ModelIntegrityError if the content changed or
+    contains NaN; OSError if it cannot be read.
     """
     with _messages_starting_with(path):
         _check_regular(path)
@@ -210,7 +210,7 @@ def read_container(path: PathLike) -> tuple[Header, Tensors]:
 
 
 def parse_container(data: Chunk) -> tuple[Header, Tensors]:
-    """Return header and arrays of a container that lies in memory, after checking all of it."""
+    """Parse and fully check a container in memory; return header and arrays."""
     file = BytesIO(data)
     size = file.getbuffer().nbytes
     head = _read_head(file, size)
@@ -218,7 +218,7 @@ def parse_container(data: Chunk) -> tuple[Header, Tensors]:
 
 
 def is_container(path: PathLike) -> bool:
-    """Tell whether a file begins like ours; nothing else of it is checked."""
+    """Return whether a file starts like a container; nothing else is checked."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
@@ -226,7 +226,7 @@ def is_container(path: PathLike) -> bool:
 
 
 def _check_regular(path: PathLike) -> None:
-    """Refuse folders, and also pipes and devices: opening them may wait for ever."""
+    """Reject directories, and also pipes and devices, because opening those may block forever."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or device"
@@ -234,19 +234,20 @@ def _check_regular(path: PathLike) -> None:
 
 
 def _read_head(file: BinaryIO, size: int) -> bytes:
-    """Return the JSON in front of the data, if it begins like ours and its length is plausible."""
+    """Return the JSON in front of the data, after checking its start and its length."""
     start = file.read(8 + len(_MAGIC))
+    # A truncated start is accepted here, so that it is reported as truncated and not as another kind of file.
     if not start[8:] or not _MAGIC.startswith(start[8:]):
         raise ModelFormatError(f"is not a rafm model: it {_looks(start)}. `rafm train --out` writes models.")
     n_bytes = int.from_bytes(start[:8], "little")
     _check_head_size(n_bytes)
     _check_complete(8 + n_bytes, size)
-    file.seek(8)
+    file.seek(8)  # after the length; read only now that it is plausible
     return file.read(n_bytes)
 
 
 def _looks(start: bytes) -> str:
-    """Say what a file that does not begin like a model might be."""
+    """Describe what kind of file this might be instead."""
     looks = (look for pattern, look in _OTHER_FILES.items() if re.match(pattern, start))
     return next(looks, f"begins with the bytes {start[:8].hex(' ')}")
 
@@ -254,36 +255,37 @@ def _looks(start: bytes) -> str:
 def _check_head_size(n_bytes: int) -> None:
     if n_bytes > MAX_HEADER_BYTES:
         raise ModelFormatError(
-            f"its JSON header has {n_bytes} bytes, allowed are {MAX_HEADER_BYTES}. Large content belongs in tensors."
+            f"its JSON header has {n_bytes} bytes, but at most {MAX_HEADER_BYTES} are allowed. Store data as tensors."
         )
 
 
 def _check_complete(expected: int, size: int) -> None:
     if size < expected:
-        raise ModelFormatError(f"ends early: {size} bytes, expected at least {expected}. Copy or save it again.")
+        raise ModelFormatError(f"is truncated: {size} bytes, expected at least {expected}. Copy or save it again.")
 
 
 def _reader(head: bytes) -> Callable[[bytes, BinaryIO, int], tuple[Header, Tensors]]:
-    """Choose by the format version, the one thing that all versions have in the same place."""
+    """Return the reader of the file's format version, which is at the same position in all versions."""
     found = _VERSION.match(head, len(_MAGIC))
     if found is None:
-        raise ModelFormatError("has no format version where every rafm model has one.")
+        raise ModelFormatError("has no valid format version.")
     version = int(found[1])
     if version not in _READERS:
         raise ModelVersionError(
-            f"has format version {version}, this rafm reads up to {max(_READERS)}: "
-            f"needs rafm >= {version}.0. Upgrade rafm."
+            f"has format version {version}, but this rafm reads up to {max(_READERS)}. "
+            f"Upgrade rafm: it needs rafm >= {version}.0."
         )
     return _READERS[version]
 
 
 def _read_version_1(head: bytes, file: BinaryIO, size: int) -> tuple[Header, Tensors]:
-    """Check the structure, read the data, check digest, spelling and values."""
+    """Check the structure, read the data, then check digest, canonical form and values."""
     text, digest, index = _decode(head)
     places = _check_index(index)
     n_bytes = max((place.end for place in places.values()), default=0)
     _check_size(8 + len(head) + n_bytes, size)
     data = _read_data(file, n_bytes)
+    # The digest first: what follows reports crafted files, not damaged ones.
     _check_digest(digest, _digest(_without_digest(head, digest), [data.data]))
     _check_spelling(head, _encode(text, digest, index))
     tensors = {name: _view(data, place) for name, place in places.items()}
@@ -295,7 +297,7 @@ _READERS = {1: _read_version_1}
 
 
 def _decode(head: bytes) -> tuple[str, str, dict[str, Any]]:
-    """Return header text, digest and index, whose entries are not checked yet."""
+    """Return header text, digest and the unchecked index."""
     _check_quotes(head)
     try:
         index = json.loads(head)
@@ -307,7 +309,7 @@ def _decode(head: bytes) -> tuple[str, str, dict[str, Any]]:
 
 
 def _check_quotes(head: bytes) -> None:
-    """Refuse more entries than allowed before parsing them; quotes inside of texts follow a backslash."""
+    """Reject too many index entries before parsing them; quotes inside of texts follow a backslash."""
     if head.count(b'"') - head.count(b'\\"') > _MAX_QUOTES:
         raise ModelFormatError(f"lists more than {MAX_TENSORS} tensors.")
 
@@ -316,13 +318,13 @@ def _check_metadata(metadata: Any) -> None:
     keys = {"format", "format_version", "header", "sha256"}
     is_complete = isinstance(metadata, dict) and set(metadata) == keys
     if not is_complete or not all(isinstance(text, str) for text in metadata.values()):
-        raise ModelFormatError("its metadata must be the texts format, format_version, header and sha256.")
+        raise ModelFormatError("its metadata must have the text fields format, format_version, header and sha256.")
 
 
 def _check_index(index: dict[str, Any]) -> dict[str, Place]:
-    """Return the place of each tensor, if they follow each other without holes or overlap."""
+    """Return the place of each tensor; they must follow each other without gaps or overlap."""
     if len(index) > MAX_TENSORS:
-        raise ModelFormatError(f"lists {len(index)} tensors, allowed are {MAX_TENSORS}.")
+        raise ModelFormatError(f"lists {len(index)} tensors, but at most {MAX_TENSORS} are allowed.")
     places, position = {}, 0
     for name, entry in index.items():
         _check_name(name)
@@ -333,11 +335,11 @@ def _check_index(index: dict[str, Any]) -> dict[str, Place]:
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or name == "__metadata__":
-        raise ModelFormatError(f"has a tensor {name!r:.80}; names are letters, digits and _, joined by dots.")
+        raise ModelFormatError(f"invalid tensor name {name!r:.80}: names are letters, digits and _, joined by dots.")
 
 
 def _place(name: str, entry: Any, begin: int) -> Place:
-    """Return the place that an entry describes, if that is at `begin`."""
+    """Return the place that an index entry describes; it must start at `begin`."""
     if not isinstance(entry, dict) or list(entry) != ["dtype", "shape", "data_offsets"]:
         raise ModelFormatError(f"tensor {name} must have dtype, shape and data_offsets, in this order.")
     dtype = _dtype(name, entry["dtype"])
@@ -350,29 +352,29 @@ def _place(name: str, entry: Any, begin: int) -> Place:
 
 def _dtype(name: str, dtype: Any) -> np.dtype:
     if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise ModelFormatError(f"tensor {name} has dtype {dtype!r:.80}, allowed are {', '.join(_DTYPES)}.")
+        raise ModelFormatError(f"tensor {name} has dtype {dtype!r:.80}; allowed are {', '.join(_DTYPES)}.")
     return _DTYPES[dtype]
 
 
 def _naturals(name: str, numbers: Any) -> tuple[int, ...]:
-    """Return a short list of whole numbers as a tuple; True and 1.0 are none."""
+    """Return a short list of non-negative integers as a tuple; True and 1.0 are not integers."""
     is_short = isinstance(numbers, list) and len(numbers) <= MAX_DIMENSIONS
     if not is_short or any(type(number) is not int or number < 0 for number in numbers):
-        raise ModelFormatError(f"tensor {name}: {numbers!r:.80} must be up to {MAX_DIMENSIONS} whole numbers >= 0.")
+        raise ModelFormatError(f"tensor {name}: {numbers!r:.80} must be at most {MAX_DIMENSIONS} integers >= 0.")
     return tuple(numbers)
 
 
 def _check_addressable(name: str, shape: tuple[int, ...]) -> None:
-    """Refuse shapes that numpy cannot index, even if a zero among them makes the tensor empty."""
-    if math.prod(max(n, 1) for n in shape) > MAX_ITEMS:
-        raise ModelFormatError(f"tensor {name} has shape {shape!r:.80}, allowed are {MAX_ITEMS} items.")
+    """Reject shapes that NumPy cannot index, even those of empty tensors."""
+    if math.prod(max(n, 1) for n in shape) > MAX_ITEMS:  # NumPy skips zeros in its own check
+        raise ModelFormatError(f"tensor {name} has shape {shape!r:.80}, but at most {MAX_ITEMS} items are allowed.")
 
 
 def _check_offsets(name: str, found: tuple[int, ...], expected: tuple[int, int], alignment: int) -> None:
     if found != expected or expected[0] % alignment:
         raise ModelFormatError(
-            f"tensor {name} has data_offsets {found!r:.80}, but its shape and the tensors before it ask for "
-            f"{expected}, beginning at a multiple of {alignment}."
+            f"tensor {name} has data_offsets {found!r:.80}, expected {expected} from its shape and the tensors before "
+            f"it, starting at a multiple of {alignment}."
         )
 
 
@@ -383,29 +385,29 @@ def _check_size(expected: int, size: int) -> None:
 
 
 def _read_data(file: BinaryIO, n_bytes: int) -> np.ndarray:
-    """Read what lies behind the head into one writable buffer."""
+    """Read the data into one writable buffer."""
     data = np.empty(n_bytes, np.uint8)
     file.readinto(data.data)  # type: ignore[attr-defined]
     return data
 
 
 def _without_digest(head: bytes, digest: str) -> bytes:
-    """Return the head with zeros for the digest, which no text in front of it can contain."""
+    """Return the head with zeros in place of the digest, which the text before it cannot contain."""
     return head.replace(digest.encode(errors="replace"), _NO_DIGEST.encode(), 1)
 
 
 def _check_digest(recorded: str, found: str) -> None:
     if recorded != found:
         raise ModelIntegrityError(
-            f"its content changed after it was written: SHA-256 begins with {found[:8]!r}, "
-            f"recorded is {recorded[:8]!r}. Copy or save it again."
+            f"its content changed after it was written: SHA-256 starts with {found[:8]!r}, "
+            f"but {recorded[:8]!r} was recorded. Copy or save it again."
         )
 
 
 def _check_spelling(head: bytes, expected: bytes) -> None:
-    """Refuse JSON that different readers could understand differently."""
+    """Reject JSON that is not canonical, because readers could interpret it differently."""
     if head != expected:
-        raise ModelFormatError("its JSON has duplicate keys, or is not spelled and ordered as rafm does it.")
+        raise ModelFormatError("its JSON is not canonical: it has duplicate keys, or another spelling or order.")
 
 
 def _view(data: np.ndarray, place: Place) -> np.ndarray:
@@ -417,30 +419,30 @@ def _check_finite(tensors: Tensors) -> None:
         if array.dtype.kind == "f" and not _is_finite(array):
             place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
             raise ModelIntegrityError(
-                f"tensor {name} is {array[place]} at {place}; the numbers of a model must be finite."
+                f"tensor {name} is {array[place]} at {place}; the parameters of a model must be finite."
             )
 
 
 def _is_finite(array: np.ndarray) -> bool:
-    """Tell whether all numbers are finite without a copy: minimum and maximum pass NaN on."""
-    return array.size == 0 or bool(np.isfinite(array.min()) and np.isfinite(array.max()))
+    """Return whether all elements are finite, without a temporary array."""
+    return array.size == 0 or bool(np.isfinite(array.min()) and np.isfinite(array.max()))  # both propagate NaN
 
 
 def _parse_header(text: str) -> Header:
-    """Return the header if its text is canonical, which excludes duplicate keys, NaN and infinity."""
+    """Parse the header; its text must be canonical, which excludes duplicate keys, NaN and infinity."""
     try:
         header = json.loads(text)
         is_canonical = isinstance(header, dict) and _canonical(header) == text
     except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"the text of its header is not JSON ({error}).") from error
+        raise ModelFormatError(f"its header is not JSON ({error}).") from error
     if not is_canonical:
-        raise ModelFormatError("its header must be a JSON object with sorted keys, each once, and finite numbers.")
+        raise ModelFormatError("its header must be a JSON object with unique, sorted keys and finite numbers.")
     return header
 
 
 @contextmanager
 def _messages_starting_with(path: PathLike) -> Iterator[None]:
-    """Put the name of the file in front of what is wrong with it."""
+    """Prefix error messages with the name of the file."""
     try:
         yield
     except ModelFileError as error:

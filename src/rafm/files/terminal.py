@@ -1,7 +1,7 @@
-"""Text on its way to people: control characters are shown, not obeyed, and a closed stream is no surprise.
+"""Safe terminal output: control characters are escaped, and closed streams are handled.
 
-Names of columns, files, classes and values come from strangers. Printed as they are, they could move the cursor, change
-the title of a window or hide what follows; so every stream that a command prints to passes through here.
+Names of columns, files, classes and values are untrusted. Printed verbatim, they could move the cursor, change the
+window title or hide the text that follows, so the output streams of all commands pass through here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-# Controls of both blocks but tab and line feed; marks that reorder or hide text; halves of pairs, which no file takes.
+# C0 and C1 controls except tab and line feed; characters that reorder or hide text; surrogates, which have no encoding.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
@@ -24,7 +24,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text in which characters that a terminal would obey are written out.
+    r"""Escape the characters that a terminal would interpret.
 
     >>> printable("red\x1b[31m\nname")
     'red\\x1b[31m\nname'
@@ -33,7 +33,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return printable text in which line feeds are written out too, since a message is one line.
+    r"""Escape line feeds too, so that a message stays on one line.
 
     >>> one_line("a file\nerror: none")
     'a file\\nerror: none'
@@ -42,28 +42,28 @@ def one_line(text: str) -> str:
 
 
 class SafeStream(io.TextIOBase):
-    """A stream for people, on top of one that takes any text; `obeyed` is the latter, for a bar that moves the cursor.
+    """A text stream that escapes control characters; `unescaped` is the stream below, for a progress bar.
 
-    Without a stream below, since it was closed before we started, writing fails as on any closed file.
+    If the stream below was closed before the program started, writing fails as with any closed file.
     """
 
     def __init__(self, stream: TextIO | None, name: str):
-        self.obeyed, self.name = stream, name
+        self.unescaped, self.name = stream, name
 
     def _open(self) -> TextIO:
-        if self.obeyed is None:
+        if self.unescaped is None:
             raise OSError(errno.EBADF, "is closed", self.name)
-        return self.obeyed
+        return self.unescaped
 
     def write(self, text: str) -> int:
         return self._open().write(printable(text))
 
     def flush(self) -> None:
-        if self.obeyed is not None:
-            self.obeyed.flush()
+        if self.unescaped is not None:
+            self.unescaped.flush()
 
     def isatty(self) -> bool:
-        return self.obeyed is not None and self.obeyed.isatty()
+        return self.unescaped is not None and self.unescaped.isatty()
 
     def fileno(self) -> int:
         return self._open().fileno()
@@ -74,11 +74,11 @@ class SafeStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        return getattr(self.obeyed, "encoding", None) or "utf-8"
+        return getattr(self.unescaped, "encoding", None) or "utf-8"
 
 
-class Silence(io.TextIOBase):
-    """Where messages go if standard error is closed: nowhere, rather than among the results."""
+class NullStream(io.TextIOBase):
+    """Discards messages if standard error is closed, so that they do not end up among the results."""
 
     def write(self, text: str) -> int:
         return len(text)
@@ -86,27 +86,27 @@ class Silence(io.TextIOBase):
 
 @contextlib.contextmanager
 def safe_streams() -> Iterator[None]:
-    """Let all that is printed meanwhile pass through SafeStream."""
-    errors = Silence() if sys.stderr is None else SafeStream(sys.stderr, "standard error")
+    """Redirect standard output and standard error through SafeStream."""
+    errors = NullStream() if sys.stderr is None else SafeStream(sys.stderr, "standard error")
     output = SafeStream(sys.stdout, "standard output")
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         yield
 
 
 def occupy_descriptors() -> None:
-    """Open nothing in place of standard streams that are closed, lest a file gets their numbers and what is printed."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+    """Open the null device for closed standard streams; otherwise a file could get descriptor 1 and all output."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # open returns the lowest free descriptor
         pass
     os.close(descriptor)
 
 
 def say(text: str) -> None:
-    """Print text for people."""
+    """Print text with control characters escaped."""
     print(printable(text))
 
 
-def last_words(text: str) -> None:
-    """Print text on standard error or, if that is closed, on standard output; if both are, on neither."""
+def print_to_open_stream(text: str) -> None:
+    """Print text to standard error or, if that is closed, to standard output, if it is open."""
     stream = sys.stderr or sys.stdout
     if stream is not None:
         with contextlib.suppress(OSError):

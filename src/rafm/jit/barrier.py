@@ -1,8 +1,8 @@
-"""Where threads wait for one another inside compiled code: each has a counter that only grows, and reads the others'.
+"""A barrier for threads inside compiled code: each thread has a counter that only grows, and reads those of the others.
 
-A thread spins for some microseconds, since most waits are shorter than waking up takes, and then yields its core at
-each turn, so that others who want it get it. Naps are worse: with a busy process next to it, training by two threads
-that napped took ten times as long.
+A thread spins for some microseconds, since most waits are shorter than a wake-up, and then yields its core in every
+iteration, so that other processes can use it. Sleeping is worse: beside a busy process, training with two threads
+that slept took ten times as long.
 """
 
 # mypy: ignore-errors
@@ -17,13 +17,13 @@ from numba.extending import intrinsic
 
 from .compile import PLAIN, compiled
 
-SPINS = 300  # of some ten nanoseconds each
-MONOTONIC = 6 if sys.platform == "darwin" else 1  # the number of a clock that is never set
-APART = 512  # counters of 64 bits to a page, which has one of them: see scratch.py
+SPINS = 300  # some ten nanoseconds each
+MONOTONIC = 6 if sys.platform == "darwin" else 1  # CLOCK_MONOTONIC
+GATE_STRIDE = 512  # 64-bit integers in a page: each thread's counter has a page of its own, see plan/scratch.py
 
 
 def _add_functions() -> None:
-    """Give compiled code the system's ways to let another thread have this core, and to read its clock."""
+    """Make the system's functions to yield the core and to read the clock callable from compiled code."""
     if sys.platform == "win32":
         found = ctypes.windll.kernel32.SwitchToThread, ctypes.windll.kernel32.QueryPerformanceCounter
     else:
@@ -43,7 +43,7 @@ def _counter(context, builder, signature, args):
 
 @intrinsic
 def _arrive(typingctx, gate, place, turn):
-    """Say that this thread has come so far, after all that it wrote before."""
+    """Store this thread's counter; release order makes all its earlier writes visible first."""
 
     def codegen(context, builder, signature, args):
         builder.store_atomic(args[2], _counter(context, builder, signature, args), "release", 8)
@@ -54,7 +54,7 @@ def _arrive(typingctx, gate, place, turn):
 
 @intrinsic
 def _arrived(typingctx, gate, place):
-    """Return how far a thread has come, before anything is read after."""
+    """Load a thread's counter; acquire order keeps later reads behind it."""
 
     def codegen(context, builder, signature, args):
         return builder.load_atomic(_counter(context, builder, signature, args), "acquire", 8)
@@ -64,7 +64,7 @@ def _arrived(typingctx, gate, place):
 
 @intrinsic
 def _pause(typingctx):
-    """Tell the core that this is a loop of waiting."""
+    """Tell the core that this is a spin loop, which saves power and helps a hyper-thread on the same core."""
 
     def codegen(context, builder, signature, args):
         if platform.machine() in ("x86_64", "AMD64"):
@@ -77,7 +77,7 @@ def _pause(typingctx):
 
 @intrinsic
 def _yield(typingctx):
-    """Let another thread have this core, if one wants it."""
+    """Yield the core to any other thread that is ready to run."""
 
     def codegen(context, builder, signature, args):
         kind = ir.FunctionType(ir.IntType(32), [])
@@ -89,7 +89,7 @@ def _yield(typingctx):
 
 @intrinsic
 def _microseconds(typingctx):
-    """Return what a clock shows."""
+    """Return the time of a monotonic clock in microseconds."""
 
     def codegen(context, builder, signature, args):
         number, code = ir.IntType(64), ir.IntType(32)
@@ -102,7 +102,7 @@ def _microseconds(typingctx):
         builder.call(cgutils.get_or_insert_function(builder.module, kind, "rafm_clock"), given)
         first, second = builder.load(shown), builder.load(builder.gep(shown, [number(1)]))
         if sys.platform == "win32":
-            return builder.sdiv(first, number(10))  # ticks of a tenth
+            return builder.sdiv(first, number(10))  # the performance counter ticks at 10 MHz
         return builder.add(builder.mul(first, number(1_000_000)), builder.sdiv(second, number(1000)))
 
     return types.int64(), codegen
@@ -112,31 +112,31 @@ if PLAIN:
 
     @compiled
     def arrive(gate, thread, turn):
-        """Do nothing: where bounds are checked there is one thread."""
+        """Do nothing: with bounds checks there is a single thread."""
 
     @compiled
     def wait_for_all(gate, threads, turn):
-        """Return that nobody was waited for."""
+        """Return 0, the time waited."""
         return 0
 
 else:
 
     @compiled
     def arrive(gate, thread, turn):
-        """Say that a thread has come to the given turn."""
-        _arrive(gate, thread * APART, turn)
+        """Signal that a thread has arrived at the given turn."""
+        _arrive(gate, thread * GATE_STRIDE, turn)
 
     @compiled
     def wait_for_all(gate, threads, turn):
-        """Wait until all threads have come to the given turn; return the microseconds if it took long."""
+        """Wait until all threads have arrived at the given turn; return the microseconds waited, 0 if only spinning."""
         spins, start = 0, 0
         for thread in range(threads):
-            while _arrived(gate, thread * APART) < turn:
+            while _arrived(gate, thread * GATE_STRIDE) < turn:
                 spins += 1
                 if spins < SPINS:
                     _pause()
                     continue
-                if spins == SPINS:
+                if spins == SPINS:  # reading the clock costs more than most waits, so only long ones are timed
                     start = _microseconds()
                 _yield()
         return _microseconds() - start if spins >= SPINS else 0

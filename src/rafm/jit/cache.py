@@ -1,4 +1,4 @@
-"""Compiling with a disk cache that many processes may share, also right after an upgrade or a crash."""
+"""Compile with a disk cache that is safe to share between processes, even after an upgrade or a crash."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -12,24 +12,34 @@ from pathlib import Path
 from numba import njit, version_info
 from numba.core.runtime import rtsys
 
-INLINED = ("jit", "kernels", "losses", "optimizers", "read/digits.py", "read/csv/byte_masks.py")  # folders and files
-TRIED = (0, 68)  # up to this version of Numba, code from the disk is known to run without what compiling needs
+INLINED = (
+    "jit",
+    "kernels",
+    "losses",
+    "optimizers",
+    "read/digits.py",
+    "read/csv/byte_masks.py",
+)  # sources of inlined code
+TESTED_NUMBA = (0, 68)  # newest Numba version with which loading without the compiler is known to work
 _PROCESS = uuid.uuid4().hex[:8]
 
 
 def kernel(**options):
-    """Return a decorator that compiles a function without the GIL and keeps the code on disk, where it can.
+    """Return a decorator that compiles a function without the GIL and caches the code on disk, if possible.
 
-    Numba's cache notices edits of the function's own file alone; here those of INLINED too. And it names files of code
-    by number, which lets a process that compiles at the same time, or an older version's leftover, be taken for what
-    the index means; here every process writes files of its own. A torn file means compiling again. Before it loads
-    code, Numba prepares to compile, which imports scipy.linalg and takes longer than all the rest; here it does not.
+    It differs from Numba's own cache in four ways:
+
+    * Edits of the files in INLINED invalidate the cache, not only edits of the function's own file.
+    * Every process writes files with names of its own. Numba numbers them, so a file written by a concurrent process or
+      left behind by an older version could be mistaken for the one that the index means.
+    * A truncated file means that the function is compiled again.
+    * Loading cached code does not initialise the compiler, which imports scipy.linalg and takes longer than all else.
     """
 
     def decorate(function):
         try:
             dispatcher = njit(cache=True, nogil=True, **options)(function)
-        except RuntimeError:  # there is no folder that can be written to
+        except RuntimeError:  # no writable cache directory
             return njit(nogil=True, **options)(function)
         stored = getattr(dispatcher, "_cache", None)
         index = getattr(stored, "_cache_file", None)
@@ -37,7 +47,7 @@ def kernel(**options):
             index._source_stamp = (index._source_stamp, *_stamps())
             index._data_name_pattern = index._data_name_pattern.replace("{number", f"{_PROCESS}.{{number")
             index.load, index.save = _steady(index)
-            if None not in version_info.short and version_info.short <= TRIED:
+            if None not in version_info.short and version_info.short <= TESTED_NUMBA:
                 stored.load_overload = partial(_load, stored)
         return dispatcher
 
@@ -46,14 +56,14 @@ def kernel(**options):
 
 @cache
 def _stamps() -> list[tuple[float, int]]:
-    """Return time and size of the files whose functions become part of others'."""
+    """Return modification time and size of all files whose functions are inlined into others."""
     places = (Path(__file__).parents[1] / name for name in INLINED)
     files = (file for place in places for file in (sorted(place.glob("*.py")) if place.is_dir() else [place]))
     return [(stat.st_mtime, stat.st_size) for stat in map(os.stat, files)]
 
 
 def _load(stored, signature, target):
-    """Load code with the run-time library alone, as Numba does where this fails."""
+    """Load code with only the run-time library initialised; fall back to Numba's own way if that fails."""
     with suppress(Exception):
         rtsys.initialize(target)
         return stored._load_overload(signature, target)
@@ -61,7 +71,7 @@ def _load(stored, signature, target):
 
 
 def _steady(index):
-    """Return ways to load and save that start the index anew if it cannot be read, and never fail."""
+    """Return load and save functions that never fail, and that replace an index which cannot be read."""
     load, save = index.load, index.save
 
     def load_if_whole(key):

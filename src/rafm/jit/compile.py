@@ -1,15 +1,16 @@
-"""Ways to compile a function. All of them are kept on the disk, see cache.py."""
+"""Decorators that compile a function and cache it on disk, see cache.py."""
 
 # mypy: ignore-errors
 from numba import config
 
 from .cache import kernel
 
-FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # not nnan, ninf: divergence must stay visible
-PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)  # then plain loops take the place of explicit vectors
+FAST = ("reassoc", "contract", "arcp", "nsz", "afn")  # without nnan and ninf: divergence must stay detectable
+PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)  # use plain loops instead of explicit SIMD
 MATHS = {"error_model": "numpy", "fastmath": set(FAST)}
 
 entry = kernel(**MATHS)
-# Inner functions are inlined and do not count references, which would cost more than the arithmetic at small ranks.
+# Inner functions are inlined, and without reference counting, which at small ranks would cost more than the arithmetic.
 compiled = kernel(forceinline=True, _nrt=False, **MATHS)
+# Without reassociation, so that rounding does not depend on the code that a function is inlined into.
 as_written = kernel(forceinline=True, _nrt=False, error_model="numpy", fastmath=set(FAST) - {"reassoc"})

@@ -1,4 +1,4 @@
-"""One compiled function out of several that mean the same for different things, such as the slopes of all losses."""
+"""Dispatch between compiled functions by an integer code, such as between the slopes of all losses."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -11,10 +11,10 @@ from .compile import MATHS, compiled
 
 
 def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
-    """Return a compiled function (code, ...) that calls functions[code](...), which all take the same arguments.
+    """Return a compiled function (code, ...) that calls functions[code](...); all take the same arguments.
 
-    Functions as arguments of compiled code would keep it out of the disk cache; numbers do not. The first n_inlined
-    become part of the caller, the others are called: code that seldom runs would slow down what surrounds it.
+    Numba cannot cache code on disk that takes functions as arguments, but integers are fine. The first n_inlined
+    functions are inlined into the caller, the others are called: rarely used code would slow down its neighbours.
     """
     chosen = None
     for code in range(len(functions) - 1, -1, -1):
@@ -26,7 +26,7 @@ def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
 
 
 def _compiled(function, **options):
-    """Compile without a place on the disk: what calls it is kept there, with it inside."""
+    """Compile without a disk cache: the cached code of its callers contains it."""
     return njit(_nrt=False, nogil=True, **MATHS, **options)(function)
 
 

@@ -1,4 +1,4 @@
-"""LLVM code of vector operations: what each does with some lanes, and loops over all of them."""
+"""Emit LLVM code of vector operations: the step on one vector of lanes, and the loops over all elements."""
 
 # mypy: ignore-errors
 import math
@@ -10,13 +10,13 @@ from numba.core import cgutils
 from .compile import FAST
 
 CONTRACTED = ("contract",)
-LARGEST_EXPONENT = 87.3  # exp(-87.3) is about the least normal number of single precision
-COARSE_LOG_2 = 355 / 512  # log 2, with few digits: its multiples are exact
-NARROW = 16  # lanes up to which a loop over some nonzeros is not unrolled: its rests cost more than its turns
+LARGEST_EXPONENT = 87.3  # exp(-87.3) is about the smallest normal float32
+COARSE_LOG_2 = 355 / 512  # log 2 to few digits, so that its multiples are exact in float32
+NARROW = 16  # up to this many lanes loops over nonzeros are not unrolled: the remainder loop would cost more
 
 
 def lanes_of(builder, scalar, width):
-    """Return a vector of equal lanes."""
+    """Broadcast a scalar to a vector."""
     kind = ir.VectorType(scalar.type, width)
     single = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
     return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
@@ -27,8 +27,8 @@ def zeros(kind):
     return ir.Constant(kind, [0.0] * kind.count)
 
 
-class Lines:
-    """Emits one operation for some lanes: loads, arithmetic, stores, and a running sum."""
+class LaneOps:
+    """Emits one operation on a vector of lanes: loads, arithmetic, stores, and a running total."""
 
     def __init__(self, builder, pointers, scalars, total):
         self.builder, self.pointers, self.scalars, self.total = builder, pointers, scalars, total
@@ -49,10 +49,10 @@ class Lines:
         b.store(b.fadd(b.load(self.total), lanes, flags=FAST), self.total)
 
 
-def emit_lines(builder, lines, step, size, width):
-    """Emit the step over size elements: width lanes at a time, then what is left in halves down to 4."""
-    kind = ir.VectorType(lines.total.type.pointee, width)
-    bulk = builder.and_(size, size.type(-width))
+def emit_loop(builder, ops, step, size, width):
+    """Emit the step over size elements: width lanes at a time, then the remainder with halved widths down to 4."""
+    kind = ir.VectorType(ops.total.type.pointee, width)
+    bulk = builder.and_(size, size.type(-width))  # rounds down: widths are powers of two
     with builder.if_then(builder.icmp_signed(">", bulk, size.type(0))):
         acc = cgutils.alloca_once_value(builder, zeros(kind))
 
@@ -60,22 +60,23 @@ def emit_lines(builder, lines, step, size, width):
             builder.store(builder.fadd(builder.load(acc), term, flags=FAST), acc)
 
         with cgutils.for_range_slice(builder, size.type(0), bulk, size.type(width)) as (position, _):
-            lines.emit(step, position, width, add)
-        lines.reduce(builder.load(acc))
+            ops.emit(step, position, width, add)
+        ops.reduce(builder.load(acc))
     with builder.if_then(builder.icmp_signed("!=", bulk, size)):
         while width > 4:
             width //= 2
+            # The bits of size say which widths the remainder needs.
             with builder.if_then(builder.icmp_signed("!=", builder.and_(size, size.type(width)), size.type(0))):
-                lines.emit(step, builder.and_(size, size.type(-2 * width)), width, lines.reduce)
+                ops.emit(step, builder.and_(size, size.type(-2 * width)), width, ops.reduce)
 
 
 def elements(context, builder, signature, args, place):
-    """Return the pointer to the elements of an array among the arguments."""
+    """Return a pointer to the elements of an array argument."""
     return context.make_array(signature.args[place])(context, builder, args[place]).data
 
 
 def start_of(context, builder, signature, args, place):
-    """Return the pointer to where an array among the arguments is to be used from, which is the next argument."""
+    """Return a pointer to the first element to use of an array argument; its index is the next argument."""
     return builder.gep(elements(context, builder, signature, args, place), [args[place + 1]])
 
 
@@ -84,12 +85,12 @@ def emit_all(builder, pointers, scalars, step, size):
     kind = pointers[0].type.pointee
     total = cgutils.alloca_once_value(builder, ir.Constant(kind, 0.0))
     width = 32 if kind == ir.FloatType() else 16
-    emit_lines(builder, Lines(builder, pointers, scalars, total), step, size, width)
+    emit_loop(builder, LaneOps(builder, pointers, scalars, total), step, size, width)
     return builder.load(total)
 
 
 class Columns:
-    """Emits the sum of some lanes of all listed vectors."""
+    """Emits the sum over all listed vectors, for one range of lanes."""
 
     def __init__(self, builder, listed, sums, total, anew):
         self.builder, self.listed, self.sums, self.total, self.anew = builder, listed, sums, total, anew
@@ -100,7 +101,7 @@ class Columns:
         records, narrow = b.gep(records, [position]), self._kind(min(width, 32))
         sums = cgutils.alloca_once(b, kind)
         squares = cgutils.alloca_once(b, narrow)
-        b.store(zeros(kind) if self.anew else _load(b, out), sums)
+        b.store(zeros(kind) if self.anew else _load(b, out), sums)  # LLVM promotes these slots to registers
         b.store(zeros(narrow), squares)
         with _turns(b, count, unrolled=width > NARROW) as index:
             place, x = b.load(b.gep(places, [index])), b.load(b.gep(values, [index]))
@@ -110,7 +111,7 @@ class Columns:
             for part in _pieces(b, term, narrow.count):
                 b.store(_fma(b, part, part, b.load(squares)), squares)
         b.store(b.load(sums), out, align=4)
-        Lines(b, (), (), self.total).reduce(b.load(squares))
+        LaneOps(b, (), (), self.total).reduce(b.load(squares))
 
     def _kind(self, width):
         return ir.VectorType(self.total.type.pointee, width)
@@ -118,7 +119,7 @@ class Columns:
 
 @contextmanager
 def _turns(builder, count, unrolled):
-    """Emit a loop of so many turns, which the compiler may unroll or not."""
+    """Emit a loop of count iterations; allow LLVM to unroll it, or not."""
     before, body, after = builder.block, builder.append_basic_block("turn"), builder.append_basic_block("done")
     builder.cbranch(builder.icmp_signed(">", count, count.type(0)), body, after)
     builder.position_at_end(body)
@@ -134,7 +135,7 @@ def _turns(builder, count, unrolled):
 
 
 def _rolled(module):
-    """Return what tells the compiler not to unroll a loop; by LLVM's rule it begins with itself, unlike all others."""
+    """Return metadata that forbids unrolling; LLVM requires such a node to refer to itself, which makes it unique."""
     rule = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
     name = module.add_metadata([rule])
     name.operands = (name, rule)
@@ -142,7 +143,7 @@ def _rolled(module):
 
 
 def _pieces(builder, term, width):
-    """Return the lanes of a vector in pieces of so many."""
+    """Split a vector into vectors of the given width."""
     if term.type.count == width:
         return [term]
     masks = (range(start, start + width) for start in range(0, term.type.count, width))
@@ -151,7 +152,7 @@ def _pieces(builder, term, width):
 
 
 def emit_columns(builder, columns, size, width=64):
-    """Emit the sums of size elements: width lanes at a time, then what is left in halves down to 4."""
+    """Emit the sums of size elements: width lanes at a time, then the remainder with halved widths down to 4."""
     with cgutils.for_range_slice(builder, size.type(0), builder.and_(size, size.type(-width)), size.type(width)) as (
         position,
         _,
@@ -173,26 +174,28 @@ def exp_lanes(b, scores, exps, logs):
 
 
 def _single_exp(b, size):
-    """Return exp(-size) = 2^whole exp(rest), by Taylor's series of the rest; what is not a number stays so."""
+    """Return exp(-size) = 2^whole exp(rest), with a Taylor series for exp(rest); NaN stays NaN."""
     size = b.select(b.fcmp_ordered(">", size, _all(size, LARGEST_EXPONENT)), _all(size, LARGEST_EXPONENT), size)
     whole = _call(b, "rint", b.fmul(size, _all(size, -1 / math.log(2))))
+    # Subtract whole * log 2 in two parts (Cody and Waite): the first is exact, so the difference keeps its digits.
     rest = b.fneg(b.fadd(size, b.fmul(whole, _all(size, COARSE_LOG_2))))
     rest = b.fadd(rest, b.fmul(whole, _all(size, COARSE_LOG_2 - math.log(2))))
     kind = ir.VectorType(ir.IntType(32), size.type.count)
+    # 2^whole as a float32: the exponent, biased by 127, above 23 bits of mantissa.
     bits = b.add(_call(b, "fptosi.sat", whole, kind), ir.Constant(kind, [127] * kind.count))
     scale = b.bitcast(b.shl(bits, ir.Constant(kind, [23] * kind.count)), size.type)
     return b.fmul(_polynomial(b, rest, [1 / math.factorial(term) for term in range(8)]), scale)
 
 
 def _single_log(b, small):
-    """Return log(1 + small) = 2 atanh(ratio), by its series; the ratio is at most 1/3."""
+    """Return log(1 + small) = 2 atanh(ratio) by its series, which converges fast: the ratio is at most 1/3."""
     ratio = b.fdiv(small, b.fadd(small, _all(small, 2)))
     series = [2 / (2 * term + 1) for term in range(7)]
     return b.fmul(ratio, _polynomial(b, b.fmul(ratio, ratio), series))
 
 
 def _polynomial(b, x, series):
-    """Return series[0] + series[1] x + series[2] x^2 ..."""
+    """Return series[0] + series[1] x + series[2] x^2 + ... by Horner's rule."""
     total = _all(x, series[-1])
     for factor in reversed(series[:-1]):
         total = b.fadd(b.fmul(total, x, flags=CONTRACTED), _all(x, factor), flags=CONTRACTED)
@@ -200,12 +203,12 @@ def _polynomial(b, x, series):
 
 
 def _all(like, number):
-    """Return a vector of equal numbers."""
+    """Return a constant vector of the same type."""
     return ir.Constant(like.type, [number] * like.type.count)
 
 
 def _call(b, name, x, kind=None):
-    """Return the result of one of LLVM's functions for vectors."""
+    """Call an LLVM intrinsic on a vector."""
     kind = kind or x.type
     suffix = f".v{kind.count}i32" if kind != x.type else ""
     suffix += f".v{x.type.count}f{'32' if x.type.element == ir.FloatType() else '64'}"
@@ -222,13 +225,13 @@ def copy_lanes(b, out, source):
 
 
 def join_lanes(b, one, other, out):
-    total = b.fadd(_load(b, one), _load(b, other))
+    total = b.fadd(_load(b, one), _load(b, other))  # without fast-math flags, so that it rounds alike in any context
     b.store(total, out, align=4)
     return b.fmul(total, total, flags=FAST)
 
 
 def _load(b, pointer):
-    return b.load(pointer, align=4)
+    return b.load(pointer, align=4)  # vectors are only aligned to elements
 
 
 def _fma(b, x, y, z):

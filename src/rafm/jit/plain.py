@@ -1,4 +1,4 @@
-"""The same operations as plain loops, for bounds checks and for running without compilation."""
+"""Plain-loop twins of simd.py, for bounds checking and for running uncompiled."""
 
 # mypy: ignore-errors
 import numpy as np
@@ -20,7 +20,7 @@ def add_listed(records, places, q, values, e, count, shift, sums, j, n):
 
 @compiled
 def sum_listed(records, places, q, values, e, count, shift, sums, j, n):
-    """Set sums to what add_listed adds; return the same."""
+    """Like add_listed, but overwrite sums."""
     clear(sums, j, n)
     return add_listed(records, places, q, values, e, count, shift, sums, j, n)
 
@@ -57,7 +57,7 @@ def copy(left, i, right, j, n):
 
 @compiled
 def join(left, i, right, j, sums, k, n):
-    """Set sums to left and right added up; return its squared norm."""
+    """Set sums to left + right; return its squared norm."""
     total = np.float32(0)
     for f in range(n):
         sums[k + f] = left[i + f] + right[j + f]
@@ -67,7 +67,7 @@ def join(left, i, right, j, sums, k, n):
 
 @compiled
 def exp_neg_abs(scores, i, exps, j, logs, k, n):
-    """Set exps to exp(-|score|), and logs to log(1 + small)."""
+    """Set exps to exp(-|score|) and logs to log(1 + exp(-|score|))."""
     for f in range(n):
         exps[j + f] = np.exp(-abs(scores[i + f]))
         logs[k + f] = np.log(1 + exps[j + f])
@@ -75,7 +75,7 @@ def exp_neg_abs(scores, i, exps, j, logs, k, n):
 
 @compiled
 def prefetch(array, position):
-    """Do nothing."""
+    """Do nothing: prefetching is a hint."""
 
 
 prefetch_shared = prefetch
@@ -83,7 +83,7 @@ prefetch_shared = prefetch
 
 @compiled
 def trailing_zeros(word):
-    """Return how many zero bits are below the lowest one, 64 if there is none."""
+    """Return the number of trailing zero bits, 64 for 0."""
     n = np.uint64(0)
     while n < np.uint64(64) and not (word >> n) & np.uint64(1):
         n += np.uint64(1)
@@ -92,17 +92,17 @@ def trailing_zeros(word):
 
 @compiled
 def count_ones(word):
-    """Return how many bits are 1."""
+    """Return the number of 1 bits."""
     n = np.uint64(0)
     while word:
-        word &= word - np.uint64(1)
+        word &= word - np.uint64(1)  # clears the lowest 1 bit
         n += np.uint64(1)
     return n
 
 
 @compiled
 def count_below(array, n, number):
-    """Return how many of the first n numbers are less than the given one; n is a multiple of 16."""
+    """Return how many of array[:n] are less than number; n must be a multiple of 16."""
     count = 0
     for k in range(n):
         count += array[k] < number
@@ -111,7 +111,7 @@ def count_below(array, n, number):
 
 @compiled
 def match_bytes(text, position, byte):
-    """Return one bit for each of 64 bytes of text, the first one lowest: whether it is the given byte."""
+    """Return a bit mask of where the 64 bytes of text from position on equal byte; the lowest bit is the first byte."""
     bits = np.uint64(0)
     for place in range(64):
         bits |= np.uint64(text[position + place] == byte) << np.uint64(place)

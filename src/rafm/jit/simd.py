@@ -1,4 +1,4 @@
-"""Vector operations as explicit vector instructions."""
+"""Vector operations as explicit SIMD instructions."""
 
 # mypy: ignore-errors
 from llvmlite import ir
@@ -23,7 +23,7 @@ from .emit import (
 
 
 def _blockwise(step):
-    """Make a compiled function (left, i, right, j, n, c, d) -> sum of terms from what one step does with some lanes."""
+    """Make a compiled function (left, i, right, j, n, c, d) -> sum of terms from a step on one vector of lanes."""
 
     @intrinsic
     def operation(typingctx, left, i, right, j, n, c, d):
@@ -41,9 +41,9 @@ def _blockwise(step):
 
 
 def _adder(anew):
-    """Make a compiled function that adds up listed vectors, to sums or anew.
+    """Make a compiled function that sums listed vectors into sums, overwriting it if anew.
 
-    The sums are in registers: at small ranks loading and storing them costs most.
+    The sums stay in registers: at small ranks, loading and storing them would dominate.
     """
 
     @intrinsic
@@ -66,7 +66,7 @@ def _adder(anew):
 
 @intrinsic
 def join(typingctx, left, i, right, j, sums, k, n):
-    """Set sums to left and right added up; return its squared norm."""
+    """Set sums to left + right; return its squared norm."""
 
     def codegen(context, builder, signature, args):
         pointers = [start_of(context, builder, signature, args, place) for place in (0, 2, 4)]
@@ -89,7 +89,7 @@ def copy(typingctx, left, i, right, j, n):
 
 @intrinsic
 def exp_neg_abs(typingctx, scores, i, exps, j, logs, k, n):
-    """Set exps to exp(-|score|), and logs to log(1 + small)."""
+    """Set exps to exp(-|score|) and logs to log(1 + exp(-|score|))."""
 
     def codegen(context, builder, signature, args):
         pointers = [start_of(context, builder, signature, args, place) for place in (0, 2, 4)]
@@ -117,17 +117,17 @@ add_listed, sum_listed = _adder(anew=False), _adder(anew=True)
 
 @intrinsic
 def trailing_zeros(typingctx, word):
-    """Return how many zero bits are below the lowest one, 64 if there is none."""
+    """Return the number of trailing zero bits, 64 for 0."""
 
     def codegen(context, builder, signature, args):
-        return builder.cttz(args[0], ir.IntType(1)(0))
+        return builder.cttz(args[0], ir.IntType(1)(0))  # the flag: 0 is a defined input
 
     return types.uint64(types.uint64), codegen
 
 
 @intrinsic
 def count_ones(typingctx, word):
-    """Return how many bits are 1."""
+    """Return the number of 1 bits."""
 
     def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])
@@ -137,7 +137,7 @@ def count_ones(typingctx, word):
 
 @intrinsic
 def count_below(typingctx, array, n, number):
-    """Return how many of the first n numbers are less than the given one; n is a multiple of 16."""
+    """Return how many of array[:n] are less than number; n must be a multiple of 16."""
 
     def codegen(context, builder, signature, args):
         start, size = elements(context, builder, signature, args, 0), args[1]
@@ -145,6 +145,7 @@ def count_below(typingctx, array, n, number):
         count = cgutils.alloca_once_value(builder, size.type(0))
         with cgutils.for_range_slice(builder, size.type(0), size, size.type(16)) as (position, _):
             found = builder.load(builder.bitcast(builder.gep(start, [position]), kind.as_pointer()), align=4)
+            # A comparison gives 16 one-bit lanes: read as an integer, its 1 bits are the count.
             less = builder.bitcast(builder.icmp_signed("<", found, number), ir.IntType(16))
             more = builder.zext(builder.ctpop(less), size.type)
             builder.store(builder.add(builder.load(count), more), count)
@@ -155,7 +156,7 @@ def count_below(typingctx, array, n, number):
 
 @intrinsic
 def match_bytes(typingctx, text, position, byte):
-    """Return one bit for each of 64 bytes of text, the first one lowest: whether it is the given byte."""
+    """Return a bit mask of where the 64 bytes of text from position on equal byte; the lowest bit is the first byte."""
 
     def codegen(context, builder, signature, args):
         kind = ir.VectorType(ir.IntType(8), 64)
@@ -168,7 +169,7 @@ def match_bytes(typingctx, text, position, byte):
 
 
 def _prefetcher(write):
-    """Make a compiled function (array, position) that asks for a cache line, to write to it or only to read it."""
+    """Make a compiled function (array, position) that prefetches a cache line, for writing or for reading."""
 
     @intrinsic
     def operation(typingctx, array, position):
@@ -178,7 +179,7 @@ def _prefetcher(write):
             i32 = ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [line.type, i32, i32, i32])
             call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(call, [line, i32(write), i32(3), i32(1)])
+            builder.call(call, [line, i32(write), i32(3), i32(1)])  # keep in all caches; data, not code
             return context.get_dummy_value()
 
         return types.void(array, types.intp), codegen

@@ -1,7 +1,7 @@
-"""Operations on left[i : i + n] and right[j : j + n], n a multiple of 4, with scalars c and d; and on bytes and bits.
+"""Vector operations on left[i : i + n] and right[j : j + n], n a multiple of 4, with scalars c and d; and on bytes.
 
-Numba's own vectorisation spends more on alias checks and loop heads than on arithmetic at small ranks; simd.py emits
-the vector instructions itself. Where bounds are to be checked, plain twins of the same names take their place.
+At small ranks Numba's auto-vectorisation spends more time on alias checks and loop prologues than on arithmetic, so
+simd.py emits vector instructions directly. With bounds checks, plain twins of the same names replace them.
 """
 
 # mypy: ignore-errors

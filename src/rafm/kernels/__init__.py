@@ -1,1 +1,1 @@
-"""Compiled code: training, scoring and the mixture of MRMA, over flat arrays."""
+"""Numba kernels over flat arrays: training, scoring, and MRMA's mixture model."""

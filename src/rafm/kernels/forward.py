@@ -1,4 +1,4 @@
-"""Phase 1 of a mini-batch: rows, from the parameters at its start. Sums, scores, losses and slopes."""
+"""Forward phase of a mini-batch: sums, scores, losses and slopes of its rows, from the parameters at its start."""
 
 # mypy: ignore-errors
 from ..jit.compile import compiled
@@ -9,7 +9,7 @@ from .tables import GROUPS, HALF, ZERO
 
 @compiled
 def span_of(rows, r, group):
-    """Return where a group's nonzeros of a row begin and stop."""
+    """Return the range of a row's nonzeros that belong to a group."""
     if group == 0:
         return rows.indptr[r], rows.middles[r]
     return rows.middles[r], rows.indptr[r + 1]
@@ -17,8 +17,9 @@ def span_of(rows, r, group):
 
 @compiled
 def top_of(rows, r, tables):
-    """Return the highest level in a row."""
+    """Return the highest level of a row's features."""
     a, middle, b = rows.indptr[r], rows.middles[r], rows.indptr[r + 1]
+    # Ids ascend within a group and levels descend with ids: the first id of each group has its highest level.
     highest = rows.indices[a] if a < middle else tables.sizes[0]
     if middle < b:
         highest = min(highest, rows.indices[middle])
@@ -30,7 +31,7 @@ def top_of(rows, r, tables):
 
 @compiled
 def list_group(rows, a, b, tables, records, work, u):
-    """List a group's nonzeros of a row, and where those of each level and its heads stop; return its linear part."""
+    """Record a group's nonzeros of a row, and where each level and its heads end; return their linear part."""
     places, ends, head_ends, indices, values = (
         work.places[u],
         work.ends[u],
@@ -52,7 +53,7 @@ def list_group(rows, a, b, tables, records, work, u):
             o = origin + i * stride
             places[e - a] = o
             linear += records[o] * values[e]
-            heads += i < middle
+            heads += i < middle  # heads have the lowest numbers of a level, so they come first
             e += 1
         head_ends[k], ends[k] = heads - a, e - a
     return linear
@@ -60,20 +61,20 @@ def list_group(rows, a, b, tables, records, work, u):
 
 @compiled
 def part_of(group, t, tables, work):
-    """Return where a group's part of the sums of a row lies; those of a group lie together."""
+    """Return the position of a group's partial sums of row t; the rows of a group are contiguous."""
     return group * (work.parts.size // GROUPS) + t * tables.part
 
 
 @compiled
 def sum_group(rows, r, group, tables, records, work, t):
-    """Add up one group of a row: linear part, S and T of every block, squared norms."""
+    """Sum one group of a row: linear part, S and T of every block, squared norms."""
     (a, b), u, part = span_of(rows, r, group), t * GROUPS + group, part_of(group, t, tables, work)
     parts, places, values, ends, scalars = work.parts, work.places[u], rows.values, work.ends[u], part + tables.scalars
     parts[scalars] = list_group(rows, a, b, tables, records, work, u)
     top, whole = top_of(rows, r, tables), tables.starts[tables.widths.size]
     for p in range(top):
         j, n, shift, stop = part + tables.starts[p], tables.widths[p], tables.offsets[p], ends[p + 1]
-        if tables.nested and p + 1 < top:  # T first, over the dependent features
+        if tables.nested and p + 1 < top:  # T sums the dependent features only, so it is a partial sum of S
             free = ends[p + 2]
             square = sum_listed(records, places, 0, values, a, free, shift, parts, j, n)
             parts[scalars + 2 + 2 * p] = square
@@ -85,46 +86,47 @@ def sum_group(rows, r, group, tables, records, work, t):
 
 
 @compiled
-def join_groups(j, work, pair, place, scalar, n):
-    """Add up the groups' parts of a sum into sums[j:]; return the pair products behind it."""
-    square = join(pair.first, pair.i + place, pair.second, pair.j + place, work.sums, j, n)
-    return HALF * (square - scalars_of(pair, scalar))
+def join_groups(j, work, groups, place, scalar, n):
+    """Add the groups' partial sums into sums[j:]; return the sum of pair products, (|S|^2 - sum |v x|^2) / 2."""
+    square = join(groups.first, groups.i + place, groups.second, groups.j + place, work.sums, j, n)
+    return HALF * (square - scalars_of(groups, scalar))
 
 
 @compiled
-def scalars_of(pair, scalar):
-    """Return the sum of the groups' scalars."""
-    return pair.first[pair.i + scalar] + pair.second[pair.j + scalar]
+def scalars_of(groups, scalar):
+    """Return the sum of a scalar over the groups."""
+    return groups.first[groups.i + scalar] + groups.second[groups.j + scalar]
 
 
 @compiled
-def join_row(rows, r, tables, bias, work, t, pair):
-    """Join the groups of a row: S, T, and the scores B_{1,p+1} of its blocks; the last one is that of the row."""
+def join_row(rows, r, tables, bias, work, t, groups):
+    """Join the groups of a row into S, T and the scores B_{1,p+1} of its blocks; the last one is the row's score."""
     m, top = tables.widths.size, top_of(rows, r, tables)
     whole, place, scalars = tables.starts[m], t * tables.part, t * tables.part + tables.scalars
-    score, excess = bias + scalars_of(pair, scalars), ZERO
+    score, excess = bias + scalars_of(groups, scalars), ZERO
     for p in range(top):
         n, j = tables.widths[p], 2 * t * whole + tables.starts[p]
-        score += join_groups(j, work, pair, place + tables.starts[p], scalars + 1 + 2 * p, n) - excess
+        # Pairs of dependent features count in the block above, so their products in this one come off again.
+        score += join_groups(j, work, groups, place + tables.starts[p], scalars + 1 + 2 * p, n) - excess
         excess = ZERO
         if tables.nested and p + 1 < top:
-            excess = join_groups(j + whole, work, pair, place + tables.starts[p] + whole, scalars + 2 + 2 * p, n)
+            excess = join_groups(j + whole, work, groups, place + tables.starts[p] + whole, scalars + 2 + 2 * p, n)
         work.scores[p, t] = score
     work.scores[m, t] = score
 
 
 @compiled
 def prepare_exp(tables, settings, work):
-    """Set exp(-|score|) of all scores and what the losses of rows need, many at a time."""
+    """Compute exp(-|score|) and log(1 + exp(-|score|)) of all scores at once, by SIMD."""
     m, lanes = tables.widths.size, work.scores.shape[1]
     if settings.uses_exp:
-        for p in range(0 if tables.nested else m, m + 1):
+        for p in range(0 if tables.nested else m, m + 1):  # without dependent factors only the row's score counts
             exp_neg_abs(work.scores[p], 0, work.exp_neg_abs[p], 0, work.log_1p, 0, lanes)
 
 
 @compiled
 def slopes_of_row(rows, r, tables, settings, work, t):
-    """Compute the loss of a row and all that pulls on its features: the slopes, and T for dependent factors."""
+    """Compute the loss of a row, its slopes and, for dependent factors, the direction of their gradient."""
     m, weight, label, score = tables.widths.size, rows.weights[r], rows.labels[r], work.scores[-1, t]
     loss, shape, small = settings.loss, settings.loss_shape, work.exp_neg_abs[m, t]
     work.losses[t] = weight * loss_value(loss, score, label, small, work.log_1p[t], shape)
@@ -136,11 +138,11 @@ def slopes_of_row(rows, r, tables, settings, work, t):
 
 @compiled
 def slopes_of_dependents(tables, settings, work, t, top, weight, prediction):
-    """Turn T into the direction of dependent factors: g_p S, plus g (S - T) by the joint rule."""
+    """Replace T by the gradient direction of the dependent factors: g_p S, plus g (S - T) by the joint rule."""
     m = tables.widths.size
     slopes, upper = work.slopes[t], prediction
     free = slopes[m] if settings.joint else ZERO
-    for p in range(top - 2, -1, -1):
+    for p in range(top - 2, -1, -1):  # downwards: the prediction of each level is the target of the one below
         score = work.scores[p, t]
         lower = link(settings.loss, score, work.exp_neg_abs[p, t])
         slope = loss_slope(settings.loss, score, lower, upper, settings.loss_shape)

@@ -1,4 +1,4 @@
-"""Links, slopes and values of all losses, compiled, each chosen by the code of a loss."""
+"""Compiled link, slope and value functions of all losses, dispatched by the loss's code."""
 
 from ..jit.dispatch import chosen_by_code
 from ..losses import LOSSES, loss_named

@@ -1,9 +1,9 @@
-"""Compiled code of MRMA: a mixture of FMs of all ranks for rows of two features, trained by iterated conditional modes.
+"""MRMA kernels: a mixture of FMs of all ranks for rows of two features, trained by iterated conditional modes.
 
     score = bias + w_i x_i + w_j x_j + sum_p c_p q_p / sum_p c_p
     c_p = a_i^p a_j^p, the mixture weights of the two features;  q_p = (v_i^p . v_j^p) x_i x_j
 
-A row whose features are not exactly two known ones keeps its linear part. Names are those of tables.py.
+A row that does not have exactly two known features is scored by its linear part. Names are those of tables.py.
 """
 
 # mypy: ignore-errors
@@ -12,13 +12,13 @@ import numpy as np
 from ..jit.compile import entry as compiled
 from .losses import link, loss_slope, loss_value
 
-FLOOR = np.float32(0.01)  # mixture weights stay positive
+FLOOR = np.float32(0.01)  # lower bound of mixture weights: shares divide by their sum
 
 
 @compiled
 def dot(left, right):
     """Return the inner product."""
-    total = left[0] * 0
+    total = left[0] * 0  # a zero of the arrays' type
     for f in range(left.size):
         total += left[f] * right[f]
     return total
@@ -35,7 +35,7 @@ def linear_part(rows, r, tables, records):
 
 @compiled
 def mix(i, j, xx, tables, records, mixture, shares, products):
-    """Set shares to c_p / sum c and products to q_p; return their mixture."""
+    """Set shares to c_p / sum c and products to q_p; return sum_p shares_p products_p."""
     n = shares.size
     o, u = (tables.origins[n] + i * tables.strides[n], tables.origins[n] + j * tables.strides[n])
     for p in range(n):
@@ -49,7 +49,7 @@ def mix(i, j, xx, tables, records, mixture, shares, products):
 
 @compiled
 def score_pair(rows, r, tables, records, mixture, shares, products):
-    """Return the score of a row less the bias, and what its pair adds to it."""
+    """Return the score of a row without the bias, and its pair term."""
     a, pair = rows.indptr[r], shares[0] * 0
     if rows.indptr[r + 1] - a == 2:
         i, j, xx = rows.indices[a], rows.indices[a + 1], rows.values[a] * rows.values[a + 1]
@@ -67,7 +67,7 @@ def score_rows(rows, tables, records, bias, mixture, scores):
 
 @compiled
 def slope_and_loss(settings, score, label):
-    """Return slope and value of the loss, in float64."""
+    """Return the slope and value of the loss, computed in float64."""
     small = np.exp(-abs(score)) if settings.uses_exp else 0.0
     prediction, shape = link(settings.loss, score, small), np.float64(settings.loss_shape)
     value = loss_value(settings.loss, score, label, small, np.log1p(small), shape)
@@ -76,7 +76,7 @@ def slope_and_loss(settings, score, label):
 
 @compiled
 def adagrad(states, at, square, learning_rate):
-    """Take a mean square into a state; return the length of the step."""
+    """Add a squared gradient to the state; return the step size."""
     states[at] += square
     return learning_rate / np.sqrt(states[at])
 
@@ -92,21 +92,21 @@ def step_weights(rows, r, slope, decay, tables, records, learning_rate):
 
 @compiled
 def step_vector(vector, other, c, decay, share, records, state, learning_rate):
-    """Step a vector along c * other + decay * vector; share is 1 / rank, for vectors are padded."""
+    """Step a vector along c * other + decay * vector; share is 1 / rank, since vector.size includes padding."""
     square = c * 0
     for f in range(vector.size):
         g = c * other[f] + decay * vector[f]
         square += g * g
     step = adagrad(records, state, square * share, learning_rate)
     for f in range(vector.size):
-        vector[f] -= step * (c * other[f] + decay * vector[f])
+        vector[f] -= step * (c * other[f] + decay * vector[f])  # the gradient again: it is not stored
 
 
 @compiled
 def step_factors(i, j, c, weight, l2, shares, tables, records, learning_rate):
-    """Step all vectors of a pair; c is slope * x_i x_j. Both step from where they were before.
+    """Step all vectors of a pair simultaneously; c is slope * x_i x_j.
 
-    Their penalties count by the share that they have in the prediction, as their slopes do.
+    The penalty of a vector, like its slope, is weighted by its share in the prediction.
     """
     n = shares.size
     o, u = (tables.origins[n] + i * tables.strides[n], tables.origins[n] + j * tables.strides[n])
@@ -134,7 +134,10 @@ def step_mixture(i, other, slope, pair, total, products, mixture, states, pull, 
 
 @compiled
 def train_factors(rows, order, tables, records, bias, mixture, settings):
-    """Train all but the mixture weights; return the summed loss, and where it stopped being finite or -1."""
+    """Train all parameters but the mixture weights.
+
+    Return the summed loss, and the first position in order whose loss is not finite or -1.
+    """
     shares, products, total = np.empty_like(mixture[0]), np.empty_like(mixture[0]), 0.0
     for t in range(order.size):
         r = order[t]
@@ -155,7 +158,7 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
 
 @compiled
 def train_mixture(rows, order, tables, records, bias, mixture, states, pull, settings):
-    """Train the mixture weights with everything else held fixed; answers like train_factors, without a loss."""
+    """Train the mixture weights with all other parameters fixed; return (0, -1), the shape of train_factors' result."""
     shares, products = np.empty_like(mixture[0]), np.empty_like(mixture[0])
     for r in order:
         a = rows.indptr[r]

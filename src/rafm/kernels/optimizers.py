@@ -1,4 +1,4 @@
-"""Rates and steps of all optimisers, compiled, each chosen by the code of an optimiser."""
+"""Compiled rates and steps of all optimisers, dispatched by the optimiser's code."""
 
 from ..jit.dispatch import chosen_by_code
 from ..optimizers import OPTIMIZERS, optimizer_class

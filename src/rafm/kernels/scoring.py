@@ -1,4 +1,4 @@
-"""Scores of rows, by scoring and training records alike."""
+"""Score rows, from scoring or training records."""
 
 # mypy: ignore-errors
 from ..jit.compile import compiled, entry
@@ -8,13 +8,13 @@ from .tables import CACHED_FLOATS, HALF, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO
 
 @compiled
 def first_free(a, p, level, tables, ends):
-    """Return where the row's features that have no block after p begin; those before it are dependent in block p."""
+    """Return where the free features of block p begin; those before it have a higher block and are dependent in p."""
     return ends[p + 2] if tables.nested and p + 1 < level else a
 
 
 @compiled
 def locate_row(rows, r, tables, records, places, ends):
-    """Return the linear part; set places to the row's records, ends[k] to where features of level >= k stop."""
+    """Return the linear part; set places to the row's records and ends[k] to the end of features of level >= k."""
     a, b = rows.indptr[r], rows.indptr[r + 1]
     linear, e = ZERO, a
     for k in range(tables.strides.size - 1, -1, -1):
@@ -30,15 +30,16 @@ def locate_row(rows, r, tables, records, places, ends):
 
 @compiled
 def half_pairs(sums, j, n, norm):
-    """Return the pair products behind a sum: (|sum v x|^2 - sum |v x|^2) / 2."""
+    """Return the sum of pair products: (|sum v x|^2 - sum |v x|^2) / 2."""
     return HALF * (combined_norm(sums, j, sums, j, n, ONE, ZERO) - norm)
 
 
 @compiled
 def score_block(rows, a, free, p, tables, records, scratch):
-    """Return what block p adds to the score: its pairs with at least one free member.
+    """Return what block p adds to the score: its pairs with at least one free feature.
 
-    With T over the dependent features [a, free) and S over all: (|S|^2 - |T|^2 - sum over the free of |v x|^2) / 2.
+    With T over the dependent features [a, free) and S over all, this is
+    (|S|^2 - |T|^2 - sum of |v x|^2 over the free features) / 2.
     """
     n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
     stop = scratch.ends[p + 1]
@@ -53,7 +54,7 @@ def score_block(rows, a, free, p, tables, records, scratch):
 
 @compiled
 def score_row(rows, r, tables, records, level, scratch):
-    """Return B_{1,level} less the bias. Blocks without a free feature, or with a single one, cancel and are skipped."""
+    """Return B_{1,level} without the bias. Blocks without a free feature, or with a single feature, contribute 0."""
     a = rows.indptr[r]
     score = locate_row(rows, r, tables, records, scratch.places, scratch.ends)
     for p in range(level):
@@ -65,7 +66,7 @@ def score_row(rows, r, tables, records, level, scratch):
 
 @compiled
 def fetch_scored(rows, r, tables, records):
-    """Ask for the first lines of the records of a row, to read them."""
+    """Prefetch the first cache lines of a row's records for reading."""
     e, b = rows.indptr[r], rows.indptr[r + 1]
     for k in range(tables.widths.size, -1, -1):
         origin, stride, size = tables.origins[k], tables.strides[k], tables.sizes[k]

@@ -1,29 +1,29 @@
-"""Training by mini-batches of two phases, by one thread or several that meet at a barrier once per batch."""
+"""Train by mini-batches in two phases, on one thread or on a thread team with one barrier per batch."""
 
 # mypy: ignore-errors
 import numpy as np
 
-from ..jit.barrier import APART, arrive, wait_for_all
+from ..jit.barrier import GATE_STRIDE, arrive, wait_for_all
 from ..jit.compile import compiled, entry
 from ..jit.vectors import copy, prefetch, prefetch_shared
 from .forward import join_row, part_of, prepare_exp, slopes_of_row, span_of, sum_group
 from .optimizers import batch_rate, step_number
-from .tables import CACHED_FLOATS, GROUPS, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO, Pair
+from .tables import CACHED_FLOATS, GROUPS, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO, GroupSums
 from .update import update_group, update_heads
 
-PREFETCH_ROWS = 2  # ask for records this many rows ahead
-LONG_WAIT_MICROSECONDS = 20_000  # a thread that has waited this long asks all to stop
-HANDOVER_FLOATS = 512  # ask for this many numbers of the other thread before they are needed
+PREFETCH_ROWS = 2  # prefetch records this many rows ahead
+LONG_WAIT_MICROSECONDS = 20_000  # a thread that has waited this long asks the team to stop
+HANDOVER_FLOATS = 512  # prefetch this many values of the other thread's sums ahead of their use
 
 
 @compiled
 def fetch_rows(rows, batch):
-    """Ask for the rows of a batch, so that their cache misses overlap."""
+    """Prefetch the rows of a batch, so that their cache misses overlap."""
     for r in batch:
         a, b = rows.indptr[r], rows.indptr[r + 1]
         prefetch_shared(rows.labels, r)
         prefetch_shared(rows.weights, r)
-        for e in range(a, b, 16):
+        for e in range(a, b, 16):  # 16 entries of 4 bytes fill a cache line
             prefetch_shared(rows.indices, e)
             prefetch_shared(rows.values, e)
         prefetch_shared(rows.indices, b)
@@ -32,13 +32,13 @@ def fetch_rows(rows, batch):
 
 @compiled
 def fetch_records(rows, r, group, tables, records):
-    """Ask for the first lines of the records of a group's features of a row."""
+    """Prefetch the first cache lines of the records of a group's features of a row."""
     e, b = span_of(rows, r, group)
     for k in range(tables.widths.size, -1, -1):
         middle, size, fetched = tables.bounds[k, 0, GROUPS], tables.sizes[k], min(tables.strides[k], PREFETCH_FLOATS)
         while e < b and rows.indices[e] < size:
             i = rows.indices[e]
-            if i >= middle:  # heads stay in the cache by themselves
+            if i >= middle:  # heads are frequent enough to stay in the cache
                 o = tables.origins[k] + i * tables.strides[k]
                 for line in range(o, o + fetched, LINE_FLOATS):
                     prefetch(records, line)
@@ -47,14 +47,14 @@ def fetch_records(rows, r, group, tables, records):
 
 @compiled
 def take_part(place, tables, work):
-    """Ask for what the other thread has summed up of a row, and for the right to write there."""
+    """Prefetch the other thread's sums of a row for writing: this thread writes to the same lines in the next turn."""
     for line in range(place, place + tables.part, LINE_FLOATS):
         prefetch(work.passed, line)
 
 
 @compiled
 def sum_rows(rows, batch, training):
-    """Add up this thread's groups of all rows of a batch."""
+    """Sum this thread's groups of all rows of a batch."""
     tables, records, _, team, work = training
     far, size = records.size > CACHED_FLOATS, batch.size
     for t in range(size):
@@ -66,16 +66,16 @@ def sum_rows(rows, batch, training):
 
 @compiled
 def side_of(turn, work):
-    """Return where sums are passed on that change sides at each turn."""
+    """Return the position of one side of the exchange buffer; threads swap sides every turn."""
     return turn % GROUPS * (work.passed.size // GROUPS)
 
 
 @compiled
 def pass_on(size, turn, tables, team, work):
-    """Copy this thread's sums for the other one.
+    """Copy this thread's sums to the exchange buffer and arrive at the barrier.
 
-    They go where those of the other were read in the turn before: these lines are in the cache of this core alone, and
-    lines that others have too are slow to write to.
+    They go to the side from which the other thread's sums were read in the turn before: those lines are in the cache of
+    this core alone, and lines that are shared with another core are slow to write.
     """
     own = part_of(team.first, 0, tables, work)
     copy(work.passed, side_of(team.thread + turn, work), work.parts, own, size * tables.part)
@@ -84,52 +84,56 @@ def pass_on(size, turn, tables, team, work):
 
 @compiled
 def ask_to_stop(turn, team):
-    """Ask all threads to stop after this turn, before arriving at its barrier."""
-    team.gate[team.thread * APART + 1] = turn + 1
+    """Ask the team to stop after this turn; call before arriving at its barrier."""
+    # Requests share the page of the thread's counter. They hold the turn, so a late reader can tell which one is meant.
+    team.gate[team.thread * GATE_STRIDE + 1] = turn + 1
 
 
 @compiled
 def asked_to_stop(turn, team):
-    """Return whether a thread has asked for that, after the barrier; the others may have come to the next one."""
+    """Return whether a thread asked to stop in this turn; call after the barrier.
+
+    Other threads may be one turn ahead, so requests of the next turn are ignored: all threads must stop together.
+    """
     asked = False
     for thread in range(team.threads if team.threads > 1 else 0):
-        request = team.gate[thread * APART + 1]
+        request = team.gate[thread * GATE_STRIDE + 1]
         asked |= 0 < request <= turn + 1
     return asked
 
 
 @compiled
 def take_over(turn, tables, team, work):
-    """Wait for the other thread's sums; return where those of both lie, where the other's do, and how long it took."""
+    """Wait for the other thread's sums; return both groups' sums, the position of the other's, and the time waited."""
     waited = wait_for_all(team.gate, team.threads, turn + 1)
     own, other = part_of(team.first, 0, tables, work), side_of(team.thread + turn + 1, work)
     if team.thread == 0:
-        return Pair(work.parts, work.passed, own, other), other, waited
-    return Pair(work.passed, work.parts, other, own), other, waited
+        return GroupSums(work.parts, work.passed, own, other), other, waited
+    return GroupSums(work.passed, work.parts, other, own), other, waited
 
 
 @compiled
 def forward_rows(rows, batch, following, turn, training):
-    """Compute losses and slopes of a batch: each thread adds up its groups, and joins all groups after a barrier.
+    """Compute losses and slopes of a batch: each thread sums its groups and, after a barrier, joins all groups.
 
-    Return the microseconds of a long wait. To share out the joining too would need one more barrier. The next batch is
-    asked for in the time of waiting.
+    Return the time waited in microseconds, 0 if it was short. Dividing the joining among the threads as well would need
+    a second barrier. The next batch is prefetched while waiting.
     """
     tables, _, settings, team, work = training
     size, taken, other, waited = batch.size, batch.size, 0, 0
     sum_rows(rows, batch, training)
-    pair = Pair(work.parts, work.parts, part_of(0, 0, tables, work), part_of(1, 0, tables, work))
+    groups = GroupSums(work.parts, work.parts, part_of(0, 0, tables, work), part_of(1, 0, tables, work))
     if team.threads > 1:
         pass_on(size, turn, tables, team, work)
     fetch_rows(rows, following)
     if team.threads > 1:
-        pair, other, waited = take_over(turn, tables, team, work)
+        groups, other, waited = take_over(turn, tables, team, work)
         taken = 0
     for t in range(size):
         while taken < min(size, t + 1 + HANDOVER_FLOATS // tables.part):
             take_part(other + taken * tables.part, tables, work)
             taken += 1
-        join_row(rows, batch[t], tables, work.bias[0], work, t, pair)
+        join_row(rows, batch[t], tables, work.bias[0], work, t, groups)
     prepare_exp(tables, settings, work)
     for t in range(size):
         slopes_of_row(rows, batch[t], tables, settings, work, t)
@@ -138,7 +142,7 @@ def forward_rows(rows, batch, following, turn, training):
 
 @compiled
 def update_rows(rows, batch, rate, training):
-    """Update all features of a batch that belong to this thread."""
+    """Update this thread's features of a batch."""
     for t in range(batch.size):
         for group in range(training.team.first, training.team.stop):
             update_group(rows, batch[t], group, rate, training, t)
@@ -147,7 +151,7 @@ def update_rows(rows, batch, rate, training):
 
 @compiled
 def total_of(numbers, n):
-    """Return the sum of the first n numbers."""
+    """Return the sum of numbers[:n]."""
     total = ZERO
     for k in range(n):
         total += numbers[k]
@@ -156,16 +160,18 @@ def total_of(numbers, n):
 
 @entry
 def train_rows(rows, order, bias, total, training):
-    """Train on rows in the given order, all of them unless threads keep waiting for one another.
+    """Train on rows in the given order; stop early if threads keep waiting for each other.
 
-    Return the total with their loss, where it stopped being finite (or -1), and how many rows were trained.
+    Return total plus the loss of these rows, the first position whose loss is not finite (or -1), and the number of
+    rows trained.
 
-    bias is [bias, its state, its second state, mini-batches so far]. One mini-batch after the other: all rows forward,
-    then all updates. Every thread of a team calls this at the same time; all return the same, and the first sets bias.
+    bias is [bias, its state, its second state, mini-batches so far]. Each mini-batch is a forward pass over all its
+    rows, then all updates. Every thread of a team calls this function at the same time, and all return the same result;
+    the first one writes bias.
     """
     settings, team, work = training.settings, training.team, training.work
     size, stopped, trained, waited = work.losses.size, -1, 0, 0
-    work.bias[:] = bias
+    work.bias[:] = bias  # each thread steps a copy of its own: the same operations give the same bits
     fetch_rows(rows, order[:size])
     for turn in range(-(-order.size // size)):
         batch, following = order[turn * size : (turn + 1) * size], order[(turn + 1) * size : (turn + 2) * size]

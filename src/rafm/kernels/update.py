@@ -1,11 +1,11 @@
-"""Phase 2 of a mini-batch: features, each by its own thread, rows in order."""
+"""Update phase of a mini-batch: each thread updates its own features, in the order of the rows."""
 
 # mypy: ignore-errors
 from ..jit.compile import compiled
 from ..jit.vectors import clear, combine
 from .forward import span_of
 from .optimizers import step_number, step_vector
-from .tables import GROUPS, ONE, ZERO, Block, Gradient, Listed
+from .tables import GROUPS, ONE, ZERO, FactorBlock, Gradient, LevelEntries
 
 
 @compiled
@@ -16,48 +16,48 @@ def update_weight(records, o, slope, decay, rate, settings):
 
 @compiled
 def block_of(p, tables):
-    """Return a block by its number."""
-    return Block(tables.offsets[p], tables.widths[p], tables.states + p, tables.shares[p])
+    """Return block p."""
+    return FactorBlock(tables.offsets[p], tables.widths[p], tables.states + p, tables.shares[p])
 
 
 @compiled
 def add_weight(heads, h, slope, weight):
-    """Add slope and row weight to the sums of a head's linear weight."""
+    """Add a row's slope and weight to the sums of a head's linear weight."""
     heads[h] += slope
     heads[h + 1] += weight
 
 
 @compiled
-def update_weights(some, t, weight, rate, training):
-    """Update the linear weights of a row's tail features without vectors; add the row's part to its heads' sums."""
+def update_weights(entries, t, weight, rate, training):
+    """Update the weights of a row's tails of level 0; add the row's gradient to the sums of its heads of level 0."""
     _, records, settings, _, work = training
     slope, decay = work.slopes[t, -1], weight * settings.l2_weights
-    for q in range(some.first, some.middle):
-        add_weight(work.heads, some.places[q] + some.shift, slope * some.values[some.start + q], weight)
-    for q in range(some.middle, some.stop):
-        update_weight(records, some.places[q], slope * some.values[some.start + q], decay, rate, settings)
+    for q in range(entries.first, entries.middle):
+        add_weight(work.heads, entries.places[q] + entries.shift, slope * entries.values[entries.start + q], weight)
+    for q in range(entries.middle, entries.stop):
+        update_weight(records, entries.places[q], slope * entries.values[entries.start + q], decay, rate, settings)
 
 
 @compiled
-def update_block(some, k, p, t, weight, rate, training):
-    """Update block p of a row's tail features of level k; add the row's part to the sums of its heads.
+def update_block(entries, k, p, t, weight, rate, training):
+    """Update block p of a row's tails of level k; add the row's gradient to the sums of its heads.
 
-    The gradient is x c sums[j:] + (decay - g x^2) v. Linear weights come along with the first block: leaving a loop of
-    a few turns costs as much as some of its turns.
+    The gradient is x c sums[j:] + (decay - g x^2) v. Linear weights are updated with the first block instead of in a
+    loop of their own, because leaving a loop of a few iterations costs as much as several of them.
     """
     tables, records, settings, _, work = training
     m, decay, slope, block = tables.widths.size, weight * settings.l2[p], work.slopes[t, -1], block_of(p, tables)
     j, c, g, heads, sums = 2 * t * tables.starts[m] + tables.starts[p], slope, slope, work.heads, work.sums
-    if tables.nested and p + 1 < k:  # dependent
+    if tables.nested and p + 1 < k:  # dependent: its direction is in T, with the slopes already multiplied in
         j, c, g = j + tables.starts[m], ONE, work.slopes[t, p]
-    for q in range(some.first, some.middle):
-        h, x = some.places[q] + some.shift, some.values[some.start + q]
+    for q in range(entries.first, entries.middle):
+        h, x = entries.places[q] + entries.shift, entries.values[entries.start + q]
         if p == 0:
             add_weight(heads, h, slope * x, weight)
         heads[h + block.state] += decay - g * x * x
         combine(heads, h + block.shift, sums, j, block.n, ONE, c * x)
-    for q in range(some.middle, some.stop):
-        o, x = some.places[q], some.values[some.start + q]
+    for q in range(entries.middle, entries.stop):
+        o, x = entries.places[q], entries.values[entries.start + q]
         gradient = Gradient(sums, j, c * x, decay - g * x * x)
         step_vector(settings.optimizer, records, o, block, gradient, rate, settings.l1)
         if p == 0:
@@ -66,25 +66,26 @@ def update_block(some, k, p, t, weight, rate, training):
 
 @compiled
 def update_group(rows, r, group, rate, training, t):
-    """Update a group's tail features of a row in place, and add the row's part to the sums of its heads."""
+    """Update a group's tails of a row, and add the row's gradient to the sums of its heads."""
     tables, work = training.tables, training.work
     u, first, (start, _), weight = t * GROUPS + group, 0, span_of(rows, r, group), rows.weights[r]
     for k in range(tables.strides.size - 1, -1, -1):
         middle, stop, shift = work.head_ends[u, k], work.ends[u, k], tables.head_origins[k, group] - tables.origins[k]
         if first < stop:
-            some = Listed(work.places[u], rows.values, start, first, middle, stop, shift)
+            entries = LevelEntries(work.places[u], rows.values, start, first, middle, stop, shift)
             if k == 0:
-                update_weights(some, t, weight, rate, training)
+                update_weights(entries, t, weight, rate, training)
             for p in range(k):
-                update_block(some, k, p, t, weight, rate, training)
+                update_block(entries, k, p, t, weight, rate, training)
         first = stop
 
 
 @compiled
 def update_heads(rate, training):
-    """Update every head of this thread that occurred in the batch once, by its summed gradient; clear the sums.
+    """Step each head of this thread that occurred in the batch once, by its summed gradient; clear the sums.
 
-    Away from where two groups meet: cores read ahead, and would read what another thread is writing.
+    Iterate away from the boundary between the groups: towards it, the hardware prefetcher would run into records that
+    another thread is writing.
     """
     tables, _, _, team, work = training
     for k in range(tables.strides.size):
@@ -94,13 +95,13 @@ def update_heads(rate, training):
             for n in range(stop - first):
                 i = stop - 1 - n if group == 0 else first + n
                 h = tables.head_origins[k, group] + i * stride
-                if work.heads[h + 1] != 0:
+                if work.heads[h + 1] != 0:  # the summed row weights: 0 if it did not occur
                     update_head(tables.origins[k] + i * stride, h, k, rate, training)
 
 
 @compiled
 def update_head(o, h, k, rate, training):
-    """Update one head of level k by its sums at h, and clear them."""
+    """Step one head of level k by its gradient sums at h, and clear them."""
     tables, records, settings, _, work = training
     update_weight(records, o, work.heads[h], work.heads[h + 1] * settings.l2_weights, rate, settings)
     for p in range(k):
@@ -112,8 +113,8 @@ def update_head(o, h, k, rate, training):
 
 @compiled
 def clear_sums(heads, h, n):
-    """Set heads[h : h + n] to 0; n is no multiple of 4 where there are no vectors."""
-    rest = n % 4
+    """Set heads[h : h + n] to 0."""
+    rest = n % 4  # records without vectors may be shorter than 4, which `clear` cannot handle
     clear(heads, h, n - rest)
     for f in range(h + n - rest, h + n):
         heads[f] = ZERO

@@ -1,8 +1,8 @@
-"""A made-up click log with a long tail and a known truth, for demonstrations, tests and benchmarks.
+"""A synthetic click log with a long tail and a known truth, for demos, tests and benchmarks.
 
-The truth is a factorization machine whose features differ in depth. A frequent user has tastes along up to
-32 axes; a rare one only along the first few, and a pair of features agrees or disagrees along the axes that
-both have. So a single rank is too small for the head, too large for the tail, or both.
+The truth is a factorization machine whose features differ in rank. A frequent user has tastes along up to 32 axes, a
+rare one only along the first few, and a pair of features interacts along the axes that both have. So any single rank is
+too small for frequent features, too large for infrequent ones, or both.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..errors import ConfigError
 
 
 class Field(NamedTuple):
-    """A categorical column, and how much of the truth its values carry.
+    """A categorical column and its share of the truth.
 
-    Value r = 1, 2, ... is drawn in proportion to 1 / (r + shift) ** exponent. `effect` is the standard
-    deviation of the linear weights, `taste` that of each coordinate, of which there are at most `max_axes`.
+    Value r = 1, 2, ... is drawn in proportion to 1 / (r + shift) ** exponent. `effect` is the standard deviation of the
+    linear weights, `taste` that of each factor, of which there are at most `max_axes`.
     """
 
     name: str
@@ -44,15 +44,15 @@ FIELDS = (
     Field("category", 60, 0.0, 0.0, 0.2, 0.3, 4),
 )
 CLICK_RATE = 0.2
-ROWS_PER_AXIS = 32  # a feature has one axis for each so many of 300,000 rows
+ROWS_PER_AXIS = 32  # a feature has one axis per this many occurrences in 300,000 rows
 
 
 @dataclass(frozen=True)
 class ClickLog:
-    """Rows of a click log as CSR arrays, with the probability each label was drawn from.
+    """Rows of a click log as CSR arrays, with the probability that each label was drawn from.
 
-    Row r has the features `indices[indptr[r]:indptr[r + 1]]`, one per field, in rising order; those of
-    field f are numbered from `offsets[f]` up to `offsets[f + 1]`.
+    Row r has the features `indices[indptr[r]:indptr[r + 1]]`, one per field, in ascending order; those of field f have
+    ids from `offsets[f]` to `offsets[f + 1]` (exclusive).
 
     >>> log = make_click_log(n_rows=1000, seed=7)
     >>> len(log), log.n_features, log.field_names[:2]
@@ -74,22 +74,22 @@ class ClickLog:
 
     @property
     def n_features(self) -> int:
-        """Count the features of all fields, seen or not."""
+        """Number of features of all fields, whether they occur or not."""
         return int(self.offsets[-1])
 
     @property
     def bayes_log_loss(self) -> float:
-        """Compute the log loss of the true probabilities: nobody can expect to do better."""
+        """Log loss of the true probabilities: no model can be expected to do better."""
         chosen = np.where(self.labels > 0, self.probabilities, 1 - self.probabilities)
         return float(-np.log(chosen).mean())
 
     def take(self, rows: np.ndarray) -> ClickLog:
-        """Copy the given rows, in the given order, into a log of their own."""
+        """Return a log of the given rows, in the given order."""
         table = self.indices.reshape(len(self), len(self.field_names))[rows]
         return _log_of(table, self.labels[rows], self.probabilities[rows], self.field_names, self.offsets)
 
     def split(self, fractions: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0) -> tuple[ClickLog, ...]:
-        """Deal the rows at random into parts of the given fractions; every row goes into one part."""
+        """Split the rows at random into parts of the given fractions."""
         if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
             raise ConfigError(f"fractions must be at least 0 and sum to 1, found {tuple(fractions)}", "fractions")
         ends = np.rint(np.cumsum(fractions)[:-1] * len(self)).astype(np.int64)
@@ -98,12 +98,13 @@ class ClickLog:
 
 
 def make_click_log(n_rows: int = 300_000, seed: int = 0) -> ClickLog:
-    """Draw a click log: eight fields, Zipf-like users and items, one row in five clicked.
+    """Generate a click log: eight fields, Zipf-like users and items, one click in five rows.
 
-    The same `n_rows` and `seed` give the same log. But for its constant, the truth depends on the seed alone.
+    The same `n_rows` and `seed` give the same log. Except for its constant, the truth depends only on the seed.
     """
     if n_rows < 1:
         raise ConfigError(f"n_rows must be at least 1, found {n_rows}", "n_rows")
+    # Separate generators: the truth must not depend on how many rows are drawn.
     truth_rng, row_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     shares = {field.name: _shares(field, truth_rng) for field in FIELDS}
     category_of = truth_rng.integers(_size("category"), size=_size("item"))
@@ -118,7 +119,8 @@ def make_click_log(n_rows: int = 300_000, seed: int = 0) -> ClickLog:
 
 
 def write_libsvm(path: str | PathLike[str], log: ClickLog) -> None:
-    """Write `label id:1 id:1 ...` lines to `path`, ids as in the log: counted from 0, rising."""
+    """Write `label id:1 id:1 ...` lines to `path`; ids start at 0 and ascend."""
+    # One token per feature, formatted once: much faster than formatting every entry.
     tokens = np.array([b" %d:1" % i for i in range(log.n_features)], dtype=object)
     cells = np.empty((len(log), len(log.field_names) + 2), dtype=object)
     cells[:, 0] = np.where(log.labels > 0, b"1", b"0").astype(object)
@@ -135,7 +137,7 @@ def _log_of(
     names: tuple[str, ...],
     offsets: np.ndarray,
 ) -> ClickLog:
-    """Wrap a table of feature ids, one row per log row and one column per field."""
+    """Build a log from a table of feature ids with one column per field."""
     indptr = np.arange(len(table) + 1, dtype=np.int64) * len(names)
     indices = table.astype(np.int64).ravel()
     values = np.ones(indices.size, dtype=np.float32)
@@ -148,7 +150,7 @@ def _size(name: str) -> int:
 
 
 def _shares(field: Field, rng: np.random.Generator) -> np.ndarray:
-    """Give each value of a field its share of the rows; numbering does not follow popularity."""
+    """Return the share of rows of each value of a field; ids are not sorted by popularity."""
     shares = (np.arange(1, field.size + 1) + field.shift) ** -field.exponent
     return rng.permutation(shares / shares.sum())
 
@@ -156,6 +158,7 @@ def _shares(field: Field, rng: np.random.Generator) -> np.ndarray:
 def _draw(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     """Draw `n_rows` values in proportion to their shares."""
     ends = np.cumsum(shares)
+    # The last end may round to less than 1.
     return np.minimum(np.searchsorted(ends, rng.random(n_rows), side="right"), shares.size - 1)
 
 
@@ -171,7 +174,7 @@ def _true_scores(columns: dict[str, np.ndarray], shares: dict[str, np.ndarray], 
 
 
 def _axes(field: Field, shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw one line of coordinates per axis; a feature has zeros beyond the depth its rows could show."""
+    """Draw the factors, one line per axis; a feature has zeros beyond the rank that its occurrences support."""
     depth = np.maximum(1, 300_000 * shares / ROWS_PER_AXIS)
     lines = rng.normal(0, field.taste, (field.max_axes, field.size))
     return lines * (np.arange(field.max_axes)[:, None] < depth)
@@ -180,7 +183,7 @@ def _axes(field: Field, shares: np.ndarray, rng: np.random.Generator) -> np.ndar
 def _with_click_rate(scores: np.ndarray, rate: float) -> np.ndarray:
     """Shift the scores until the mean probability is `rate`, by bisection; return the probabilities."""
     low, high = -30.0, 30.0
-    for _ in range(40):
+    for _ in range(40):  # 60 / 2^40 is below the precision of the scores
         middle = (low + high) / 2
         too_many = _sigmoid(scores + middle).mean() > rate
         low, high = (low, middle) if too_many else (middle, high)

@@ -1,4 +1,4 @@
-"""The demonstration: one generated click log, several models, a table and a picture."""
+"""The demo: several models on a generated click log, a table and a plot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..train.trainer import Finished, train, train_model
 from .click_log import ClickLog, make_click_log, write_libsvm
 
 N_ROWS = 300_000
-L2 = 0.01  # the same for all models; the best of a small grid for every one of them
+L2 = 0.01  # the best value of a small grid, for each of the models
 CONTESTANTS: dict[str, dict[str, Any]] = {
     "LR": {"model": "lr"},
     "FM 8": {"model": "fm", "ranks": 8},
@@ -34,7 +34,7 @@ CONTESTANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Result:
-    """How one model did on the test rows."""
+    """Test result of one model."""
 
     name: str
     model: Model
@@ -43,7 +43,7 @@ class Result:
     seconds: float
 
     def line(self) -> str:
-        """Return one line of the comparison."""
+        """Return one line of the comparison table."""
         loss, area = self.metrics["log_loss"], self.metrics["auc"]
         return (
             f"{self.name:15} {loss:9.5f} {area:8.5f} {self.model.n_parameters:11,d} {self.n_bytes:11,d} "
@@ -52,7 +52,7 @@ class Result:
 
 
 def write_rows(folder: str, n_rows: int = N_ROWS, seed: int = 0) -> tuple[ClickLog, tuple[ClickLog, ...]]:
-    """Write the rows of a generated log to train.libsvm, valid.libsvm and test.libsvm; return the log and its parts."""
+    """Write a generated log to train.libsvm, valid.libsvm and test.libsvm; return the log and its parts."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     log = make_click_log(n_rows, seed)
     parts = log.split((0.8, 0.1, 0.1), seed)
@@ -62,7 +62,7 @@ def write_rows(folder: str, n_rows: int = N_ROWS, seed: int = 0) -> tuple[ClickL
 
 
 def run_demo(folder: str, n_rows: int = N_ROWS, seed: int = 0, out: TextIO | None = None) -> list[Result]:
-    """Train all contestants on a generated log and compare them; rows, models and picture go into the folder."""
+    """Train all models on a generated log and compare them; rows, models and plot are written to the folder."""
     out = out or sys.stdout
     log, parts = write_rows(folder, n_rows, seed)
     print(_introduction(log, parts), file=out)
@@ -71,6 +71,7 @@ def run_demo(folder: str, n_rows: int = N_ROWS, seed: int = 0, out: TextIO | Non
     results = [_train_one(name, batches, folder, seed, out) for name in CONTESTANTS]
     print("\nmodel            log loss      auc  parameters       bytes   kept  seconds", file=out)
     print("\n".join(result.line() for result in results), file=out)
+    # The log loss of the true probabilities.
     print(f"{'best possible':15} {parts[2].bayes_log_loss:9.5f}", file=out)
     picture = Path(folder, "comparison.png")
     print(draw(results, picture), file=out)
@@ -78,7 +79,7 @@ def run_demo(folder: str, n_rows: int = N_ROWS, seed: int = 0, out: TextIO | Non
 
 
 def _compile(rows: CheckedRows, seed: int) -> float:
-    """Train a moment, so that compilation does not count as training; return the seconds it took."""
+    """Train on a few rows, so that training times exclude compilation; return the seconds it took."""
     start = time.perf_counter()
     few = take_rows(rows, 0, min(64, rows.n_rows))
     train_model(few, resolve(task="binary", ranks=(2, 4), n_epochs=1, seed=seed), few)
@@ -112,7 +113,7 @@ def _train_one(name: str, batches: list[CheckedRows], folder: str, seed: int, ou
 
 
 def draw(results: list[Result], path: Path) -> str:
-    """Draw test loss against size, and validation loss by epoch; return a line that says where, or why not."""
+    """Plot test loss against size and validation loss by epoch; return a line with the path, or the reason for none."""
     try:
         import matplotlib
     except ImportError:
@@ -121,13 +122,13 @@ def draw(results: list[Result], path: Path) -> str:
     from matplotlib import pyplot
 
     figure, (sizes, epochs) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    linear, *factorized = results  # the linear model is far off; it would squeeze the others together
+    linear, *factorized = results  # the linear model is far off and would compress the scale
     colors = pyplot.cm.viridis(np.linspace(0, 0.85, len(factorized)))
     for at, (result, marker, color) in enumerate(zip(factorized, "vs^DP", colors)):
         style = {"marker": marker, "color": "crimson" if result.name.startswith("RaFM") else color}
         place = (result.model.n_parameters, result.metrics["log_loss"])
         sizes.plot(*place, linestyle="", markersize=9, **style)
-        below = at == len(factorized) - 1
+        below = at == len(factorized) - 1  # so that the label of the last one does not cover another
         sizes.annotate(result.name, place, textcoords="offset points", xytext=(6, -14 if below else 8), fontsize=9)
         losses = [entry["valid_log_loss"] for entry in result.model.history]
         epochs.plot(range(1, len(losses) + 1), losses, markersize=5, label=result.name, **style)

@@ -1,7 +1,6 @@
-"""Losses, one file each. To add one: its file in this folder, and its name here.
+"""Losses, one file each. To add one, add its file to this folder and its name here.
 
-A task may have several losses; the first one listed is its default. The order is that of the codes by which compiled
-code knows them.
+A task may have several losses; the first one listed is its default. The order defines the codes used in kernels.
 """
 
 from __future__ import annotations
@@ -15,20 +14,21 @@ from ..errors import ConfigError
 if TYPE_CHECKING:
     from .loss import Loss
 
+# The file of each loss, and its task.
 LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression"}
 TASKS = tuple(dict.fromkeys(LOSSES.values()))
 
 
 @cache
 def loss_named(name: str) -> Loss:
-    """Return a loss by its name; nothing that is not in the registry is ever imported."""
+    """Return the default instance of a loss by name; only names in the registry are imported."""
     if name not in LOSSES:
         raise ConfigError(f"loss must be {one_of([*LOSSES])}, found {name!r}", key="loss")
     return import_module(f".{name}", __name__).LOSS
 
 
 def losses_of(task: str) -> list[str]:
-    """Return the names of the losses of a task, its default first.
+    """Return the names of a task's losses, the default first.
 
     >>> losses_of("regression")
     ['squared', 'huber']
@@ -37,7 +37,7 @@ def losses_of(task: str) -> list[str]:
 
 
 def loss_for(task: str, loss: str | Loss | None = None) -> Loss:
-    """Return the loss of a task: its default, or the one asked for by name or as settings.
+    """Return the loss for a task: the default, or the one given by name or as a Loss.
 
     >>> loss_for("regresion")
     Traceback (most recent call last):
@@ -58,7 +58,7 @@ def loss_for(task: str, loss: str | Loss | None = None) -> Loss:
 
 
 def one_of(names: tuple[str, ...] | list[str]) -> str:
-    """Return names as a sentence has them.
+    """Join names with commas and "or".
 
     >>> one_of(["a", "b", "c"]), one_of(["a"])
     ('a, b or c', 'a')

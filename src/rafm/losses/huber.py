@@ -1,4 +1,4 @@
-"""Huber's loss: squared for small errors, linear for large ones, so that outliers pull less."""
+"""Huber loss for regression: squared for small errors, linear for large ones, so that outliers weigh less."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Huber(Loss):
     Parameters
     ----------
     delta : float, default=1.0
-        The largest error, in the units of the labels, that counts by its square.
+        The largest error, in units of the labels, that is squared.
     """
 
     delta: float = 1.0
@@ -40,7 +40,7 @@ class Huber(Loss):
             raise ConfigError(f"delta must be a positive number, found {self.delta!r}", key="loss")
 
     def shape(self, label_scale: float = 1.0) -> float:
-        """Return delta in the units of scaled labels."""
+        """Return delta in units of the scaled labels."""
         return self.delta / label_scale
 
     @staticmethod
@@ -50,12 +50,12 @@ class Huber(Loss):
 
     @staticmethod
     def slope(score: Any, prediction: Any, label: Any, shape: Any) -> Any:
-        """Return the error, cut to at most delta either way."""
+        """Return the error, clipped to [-delta, delta]."""
         return max(min(prediction - label, shape), -shape)
 
     @staticmethod
     def value(score: Any, label: Any, exp_neg_abs: Any, log_1p: Any, shape: Any) -> Any:
-        """Return the loss; with the error cut to c it is c (e - c / 2)."""
+        """Return the loss; with c the clipped error e, it is c (e - c / 2)."""
         error = score - label
         cut = max(min(error, shape), -shape)
         return cut * (error - HALF * cut)
@@ -65,16 +65,16 @@ class Huber(Loss):
         return scores
 
     def prior(self, mean: float, total: float) -> float:
-        """Return the mean, near which the best constant lies."""
+        """Return the mean, which is close to the best constant."""
         return mean
 
     def baseline(self, mean: float, spread: float) -> float:
-        """Return half the variance, which is no less than the loss of the mean."""
+        """Return half the variance, an upper bound of the loss of the mean."""
         return spread**2 / 2
 
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
-        """Return the mean loss in the units of the labels."""
-        return float(mean_loss) * label_scale**2
+        """Return the mean loss in units of the labels."""
+        return float(mean_loss) * label_scale**2  # both branches of the loss are quadratic in the scale
 
 
 LOSS = Huber()

@@ -1,4 +1,4 @@
-"""What a loss is: how scores become predictions, what an error costs, and what is usual for it."""
+"""Base class of losses: link function, loss value and slope, and defaults of training."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from . import LOSSES
 
 
 class Loss:
-    """Base of all losses. Scores, labels and predictions are floats; `link`, `slope` and `value` are compiled, too.
+    """Base class of all losses. `link`, `slope` and `value` are also compiled into the kernels.
 
-    Compiled code computes in float32: constants in these three functions must be np.float32, and what they are given
-    as exp_neg_abs is exp(-|score|), as log_1p the logarithm of 1 + exp(-|score|), both 0 unless `uses_exp` is set.
+    Kernels compute in float32, so constants in these three functions must be np.float32. The argument exp_neg_abs is
+    exp(-|score|), and log_1p is log(1 + exp(-|score|)); both are 0 unless `uses_exp` is set.
     """
 
     name: ClassVar[str]
     task: ClassVar[str]
-    labels: ClassVar[str]  # what messages call its labels
-    metrics: ClassVar[tuple[str, ...]]  # epochs are chosen by the first one unless another is asked for
-    learning_rate: ClassVar[float]  # this and the next two are the defaults of training
+    labels: ClassVar[str]  # name of its labels in messages
+    metrics: ClassVar[tuple[str, ...]]  # the first one selects the best epoch by default
+    learning_rate: ClassVar[float]  # default, as are the next two
     l2: ClassVar[float]
-    dependent_weight: ClassVar[float]  # by the joint rule
+    dependent_weight: ClassVar[float]  # for the joint rule
     uses_exp: ClassVar[bool] = False
-    scales_labels: ClassVar[bool] = False  # whether labels may be divided by a number, and predictions multiplied
+    scales_labels: ClassVar[bool] = False  # whether training may divide labels by a constant and undo it in the model
     is_classification: ClassVar[bool] = False
 
     @property
     def code(self) -> int:
-        """The number by which compiled code knows the loss."""
+        """The code of the loss in kernels."""
         return [*LOSSES].index(self.name)
 
     def shape(self, label_scale: float = 1.0) -> float:
-        """Return the setting of the loss that compiled code needs, for labels divided by label_scale."""
+        """Return the parameter that kernels pass to `slope` and `value`, for labels divided by label_scale."""
         return 0.0
 
     @staticmethod
     def link(score: Any, exp_neg_abs: Any) -> Any:
-        """Return the prediction that belongs to a score."""
+        """Return the prediction for a score."""
         raise NotImplementedError
 
     @staticmethod
     def slope(score: Any, prediction: Any, label: Any, shape: Any) -> Any:
-        """Return the derivative of the loss in the score."""
+        """Return the derivative of the loss with respect to the score."""
         raise NotImplementedError
 
     @staticmethod
@@ -52,7 +52,7 @@ class Loss:
         raise NotImplementedError
 
     def predict(self, scores: np.ndarray) -> np.ndarray:
-        """Turn scores into predictions."""
+        """Convert scores to predictions."""
         raise NotImplementedError
 
     def prior(self, mean: float, total: float) -> float:
@@ -60,13 +60,13 @@ class Loss:
         raise NotImplementedError
 
     def baseline(self, mean: float, spread: float) -> float:
-        """Return about what `report` tells of the best constant for labels of this mean and standard deviation."""
+        """Estimate what `report` returns for the best constant, given mean and standard deviation of the labels."""
         raise NotImplementedError
 
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
-        """Turn the mean loss of rows whose labels were divided by label_scale into the loss's own metric."""
+        """Convert the mean loss, with labels divided by label_scale, to the loss's first metric."""
         return float(mean_loss)
 
     def wrong_labels(self, low: float, high: float) -> str | None:
-        """Return what is wrong with labels between low and high, or None."""
+        """Return an error message if labels between low and high are invalid, else None."""
         return None

@@ -1,4 +1,4 @@
-"""Poisson loss of counts: labels from 0 up, the prediction is the expected count."""
+"""Poisson loss for counts: labels of at least 0, predictions are expected counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Poisson(Loss):
     @staticmethod
     def link(score: Any, exp_neg_abs: Any) -> Any:
         """Return exp(score)."""
-        return exp_neg_abs if score < 0 else ONE / exp_neg_abs
+        return exp_neg_abs if score < 0 else ONE / exp_neg_abs  # kernels provide exp(-|score|) only
 
     @staticmethod
     def slope(score: Any, prediction: Any, label: Any, shape: Any) -> Any:
@@ -37,9 +37,9 @@ class Poisson(Loss):
 
     @staticmethod
     def value(score: Any, label: Any, exp_neg_abs: Any, log_1p: Any, shape: Any) -> Any:
-        """Return half the deviance; a label of 0 has no logarithm, and needs none."""
+        """Return half the deviance."""
         prediction = exp_neg_abs if score < 0 else ONE / exp_neg_abs
-        excess = label * (np.log(label) - score) if label > 0 else ZERO
+        excess = label * (np.log(label) - score) if label > 0 else ZERO  # the limit of label log(label) at 0
         return prediction - label + excess
 
     def predict(self, scores: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ class Poisson(Loss):
         return np.exp(scores)
 
     def prior(self, mean: float, total: float) -> float:
-        """Return the logarithm of the mean; if all counts are 0, that of half an event.
+        """Return the logarithm of the mean; if all labels are 0, assume half an event in total.
 
         >>> round(LOSS.prior(mean=2.0, total=1000), 3)
         0.693
@@ -55,7 +55,7 @@ class Poisson(Loss):
         return float(np.log(max(mean, 0.5 / max(total, 1.0))))
 
     def baseline(self, mean: float, spread: float) -> float:
-        """Return Pearson's statistic, which is about the deviance of the mean."""
+        """Return Pearson's statistic, which approximates the deviance of the mean."""
         return spread**2 / max(mean, 1e-12)
 
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
@@ -63,8 +63,8 @@ class Poisson(Loss):
         return 2 * float(mean_loss)
 
     def wrong_labels(self, low: float, high: float) -> str | None:
-        """Return what is wrong with negative labels."""
-        return None if low >= 0 else f"counts must not be negative, found {low:g}"
+        """Reject negative labels."""
+        return None if low >= 0 else f"counts must be at least 0, found {low:g}"
 
 
 LOSS = Poisson()

@@ -1,4 +1,4 @@
-"""Squared loss of ratings and other numbers."""
+"""Squared loss for regression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HALF = np.float32(0.5)
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """(score - label)^2 / 2; the score is the prediction. It is reported as RMSE."""
+    """(score - label)^2 / 2; the score is the prediction. Reported as RMSE."""
 
     name = "squared"
     task = "regression"
@@ -54,7 +54,7 @@ class Squared(Loss):
 
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
         """Return the RMSE."""
-        return float(np.sqrt(2 * mean_loss)) * label_scale
+        return float(np.sqrt(2 * mean_loss)) * label_scale  # the loss is half the squared error
 
 
 LOSS = Squared()

@@ -1,4 +1,4 @@
-"""Metrics, one file each. To add one: its file in this folder, its line here, and its name in the losses it suits."""
+"""Metrics, one file each. To add one, add its file to this folder, its name here and to the losses that it suits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..losses.loss import Loss
     from .metric import Metric
 
-METRICS = {  # the class of each, in the file of its name
+METRICS = {  # file and class
     "log_loss": "LogLoss",
     "auc": "Auc",
     "normalized_entropy": "NormalizedEntropy",
@@ -21,18 +21,18 @@ METRICS = {  # the class of each, in the file of its name
     "poisson_deviance": "PoissonDeviance",
     "huber_loss": "HuberLoss",
 }
-N_SHOWN = 2  # of a loss's metrics, in training
+N_SHOWN = 2  # number of a loss's metrics that training shows
 
 
 def metric_class(name: str) -> type[Metric]:
-    """Return the class of a name; nothing that is not in the registry is ever imported."""
+    """Return the class of a metric by name; only names in the registry are imported."""
     if name not in METRICS:
         raise ConfigError(f"metric must be {one_of([*METRICS])}, found {name!r}", key="metric")
     return getattr(import_module(f".{name}", __name__), METRICS[name])
 
 
 def check_metric(metric: str | None, loss: Loss) -> str:
-    """Return the metric to choose epochs by, by default the first one of the loss.
+    """Return the metric that selects the best epoch, by default the first one of the loss.
 
     >>> from rafm.losses import loss_for
     >>> check_metric("rmse", loss_for("binary"))
@@ -47,12 +47,12 @@ def check_metric(metric: str | None, loss: Loss) -> str:
 
 
 def shown_metrics(loss: Loss, metric: str) -> list[str]:
-    """Return the metrics that training shows: the first ones of the loss, and the one that epochs are chosen by."""
-    return [*dict.fromkeys([*loss.metrics[:N_SHOWN], metric])]
+    """Return the metrics that training shows: the loss's first ones, and the one that selects the best epoch."""
+    return [*dict.fromkeys([*loss.metrics[:N_SHOWN], metric])]  # without duplicates, in this order
 
 
 def is_better(metric: str, value: float | None, best: float | None) -> bool:
-    """Tell whether a value is better than the best so far; an undefined one never is."""
+    """Return whether a value is better than the best so far; an undefined value never is."""
     if value is None or best is None:
         return value is not None
     return value > best if metric_class(metric).is_rising else value < best

@@ -1,16 +1,18 @@
-"""AUC: the share of (positive, negative) pairs in the right order."""
+"""Area under the ROC curve."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..losses.loss import Loss
-from .metric import Judged, Metric
+from .metric import Metric, ScoredRows
 from .ranking import Ranking, area
 
 
 def auc(labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> float | None:
-    """Return the weighted share of (positive, negative) pairs in the right order, ties half; None with a single class.
+    """Return the weighted share of (positive, negative) pairs in the right order; ties count half.
+
+    None if there is a single class.
 
     >>> auc(np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8]), np.ones(4))
     0.75
@@ -18,32 +20,32 @@ def auc(labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> float | 
     if not scores.size:
         return None
     order = np.argsort(scores, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(scores[order]), 1))  # the last row of each group of equal scores
+    ends = np.flatnonzero(np.append(np.diff(scores[order]), 1))  # the last row of each run of equal scores
     positive = np.cumsum((weights * (labels > 0))[order], dtype=float)[ends]
     negative = np.cumsum((weights * (labels <= 0))[order], dtype=float)[ends]
     return area(positive, negative)
 
 
 class Auc(Metric):
-    """AUC, exact for one batch of rows; more are ranked in bounded memory."""
+    """AUC: exact for a single batch; further batches are ranked in bounded memory."""
 
     heading = "auc"
     is_rising = True
 
     def __init__(self, loss: Loss):
         super().__init__(loss)
-        self.first: Judged | None = None
+        self.first: ScoredRows | None = None
         self._ranking: Ranking | None = None
 
-    def add(self, rows: Judged) -> None:
-        if self.first is None and self._ranking is None:
+    def add(self, rows: ScoredRows) -> None:
+        if self.first is None and self._ranking is None:  # a single batch needs no ranking, and stays exact
             self.first = rows
         else:
             self.ranking.add(rows)
 
     @property
     def ranking(self) -> Ranking:
-        """All rows by score; from here on rows are ranked in bounded memory."""
+        """The ranking of all rows; accessing it switches to bounded memory."""
         self._ranking = self._ranking or Ranking()
         if self.first is not None:
             first, self.first = self.first, None

@@ -1,4 +1,4 @@
-"""How good predictions are: metrics of rows, and whether predictions mean what they say."""
+"""Evaluate predictions: metrics and calibration."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 from ..losses.loss import Loss
 from . import N_SHOWN, metric_class
 from .auc import Auc
-from .metric import Judged, Metric
+from .metric import Metric, ScoredRows
 
 
-def judge(loss: Loss, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Judged:
-    """Return rows as metrics want them."""
-    return Judged(labels, scores, loss.predict(scores.astype(float)), weights.astype(float))
+def with_predictions(loss: Loss, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> ScoredRows:
+    """Add the predictions to labels and scores, as metrics need them."""
+    return ScoredRows(labels, scores, loss.predict(scores.astype(float)), weights.astype(float))
 
 
 class Metrics:
-    """Several metrics of the same rows, which come batch by batch."""
+    """Several metrics of the same rows, which are added batch by batch."""
 
     def __init__(self, loss: Loss, names: Sequence[str]):
         self.loss = loss
         self.metrics: dict[str, Metric] = {name: metric_class(name)(loss) for name in names}
         self.rows, self.weight = 0, 0.0
 
-    def add(self, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> Judged:
-        """Take rows in."""
-        rows = judge(self.loss, labels, scores, weights)
+    def add(self, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> ScoredRows:
+        """Add rows; return them with their predictions."""
+        rows = with_predictions(self.loss, labels, scores, weights)
         for metric in self.metrics.values():
             metric.add(rows)
         self.rows, self.weight = self.rows + labels.size, self.weight + float(rows.weights.sum())
@@ -42,7 +42,7 @@ class Metrics:
 def evaluate(
     loss: Loss, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray, names: Sequence[str] | None = None
 ) -> dict[str, float | None]:
-    """Return metrics of some rows, by default those that training shows.
+    """Return metrics of rows, by default those that training shows.
 
     >>> from rafm.losses import loss_for
     >>> evaluate(loss_for("regression"), np.array([1.0, 3.0]), np.array([2.0, 2.0]), np.ones(2))
@@ -54,22 +54,22 @@ def evaluate(
 
 
 class Evaluation:
-    """Adds rows up, batch by batch in bounded memory, to all that `rafm evaluate` reports of them."""
+    """Computes everything that `rafm evaluate` reports, batch by batch in bounded memory."""
 
     def __init__(self, loss: Loss):
         self.metrics = Metrics(loss, loss.metrics)
         self.label_total = self.prediction_total = 0.0
 
     def add(self, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> None:
-        """Take rows in."""
+        """Add rows."""
         rows = self.metrics.add(labels, scores, weights)
         self.label_total += float((rows.labels * rows.weights).sum())
         self.prediction_total += float((rows.predictions * rows.weights).sum())
 
     def report(self) -> dict[str, Any]:
-        """Return the figures by name; with no rows of any weight there are none."""
+        """Return the results by name; without any row of positive weight, only the number of rows."""
         counted, weight = {"rows": self.metrics.rows}, self.metrics.weight
-        if not weight > 0:
+        if not weight > 0:  # means are undefined
             return counted
         means = {"mean_label": self.label_total / weight, "mean_prediction": self.prediction_total / weight}
         auc = self.metrics.metrics.get("auc")
@@ -78,7 +78,7 @@ class Evaluation:
 
 
 def _calibration(auc: Auc, weight: float) -> dict[str, Any]:
-    """Return what was predicted and what happened, from the lowest predictions to the highest."""
+    """Return the calibration error and the reliability table, from the lowest predictions to the highest."""
     table = auc.ranking.reliability()
     gaps = sum(line["weight"] * abs(line["mean_prediction"] - line["mean_label"]) for line in table)
     return {"calibration_error": float(gaps / weight), "reliability": table}

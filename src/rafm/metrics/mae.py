@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .metric import Judged, Mean
+from .metric import Mean, ScoredRows
 
 
 class Mae(Mean):
@@ -12,5 +12,5 @@ class Mae(Mean):
 
     heading = "mae"
 
-    def of_rows(self, rows: Judged) -> np.ndarray:
+    def of_rows(self, rows: ScoredRows) -> np.ndarray:
         return np.abs(rows.predictions - rows.labels)

@@ -1,4 +1,4 @@
-"""What a metric is: it takes in judged rows, batch by batch in bounded memory, and then has a value."""
+"""Base classes of metrics: rows are added batch by batch in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from ..losses.loss import Loss
 
 
-class Judged(NamedTuple):
-    """Rows with labels and scores, as they come; predictions and weights are float64."""
+class ScoredRows(NamedTuple):
+    """Labels and scores of rows as given; predictions and weights are float64."""
 
     labels: np.ndarray
     scores: np.ndarray
@@ -19,39 +19,39 @@ class Judged(NamedTuple):
 
 
 class Metric:
-    """Base of all metrics."""
+    """Base class of all metrics."""
 
-    heading: ClassVar[str]  # of its column in the table of epochs
-    is_rising: ClassVar[bool] = False  # the higher, the better
+    heading: ClassVar[str]  # column heading in the table of epochs
+    is_rising: ClassVar[bool] = False  # whether higher is better
 
     def __init__(self, loss: Loss):
         self.loss = loss
 
-    def add(self, rows: Judged) -> None:
-        """Take rows in."""
+    def add(self, rows: ScoredRows) -> None:
+        """Add rows."""
         raise NotImplementedError
 
     def value(self) -> float | None:
-        """Return the metric of all rows so far, None if they do not define it."""
+        """Return the metric of all rows so far, None if it is undefined for them."""
         raise NotImplementedError
 
 
 class Mean(Metric):
-    """The weighted mean of something that each row has."""
+    """A weighted mean over rows."""
 
     def __init__(self, loss: Loss):
         super().__init__(loss)
         self.total = self.weight = 0.0
 
-    def of_rows(self, rows: Judged) -> np.ndarray:
-        """Return what each row has."""
+    def of_rows(self, rows: ScoredRows) -> np.ndarray:
+        """Return the value of each row."""
         raise NotImplementedError
 
     def finish(self, mean: float) -> float:
-        """Turn the mean into the metric."""
+        """Convert the mean to the metric."""
         return mean
 
-    def add(self, rows: Judged) -> None:
+    def add(self, rows: ScoredRows) -> None:
         self.total += float((self.of_rows(rows) * rows.weights).sum())
         self.weight += float(rows.weights.sum())
 

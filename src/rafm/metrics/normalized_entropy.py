@@ -1,4 +1,4 @@
-"""Normalised entropy: the log loss as a share of that of the mean label, the best constant."""
+"""Normalised entropy: the log loss relative to that of predicting the mean label."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from ..losses.loss import Loss
 from .log_loss import LogLoss
-from .metric import Judged
+from .metric import ScoredRows
 
 
 class NormalizedEntropy(LogLoss):
-    """Log loss divided by the entropy of the mean label; undefined if all labels are the same."""
+    """Log loss divided by the entropy of the mean label; undefined if all labels are equal."""
 
     heading = "ne"
 
@@ -18,7 +18,7 @@ class NormalizedEntropy(LogLoss):
         super().__init__(loss)
         self.label_total = 0.0
 
-    def add(self, rows: Judged) -> None:
+    def add(self, rows: ScoredRows) -> None:
         super().add(rows)
         self.label_total += float((rows.labels * rows.weights).sum())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .metric import Judged, Mean
+from .metric import Mean, ScoredRows
 
 
 class Rmse(Mean):
@@ -12,7 +12,7 @@ class Rmse(Mean):
 
     heading = "rmse"
 
-    def of_rows(self, rows: Judged) -> np.ndarray:
+    def of_rows(self, rows: ScoredRows) -> np.ndarray:
         return (rows.predictions - rows.labels) ** 2
 
     def finish(self, mean: float) -> float:

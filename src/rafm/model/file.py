@@ -29,18 +29,17 @@ if TYPE_CHECKING:
     from ..losses.loss import Loss
 
 STATES_VERSION = 1
-LARGEST = 2**62  # whole numbers below this fit into int64, whatever is added to them
-FREE_BYTES = 256 * 2**20  # vectors of zeros that any file may leave out
-MAX_SWELL = 1024  # beyond that, how many bytes of vectors a file may declare for each of its own
+LARGEST = 2**62  # integers below this fit into int64 even after additions
+FREE_BYTES = 256 * 2**20  # bytes of zero vectors that any file may omit
+MAX_EXPANSION = 1024  # above that, bytes of vectors that a file may declare per byte of its own
 _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a model file holds.
+    """Content of a model file.
 
-    classes: the two of a classifier, as they were in training. columns: their names, if it was trained on a frame of
-    numbers.
+    classes: the two labels of a classifier, as given in training. columns: column names of a numeric data frame.
     """
 
     model: Model
@@ -51,7 +50,7 @@ class Saved:
 
 
 def save(path: PathLike, saved: Saved) -> int:
-    """Write a model file in one atomic step; return its size in bytes."""
+    """Write a model file atomically; return its size in bytes."""
     model = saved.model
     tensors = _without_zeros(model.parameters.arrays()) | {
         "ids": _short(model.numbering.ids),
@@ -60,7 +59,7 @@ def save(path: PathLike, saved: Saved) -> int:
     header = {
         "family": model.plan.family,
         "ranks": list(model.plan.ranks),
-        "sizes": list(model.plan.sizes[:-1]),
+        "sizes": list(model.plan.sizes[:-1]),  # the last one is always 0
         "task": model.loss.task,
         "n_inputs": model.numbering.n_inputs,
         "n_rows": model.n_rows,
@@ -71,11 +70,11 @@ def save(path: PathLike, saved: Saved) -> int:
         "options": model.options,
         "encoder": None,
     }
-    if model.loss.name != losses_of(model.loss.task)[0]:  # said only where it is not the default
+    if model.loss.name != losses_of(model.loss.task)[0]:  # a missing field means the task's default
         header["loss"] = {"name": model.loss.name, **vars(model.loss)}
     if model.parameters.states is not None:
         header["states_version"] = STATES_VERSION
-    if model.n_dropped:
+    if model.n_dropped:  # optional fields are absent if unused
         header["dropped"] = model.n_dropped
     if saved.encoder is not None:
         header["encoder"], more = _encoder_parts(saved.encoder)
@@ -86,38 +85,38 @@ def save(path: PathLike, saved: Saved) -> int:
 
 
 def _put_columns(names: list[str], header: dict[str, Any], tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Put the names of columns into the header, or return them as tensors where it would get too large."""
+    """Store column names in the header, or return them as tensors if the header would become too large."""
     header["columns"] = names
     if fits_header(tensors, header):
         return {}
     del header["columns"]
-    texts = [name.encode("utf-8", "surrogatepass") for name in names]
+    texts = [name.encode("utf-8", "surrogatepass") for name in names]  # Python strings may hold lone surrogates
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     return {"columns.text": np.frombuffer(b"".join(texts), np.uint8), "columns.ends": ends}
 
 
 def _take_columns(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-    """Move the names of columns from tensors into the header, where they are checked; undoes the former."""
+    """Move column names from tensors to the header, where they are checked; the inverse of `_put_columns`."""
     text, ends = tensors.pop("columns.text", None), tensors.pop("columns.ends", None)
     if text is None and ends is None:
         return
     if text is None or ends is None or "columns" in header:
-        raise ModelFormatError("the names of its columns must be in its header, or in columns.text and columns.ends")
+        raise ModelFormatError("column names must be either in the header, or in columns.text and columns.ends")
     if (text.dtype.name, ends.dtype.name, text.ndim, ends.ndim) != ("uint8", "int64", 1, 1):
-        raise ModelFormatError("tensors 'columns.text' and 'columns.ends' must be rows of type uint8 and int64")
+        raise ModelFormatError("tensors 'columns.text' and 'columns.ends' must be 1-d, of type uint8 and int64")
     places = np.concatenate([np.zeros(1, np.int64), ends])
     if (places[1:] < places[:-1]).any() or places[-1] != text.size:
-        raise ModelFormatError("the names of its columns do not fill their text")
+        raise ModelFormatError("tensor 'columns.ends' must ascend and end at the size of 'columns.text'")
     whole, bounds = text.tobytes(), places.tolist()
     try:
         names = [whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
     except UnicodeDecodeError:
-        raise ModelFormatError("the names of its columns are not UTF-8") from None
+        raise ModelFormatError("column names must be UTF-8") from None
     header["columns"] = names
 
 
 def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays of parameters, but of blocks with zero vectors the others alone, and which they are."""
+    """Return the arrays without zero vectors; for blocks that have any, add the indices of the remaining ones."""
     found = dict(arrays)
     for name, block in arrays.items():
         if name.startswith("factors.") and not (alive := block.any(axis=1)).all():
@@ -127,7 +126,7 @@ def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _with_zeros(plan: RankPlan, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the tensors with all vectors of a block; undoes the former."""
+    """Return the tensors with zero vectors restored; the inverse of `_without_zeros`."""
     found = dict(tensors)
     for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
         if f"rows.{level}" in tensors:
@@ -137,12 +136,12 @@ def _with_zeros(plan: RankPlan, tensors: dict[str, np.ndarray]) -> dict[str, np.
 
 
 def _short(numbers: np.ndarray) -> np.ndarray:
-    """Return whole numbers in 4 bytes each if they fit, else in 8."""
+    """Return integers as int32 if they fit, else as int64."""
     return numbers.astype(np.int32 if numbers.max(initial=0) < 2**31 else np.int64)
 
 
 def load(path: PathLike) -> Saved:
-    """Read a model file, checking that its parts fit together; nothing in it is ever executed."""
+    """Read a model file and check that its parts are consistent; nothing in it is ever executed."""
     header, tensors = read_container(path)
     try:
         _take_columns(header, tensors)
@@ -169,7 +168,7 @@ def load(path: PathLike) -> Saved:
 
 
 def _read_loss(header: dict[str, Any]) -> Loss:
-    """Return the loss of a checked header: the default of its task, or the one that it names with its settings."""
+    """Return the loss of a checked header: the default of its task, or the named one with its settings."""
     if "loss" not in header:
         return loss_for(header["task"])
     settings = dict(header["loss"]) if isinstance(header["loss"], dict) else {}
@@ -181,11 +180,11 @@ def _read_loss(header: dict[str, Any]) -> Loss:
 
 
 def _is_whole(found: Any) -> bool:
-    return type(found) is int and 0 <= found < LARGEST
+    return type(found) is int and 0 <= found < LARGEST  # not isinstance: True is an int
 
 
 def _is_number(found: Any) -> bool:
-    """Tell whether this is a number; JSON has none that is not finite, and whole ones could be of any length."""
+    """Return whether this is a number; JSON numbers are finite, but integers may have any length."""
     return type(found) is float or (type(found) is int and abs(found) < LARGEST)
 
 
@@ -194,20 +193,20 @@ def _are_whole(found: Any) -> bool:
 
 
 def _are_classes(found: Any) -> bool:
-    """Tell whether these are one or two labels of one type, all different."""
+    """Return whether these are one or two distinct labels of one type."""
     if not isinstance(found, list) or len({type(label) for label in found}) != 1:
         return False
     return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
 
 
 def _are_columns(found: Any, n_inputs: int) -> bool:
-    """Tell whether these are as many different names as there are inputs."""
+    """Return whether these are n_inputs distinct names."""
     names = isinstance(found, list) and all(isinstance(name, str) for name in found)
     return names and len(set(found)) == len(found) == n_inputs
 
 
 def _is_epoch(found: Any) -> bool:
-    """Tell whether this is an entry of a history."""
+    """Return whether this is an entry of a training history."""
     if not isinstance(found, dict) or not _is_whole(found.get("epoch")):
         return False
     return all(value is None or _is_number(value) for value in found.values())
@@ -240,29 +239,37 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
 
 def _check_header(header: dict[str, Any]) -> None:
     if header.get("kind") == "checkpoint":
-        raise ModelFormatError("is a checkpoint, the state of a run. The command that wrote it makes the model of it.")
-    for name, is_right in _HEADER.items():
+        raise ModelFormatError("is a checkpoint, not a model. Run the command that wrote it again to finish training.")
+    for name, is_valid in _HEADER.items():
         if name not in header:
-            raise ModelFormatError(f"its header has no {name!r}")
-        if not is_right(header[name]):
-            raise ModelFormatError(f"its header has {name} = {header[name]!r:.80}, which no model has")
+            raise ModelFormatError(f"missing header field {name!r}")
+        if not is_valid(header[name]):
+            raise _invalid(header, name)
     _check_states_version(header)
     if not _is_whole(header.get("dropped", 0)):
-        raise ModelFormatError(f"its header has dropped = {header['dropped']!r:.80}, which no model has")
+        raise _invalid(header, "dropped")
     if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
-        raise ModelFormatError(f"its header has columns = {header['columns']!r:.80}, which no model has")
+        raise _invalid(header, "columns")
+
+
+def _invalid(header: dict[str, Any], name: str) -> ModelFormatError:
+    return ModelFormatError(f"invalid header field {name!r}: {header[name]!r:.80}")
 
 
 def _check_states_version(header: dict[str, Any]) -> None:
-    """Check that this version of rafm can go on from the states of the optimiser, if there are any."""
+    """Check that this version of rafm can resume from the optimiser state, if there is any."""
     if "states_version" not in header:
         return
     version, optimizer = header["states_version"], header["options"].get("optimizer")
     if _is_whole(version) and version > STATES_VERSION:
-        raise ModelVersionError(f"its states have version {version}, this rafm knows {STATES_VERSION}; update rafm")
+        raise ModelVersionError(
+            f"optimiser state has version {version}, but this rafm reads up to {STATES_VERSION}. Upgrade rafm."
+        )
     is_known = isinstance(optimizer, str) and optimizer in OPTIMIZERS
     if version != STATES_VERSION or type(version) is not int or not is_known:
-        raise ModelFormatError(f"its states have version {version!r:.20} and optimizer {optimizer!r:.40}")
+        raise ModelFormatError(
+            f"invalid header field 'states_version': {version!r:.20} with optimizer {optimizer!r:.40}"
+        )
 
 
 def _read_plan(header: dict[str, Any]) -> RankPlan:
@@ -270,43 +277,46 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
     try:
         known = check_ranks(family, ranks) == ranks
     except ConfigError as error:
-        raise ModelFormatError(f"its plan cannot work: {error}") from None
+        raise ModelFormatError(f"invalid header field 'ranks': {error}") from None
     if not known or len(sizes) != len(ranks) + 1 or list(sizes) != sorted(sizes, reverse=True):
-        raise ModelFormatError(f"its sizes {sizes!r:.80} do not fit its ranks {ranks!r:.80}, or do not fall")
+        raise ModelFormatError(
+            f"invalid header field 'sizes': {sizes!r:.80} must be one more than the ranks {ranks!r:.80}, descending"
+        )
     if FAMILIES[family].has_mixture and sizes[-1] != sizes[0]:
         raise ModelFormatError(
-            f"its sizes {sizes!r:.80} must be equal: all features of model {family!r} have all ranks"
+            f"invalid header field 'sizes': {sizes!r:.80} must be equal, as features of {family!r} have all ranks"
         )
     return RankPlan(family, ranks, (*sizes, 0))
 
 
 def _check_options(header: dict[str, Any]) -> None:
-    """Check the options as training does; there may be some that this version does not know."""
+    """Validate the options as training does; options that this version does not know are ignored."""
     task, family, ranks = header["task"], header["family"], tuple(header["ranks"])
     try:
         known = {"task": task, "loss": _read_loss(header), "model": family, "ranks": ranks or None}
         options = resolve(**{**from_summary(header["options"]), **known})
-        if isinstance(options.rule, Thresholds) and FAMILIES[family].levels_by_count:
+        if isinstance(options.rule, Thresholds) and FAMILIES[family].levels_by_count:  # checked when applied
             options.rule(np.zeros(0, np.int64), ranks)
     except ModelFormatError:
         raise
     except (ConfigError, TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-        raise ModelFormatError(f"its options cannot be: {error!s:.200}") from None
+        raise ModelFormatError(f"invalid header field 'options': {error!s:.200}") from None
 
 
-def _check_swell(plan: RankPlan, tensors: dict[str, np.ndarray]) -> None:
-    """Refuse a file that leaves out more vectors of zeros than any training leaves, before they are allocated."""
+def _check_expansion(plan: RankPlan, tensors: dict[str, np.ndarray]) -> None:
+    """Reject implausible numbers of omitted zero vectors before they are allocated: a small file could fill memory."""
+    # Files omit vectors that L1 set to 0, so a sparse model may legitimately expand many times.
     declared = 4 * sum(size * rank for size, rank in zip(plan.sizes[1:], plan.block_ranks))
     held = sum(array.nbytes for array in tensors.values())
-    if declared > max(FREE_BYTES, MAX_SWELL * held):
+    if declared > max(FREE_BYTES, MAX_EXPANSION * held):
         raise ModelFormatError(
-            f"it declares vectors of {declared} bytes, but holds {held}; allowed are {FREE_BYTES}, or {MAX_SWELL} "
+            f"it declares vectors of {declared} bytes, but holds {held}; allowed are {FREE_BYTES}, or {MAX_EXPANSION} "
             "for each byte that it holds"
         )
 
 
 def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
-    """Return shape and type of each tensor of an optimiser's states."""
+    """Return the expected shape and type of each tensor of the optimiser state."""
     layout, n = RecordLayout(plan, True, optimizer.n_slots), plan.n_features
     shapes: dict[str, tuple[int, ...]] = {"bias": (4,), "label_scale": (1,), "value_scales": (n,)}
     shapes["weights"] = (n, layout.first_state - 1)
@@ -318,7 +328,7 @@ def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
 
 
 def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, np.ndarray]) -> _Wanted:
-    """Return shape and allowed types of each tensor; those of an encoder may have any length."""
+    """Return the expected shape and types of each tensor; those of an encoder may have any length."""
     n, reals, wholes = plan.n_features, ("float32",), ("int32", "int64")
     wanted: _Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
     for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
@@ -341,7 +351,7 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
         wanted |= _wanted_states(plan, optimizer_class(header["options"]["optimizer"]))
     extra = [name for name in tensors if name not in wanted]
     if extra:
-        raise ModelFormatError(f"tensor {extra[0]!r} does not belong in this model")
+        raise ModelFormatError(f"unexpected tensor {extra[0]!r}")
     for name, (shape, allowed) in wanted.items():
         if name not in tensors:
             raise ModelFormatError(f"tensor {name!r} is missing")
@@ -353,32 +363,34 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
             )
     for level, size in enumerate(plan.sizes[1:-1], start=1):
         rows = tensors.get(f"rows.{level}", np.zeros(0, np.int32))
+        # They index an array without bounds checks of their own: negative ones would wrap around.
         if rows.size and (rows[0] < 0 or rows[-1] >= size or (np.diff(rows) <= 0).any()):
-            raise ModelFormatError(f"tensor 'rows.{level}' must rise and stay below {size}")
-    _check_swell(plan, tensors)
+            raise ModelFormatError(f"tensor 'rows.{level}' must be strictly ascending and below {size}")
+    _check_expansion(plan, tensors)
     n, ids = plan.n_features, tensors["ids"]
     if n and (ids.min() < 0 or ids.max() >= header["n_inputs"] or np.unique(ids).size != n):
-        raise ModelFormatError("its feature ids must be distinct and below n_inputs")
+        raise ModelFormatError("tensor 'ids': feature ids must be distinct and below n_inputs")
     if n and tensors["counts"].min() < 0:
-        raise ModelFormatError("its counts must not be negative")
+        raise ModelFormatError("tensor 'counts': counts must be at least 0")
     if "states_version" in header:
         _check_states(tensors, optimizer_class(header["options"]["optimizer"]))
 
 
 def _check_states(tensors: dict[str, np.ndarray], optimizer: type[Optimizer]) -> None:
-    """Check that scales are powers that divide exactly, and sums of squares not below where they start."""
+    """Check that scales are powers that divide exactly, and that sums of squares are not below their initial value."""
     for name, base in (("label_scale", 4), ("value_scales", 2)):
         scales = tensors[f"states.{name}"].astype(float)
-        if not ((scales > 0).all() and (np.log2(scales) % np.log2(base) == 0).all()):
-            raise ModelFormatError(f"its states.{name} must be powers of {base}")
+        if not ((scales > 0).all() and (np.log2(scales) % np.log2(base) == 0).all()):  # log2 of powers of 2 is exact
+            raise ModelFormatError(f"tensor 'states.{name}' must hold powers of {base}")
     squares = [tensors["states.bias"][1:2], tensors["states.weights"][:, 0]]
     squares += [found[:, 0] for name, found in tensors.items() if name.startswith("states.factors.")]
     if min(found.min(initial=np.inf) for found in squares) < optimizer.first_state:
-        raise ModelFormatError(f"sums of squares in its states must be at least {optimizer.first_state:g}")
+        raise ModelFormatError(f"optimiser state: sums of squares must be at least {optimizer.first_state:g}")
 
 
 def _encoder_parts(encoder: TableEncoder) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the encoder's header and tensors."""
+    # Imported here: models without an encoder need no pyarrow.
     from ..encode.serialize import encoder_parts
 
     return encoder_parts(encoder)
@@ -391,5 +403,5 @@ def _read_encoder(header: dict[str, Any] | None, n_inputs: int, tensors: dict[st
 
     encoder = read_encoder(header, tensors)
     if encoder.n_features != n_inputs:
-        raise ModelFormatError(f"its encoder makes {encoder.n_features} features, but the model has {n_inputs}")
+        raise ModelFormatError(f"the encoder produces {encoder.n_features} features, but the model takes {n_inputs}")
     return encoder

@@ -21,14 +21,14 @@ from ..rows.numbering import Numbering, number_rows
 from .parameters import Parameters
 from .scores import score, score_mixture
 
-SHARE = 1 << 15  # rows that a thread scores at a time
+CHUNK_ROWS = 1 << 15  # rows scored by a thread at a time
 
 
 @dataclass(frozen=True)
 class Model:
-    """Scores rows of feature ids; knows how often each feature was seen and how training went.
+    """A trained model, with feature counts and training history.
 
-    Feature number i has id numbering.ids[i] and was seen counts[i] times. The history has one entry per epoch.
+    Feature number i has id numbering.ids[i] and occurred counts[i] times. The history has one entry per epoch.
     """
 
     plan: RankPlan
@@ -36,11 +36,11 @@ class Model:
     counts: np.ndarray
     loss: Loss
     parameters: Parameters
-    n_rows: int  # seen in training
+    n_rows: int  # training rows
     history: list[dict[str, Any]] = field(default_factory=list)
     best_epoch: int = 0
     options: dict[str, Any] = field(default_factory=dict)
-    n_dropped: int = 0  # features that were seen, but have nothing but zeros and are not kept
+    n_dropped: int = 0  # features that were dropped because all their parameters are 0
 
     @cached_property
     def _layout(self) -> RecordLayout:
@@ -59,28 +59,28 @@ class Model:
         return self.plan.n_parameters
 
     def scores(self, batch: CheckedRows, level: int | None = None, threads: int = 1) -> np.ndarray:
-        """Return the score of every row; with a level p the paper's B_{1,p}, for RaFM alone.
+        """Return the score of every row; with a level p (RaFM only), the paper's B_{1,p}.
 
-        Many rows are shared out to the threads; the scores are the same.
+        The scores are bit-identical for any number of threads.
         """
         if level is not None and not (self.plan.nested and 1 <= level <= self.plan.n_levels):
             raise ConfigError(
-                f"level must lie between 1 and {self.plan.n_levels} and needs model='rafm', "
+                f"level must be between 1 and {self.plan.n_levels} and needs model='rafm', "
                 f"found {level!r} for {self.plan.family!r}",
                 key="level",
             )
-        level, starts = None if level is None else int(level), range(0, batch.n_rows, SHARE)
+        level, starts = None if level is None else int(level), range(0, batch.n_rows, CHUNK_ROWS)
         if threads == 1 or len(starts) < 2:
             found = self._score(batch, level)
         else:
-            parts = (take_rows(batch, start, min(start + SHARE, batch.n_rows)) for start in starts)
-            first = self._score(next(parts), level)  # alone, so that records are packed once
+            parts = (take_rows(batch, start, min(start + CHUNK_ROWS, batch.n_rows)) for start in starts)
+            first = self._score(next(parts), level)  # before the others, so that records are packed only once
             with ThreadPoolExecutor(threads, "rafm") as pool:
                 found = np.concatenate([first, *pool.map(lambda part: self._score(part, level), parts)])
         if not np.isfinite(found).all():
             row = int(np.flatnonzero(~np.isfinite(found))[0])
-            largest = float(np.abs(take_rows(batch, row, row + 1).values).max())
-            raise DataValueError(f"the score of row {row} is beyond float32; its largest value is {largest:g}")
+            largest = float(np.abs(take_rows(batch, row, row + 1).values).max())  # a likely cause, for the message
+            raise DataValueError(f"the score of row {row} is out of float32 range; its largest value is {largest:g}")
         return found
 
     def _score(self, batch: CheckedRows, level: int | None) -> np.ndarray:
@@ -90,39 +90,39 @@ class Model:
         return score(rows, self._tables, self._records, bias, level)
 
     def predict(self, batch: CheckedRows) -> np.ndarray:
-        """Return the prediction of every row: probabilities, or values."""
+        """Return the prediction of every row: a probability, a value or an expected count."""
         return self.loss.predict(self.scores(batch).astype(float))
 
     def levels(self) -> np.ndarray:
-        """Return the level of every feature id, 0 for those never seen."""
+        """Return the level of every feature id, 0 for ids that never occurred."""
         return self._by_id(self.plan.levels())
 
     def feature_counts(self) -> np.ndarray:
-        """Return how often every feature id was seen in training."""
+        """Return the number of occurrences of every feature id in training."""
         return self._by_id(self.counts)
 
     def with_ids(self, ids: np.ndarray, n_inputs: int) -> Model:
-        """Return the same model for rows in which feature id i is called ids[i]."""
+        """Return the model with feature id i renamed to ids[i]."""
         return replace(self, numbering=Numbering(ids[self.numbering.ids], n_inputs))
 
     def for_scoring(self) -> Model:
-        """Return the same model without what training alone needs: optimiser states, and features that L1 set to 0."""
+        """Return the model without what only training needs: optimiser state, and features that L1 set to 0."""
         model = replace(self, parameters=replace(self.parameters, states=None))
         name = self.options.get("optimizer")
         return model.without_zeros() if name in OPTIMIZERS and optimizer_class(name).has_l1 else model
 
     def without_zeros(self) -> Model:
-        """Return the same model without features whose numbers are all 0, which score like unknown ones.
+        """Return the model without features whose parameters are all 0, which score like unknown ones.
 
-        Features with a weight and nothing but zero vectors have no vectors any more.
+        A feature with a nonzero weight whose vectors are all 0 is moved to level 0, which has no vectors.
         """
         plan, found = self.plan, self.parameters
-        alive = np.zeros(plan.n_features, bool)
+        alive = np.zeros(plan.n_features, bool)  # features with a nonzero vector at any level
         for block in found.factors:
             alive[: len(block)] |= block.any(axis=1)
         levels = np.where(alive, plan.levels(), 0)
         kept = np.flatnonzero(alive | (found.weights != 0))
-        order = kept[np.lexsort((kept, -self.counts[kept], -levels[kept]))]
+        order = kept[np.lexsort((kept, -self.counts[kept], -levels[kept]))]  # the order of plan_ranks
         sizes = tuple(int((levels[kept] >= level).sum()) for level in range(plan.n_levels + 1))
         factors = [block[order[:size]] for block, size in zip(found.factors, sizes[1:])]
         return replace(

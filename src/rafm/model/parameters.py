@@ -1,4 +1,4 @@
-"""The trained parameters of a model, and what an optimiser keeps beside them."""
+"""The trained parameters of a model, and the optimiser state."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..plan.grouping import Grouping
 
 @dataclass(frozen=True)
 class Parameters:
-    """The trained numbers of a model: bias, weights, and per block the vectors of the features that have it.
+    """Parameters of a model: bias, weights, and per block the vectors of the features that have it.
 
-    The bias is an array of one number. MRMA has mixture weights too, one per feature and rank. states: what the
-    optimiser kept beside them, if training is to go on.
+    bias: an array of one element. mixture: MRMA's mixture weights, one per feature and rank. states: the optimiser
+    state, if it was kept for further training.
     """
 
     bias: np.ndarray
@@ -25,7 +25,7 @@ class Parameters:
     states: States | None = None
 
     def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Parameters:
-        """Return these parameters with a change of every array that has a row per feature."""
+        """Return these parameters with `change` applied to every array that has one line per feature."""
         mixture = None if self.mixture is None else change(self.mixture)
         states = None if self.states is None else self.states.each(change)
         return Parameters(self.bias, change(self.weights), [*map(change, self.factors)], mixture, states)
@@ -35,25 +35,27 @@ class Parameters:
         return self.each(lambda values: values[grouping.order[: len(values)]])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return all arrays by name, vectors as factors.1, factors.2, ...; from_arrays takes them back."""
+        """Return all arrays by name, vectors as factors.1, factors.2, ...; the inverse of from_arrays."""
         named = {"bias": self.bias, "weights": self.weights, **_numbered("factors", self.factors)}
         mixture = {} if self.mixture is None else {"mixture": self.mixture}
         return named | mixture | ({} if self.states is None else self.states.arrays())
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Parameters:
-        """Return the parameters that these arrays are."""
+        """Return the parameters stored in these arrays."""
         states = States.from_arrays(arrays) if "states.bias" in arrays else None
         factors = _in_order("factors", arrays)
         return cls(arrays["bias"], arrays["weights"], factors, arrays.get("mixture"), states)
 
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
-        """Return what these parameters are for labels label_scale times as large, and feature i value_scales[i] times.
+        """Convert parameters trained on scaled data to the original labels and values.
 
-        Exact if label_scale is a power of 4 and value_scales are powers of 2.
+        Training divided labels by label_scale, and the values of feature i by value_scales[i]. The result is exact if
+        label_scale is a power of 4 and value_scales are powers of 2.
         """
         if label_scale == 1 and (value_scales == 1).all():
             return self
+        # A pair product has two vectors, so each takes the square root of the label scale.
         grow, roots = np.float32(label_scale), np.float32(np.sqrt(label_scale)) / value_scales
         factors = [block * roots[: len(block), None] for block in self.factors]
         return replace(self, bias=self.bias * grow, weights=self.weights * grow / value_scales, factors=factors)
@@ -61,11 +63,11 @@ class Parameters:
 
 @dataclass(frozen=True)
 class States:
-    """What an optimiser keeps beside the numbers in training, and how labels and values are scaled there.
+    """Optimiser state, and the scales of labels and values in training.
 
-    bias: the bias in training, then its states. weights: the states of each weight. factors: per block the state of
-    each vector, then its slots. label_scale: what labels are divided by, an array of one number. value_scales: what
-    the values of each feature are divided by.
+    bias: the bias in training, then its states. weights: the states of each weight. factors: per block, the state of
+    each vector, then its slots. label_scale: divisor of the labels, an array of one element. value_scales: divisor of
+    the values of each feature.
     """
 
     bias: np.ndarray
@@ -76,7 +78,7 @@ class States:
     mixture: np.ndarray | None = None
 
     def each(self, change: Callable[[np.ndarray], np.ndarray]) -> States:
-        """Return these states with a change of every array that has a row per feature."""
+        """Return these states with `change` applied to every array that has one line per feature."""
         return replace(
             self,
             weights=change(self.weights),
@@ -86,14 +88,14 @@ class States:
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return all arrays by name; from_arrays takes them back."""
+        """Return all arrays by name; the inverse of from_arrays."""
         named = {f"states.{name}": getattr(self, name) for name in ("bias", "weights", "label_scale", "value_scales")}
         mixture = {} if self.mixture is None else {"states.mixture": self.mixture}
         return {**named, **_numbered("states.factors", self.factors), **mixture}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> States:
-        """Return the states that are among these arrays."""
+        """Return the states stored in these arrays."""
         named = {name: arrays[f"states.{name}"] for name in ("bias", "weights", "label_scale", "value_scales")}
         return cls(**named, factors=_in_order("states.factors", arrays), mixture=arrays.get("states.mixture"))
 

@@ -1,4 +1,4 @@
-"""Scores of numbered rows, from training and scoring records alike: serial, without the GIL, safe in many threads."""
+"""Score numbered rows, from training or scoring records; single-threaded, without the GIL, and thread-safe."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from ..kernels import mixture, scoring
 from ..kernels.tables import Rows, Tables
-from ..plan.scratch import make_scratch
+from ..plan.scratch import make_scoring_scratch
 
 
 def score(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, level: int | None = None) -> np.ndarray:
-    """Return B_{1,level} of every row; the prediction before the link is that of the top level."""
+    """Return B_{1,level} of every row; by default the top level, which is the model's score."""
     longest = int(np.diff(rows.indptr).max(initial=0))
     scores = np.empty(rows.labels.size, records.dtype)
     level = tables.widths.size if level is None else level
-    scoring.score_rows(rows, tables, records, bias, level, make_scratch(tables, longest, records.dtype), scores)
+    scoring.score_rows(rows, tables, records, bias, level, make_scoring_scratch(tables, longest, records.dtype), scores)
     return scores
 
 

@@ -1,6 +1,6 @@
-"""Optimisers, one file each. To add one: its file in this folder, and its line here.
+"""Optimisers, one file each. To add one, add its file to this folder and its name here.
 
-The order is that of the codes by which compiled code knows them.
+The order defines the codes used in kernels.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ OPTIMIZERS = {"adagrad": "AdaGrad", "sgd": "Sgd", "ftrl": "Ftrl", "adam": "Adam"
 
 
 def optimizer_class(name: str) -> type[Optimizer]:
-    """Return the class of a name."""
+    """Return the class of an optimiser by name."""
     _check_name(name)
     return getattr(import_module(f".{name}", __name__), OPTIMIZERS[name])
 
 
 def optimizer_for(given: Any) -> Optimizer:
-    """Return the optimiser of a name, or settings as they are.
+    """Return an optimiser by name, or the given Optimizer unchanged.
 
     >>> optimizer_for("adagrad")
     AdaGrad(batch_size=16, head_share=1.0)

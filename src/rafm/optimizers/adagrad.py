@@ -1,4 +1,4 @@
-"""AdaGrad with one state per vector."""
+"""AdaGrad with one accumulator per vector."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ ONE = np.float32(1)
 
 @dataclass(frozen=True)
 class AdaGrad(Optimizer):
-    """Step by learning_rate / sqrt(1 + summed squared gradients), with one sum per vector (its mean square)."""
+    """AdaGrad: step by learning_rate / sqrt(1 + sum of squared gradients).
+
+    A vector has a single sum, of the mean squares of its gradients.
+    """
 
     name = "adagrad"
 
     @staticmethod
     def step_number(records: Any, o: Any, gradient: Any, rate: Any, l1: Any) -> None:
-        """Take the squared gradient into the state, then step."""
+        """Add the squared gradient to the state, then step."""
         records[o + 1] += gradient * gradient
         step_number_by(records, o, gradient, rate / np.sqrt(records[o + 1]))
 
     @staticmethod
     def step_vector(records: Any, o: Any, block: Any, gradient: Any, rate: Any, l1: Any) -> None:
-        """Take the mean squared gradient into the state, then step."""
+        """Add the mean squared gradient to the state, then step."""
         place, state, (sums, j, c, d) = o + block.shift, o + block.state, gradient
         records[state] += combined_norm(records, place, sums, j, block.n, d, c) * block.share
         step = rate / np.sqrt(records[state])

@@ -1,4 +1,4 @@
-"""Adam, of which only features that occur are touched."""
+"""Lazy Adam: only features that occur in a row are updated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DECAY, SQUARE_DECAY, LEAST_ROOT = np.float32(0.9), np.float32(0.999), np.float32
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Step along running means of gradients, divided by the root of their running mean square, number by number.
+    """Adam: step along the first moment of the gradient, divided by the root of the second, element by element.
 
-    A number is followed by its mean square, then its mean; a vector by its means, then its mean squares.
+    A scalar is followed by its second moment, then its first; a vector by its first moments, then its second moments.
     """
 
     name = "adam"
@@ -27,19 +27,20 @@ class Adam(Optimizer):
 
     @staticmethod
     def rate(learning_rate: Any, age: Any) -> Any:
-        """Make up for moments that start at 0."""
+        """Correct the bias of moments that start at 0."""
         return learning_rate * np.sqrt(ONE - SQUARE_DECAY**age) / (ONE - DECAY**age)
 
     @staticmethod
     def step_number(records: Any, o: Any, gradient: Any, rate: Any, l1: Any) -> None:
-        """Take the gradient into both moments, then step along the first."""
+        """Update both moments, then step."""
         records[o + 1] += (ONE - SQUARE_DECAY) * (gradient * gradient - records[o + 1])
         records[o + 2] += (ONE - DECAY) * (gradient - records[o + 2])
         records[o] -= rate * records[o + 2] / (np.sqrt(records[o + 1]) + LEAST_ROOT)
 
     @staticmethod
     def step_vector(records: Any, o: Any, block: Any, gradient: Any, rate: Any, l1: Any) -> None:
-        """Take the gradient into both moments, number by number; step along the first."""
+        """Update both moments element by element, then step."""
+        # One fused loop: the moments and the vector are read once.
         place, n, sums, j, c, d = o + block.shift, block.n, gradient.sums, gradient.j, gradient.c, gradient.d
         for f in range(place, place + n):
             g = c * sums[j + f - place] + d * records[f]

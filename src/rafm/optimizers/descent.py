@@ -1,4 +1,4 @@
-"""A step of a given length along a gradient."""
+"""A gradient step of a given size."""
 
 # mypy: ignore-errors
 from ..jit.compile import as_written
@@ -6,5 +6,5 @@ from ..jit.compile import as_written
 
 @as_written
 def step_number_by(records, o, gradient, step):
-    """Step the number at o, rounded as written: not by what the compiler finds around it."""
+    """Step the scalar at o, with rounding that does not depend on the surrounding code."""
     records[o] -= step * gradient

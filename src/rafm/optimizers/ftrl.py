@@ -1,4 +1,4 @@
-"""FTRL-proximal, which makes exact zeros."""
+"""FTRL-proximal, which produces sparse models."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ZERO, ONE = np.float32(0), np.float32(1)
 
 @dataclass(frozen=True)
 class Ftrl(Optimizer):
-    """Follow the regularised leader: AdaGrad whose weights and whole vectors an L1 penalty sets to 0.
+    """Follow the regularised leader: AdaGrad with an L1 penalty that sets weights and whole vectors to exactly 0.
 
-    A weight is 0 while its summed gradients stay within l1_weights; a vector, while they stay within l1 times the
-    root of its rank. A number is followed by its sum of squares and its z; a vector by its z.
+    A weight is 0 as long as |z|, its summed gradients, is at most l1_weights; a vector, as long as the norm of its z is
+    at most l1 * sqrt(rank). A scalar is followed by its sum of squares and its z, a vector by its z.
     """
 
     name = "ftrl"
@@ -26,17 +26,18 @@ class Ftrl(Optimizer):
     has_l1 = True
 
     def first_slot(self, vectors: np.ndarray, rate: float, l1: float) -> np.ndarray:
-        """Return the z that belongs to fresh vectors."""
+        """Return the z from which a step of gradient 0 restores these vectors."""
         sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
+        # A vector is -rate * z, shrunk by L1; solved for z. The bound keeps vectors of zeros from dividing by 0.
         return -vectors / rate * (1 + rate * l1 * np.sqrt(vectors.shape[1]) / np.maximum(sizes, 1e-30))
 
     def states_of(self, number: float, rate: float) -> tuple[float, float]:
-        """Return the two states of a number that no L1 penalty holds."""
+        """Return the two states of a scalar without L1 penalty."""
         return self.first_state, -number / rate
 
     @staticmethod
     def step_number(records: Any, o: Any, gradient: Any, rate: Any, l1: Any) -> None:
-        """Take the gradient into z; the number is z shrunk towards 0, then scaled."""
+        """Add the gradient to z; the scalar is z, shrunk towards 0 by L1, then scaled."""
         before = np.sqrt(records[o + 1])
         records[o + 1] += gradient * gradient
         after = np.sqrt(records[o + 1])
@@ -46,7 +47,7 @@ class Ftrl(Optimizer):
 
     @staticmethod
     def step_vector(records: Any, o: Any, block: Any, gradient: Any, rate: Any, l1: Any) -> None:
-        """Take the gradient into z; the vector is z shrunk as a whole, then scaled. Without L1 this is AdaGrad."""
+        """Add the gradient to z; the vector is z, shrunk as a whole by L1, then scaled. Without L1 this is AdaGrad."""
         place, state, n = o + block.shift, o + block.state, block.n
         sums, j, c, d = gradient
         z, before = place + n, np.sqrt(records[state])
@@ -54,6 +55,7 @@ class Ftrl(Optimizer):
         after = np.sqrt(records[state])
         combine(records, z, sums, j, n, ONE, c)
         combine(records, z, records, place, n, ONE, d - (after - before) / rate)
+        # block.share is 1 / rank, so the threshold is l1 * sqrt(rank).
         size, least = np.sqrt(combined_norm(records, z, records, z, n, ONE, ZERO)), l1 / np.sqrt(block.share)
         kept = ONE - least / size if size > least else ZERO
         combine(records, place, records, z, n, ZERO, -kept * rate / after)

@@ -16,7 +16,7 @@ ONE = np.float32(1)
 
 @dataclass(frozen=True)
 class Sgd(Optimizer):
-    """Step by learning_rate, as in the paper's Algorithm 1."""
+    """SGD: step by learning_rate, as in the paper's Algorithm 1."""
 
     name = "sgd"
     rate_share = 0.25

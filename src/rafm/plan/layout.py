@@ -1,8 +1,8 @@
-"""Where the numbers of a model lie: one record per feature in one flat array.
+"""Memory layout of the parameters: one record per feature in one flat array.
 
-A training record is [weight, its state, one state per block, vectors]; a scoring record is [weight, vectors]. If an
-optimiser keeps slots beside a vector, they follow it, and the weight has one more state. Vectors are padded to
-multiples of 4 elements and lie on whole cache lines where they fill them; a record touches no line that it could avoid.
+A training record is [weight, its state, one state per factor block, vectors]; a scoring record is [weight, vectors]. If
+the optimiser has slots, they follow each vector, and the weight has one more state. Vectors are padded to multiples of
+4 elements and aligned so that a record spans as few cache lines as possible.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 
 from ..kernels.tables import GROUPS, LINE_FLOATS, Tables
-from ..memory import give_back, zeroed_pages
+from ..memory import release_pages, zeroed_pages
 from .grouping import one_group
 from .ranks import RankPlan
 
-PAGE_FLOATS = 1 << 10  # float32 numbers in a page, beyond which cores do not read ahead
+PAGE_FLOATS = 1 << 10  # float32 values in a page; hardware prefetchers do not cross pages
 CHUNK = 1 << 12  # features whose vectors are drawn or copied at a time
 FirstSlot = Callable[[np.ndarray], np.ndarray]
 INITIAL_SPREAD = 0.01  # standard deviation of fresh vectors
-INITIAL_STATE = 1.0  # AdaGrad accumulators
+INITIAL_STATE = 1.0  # initial value of AdaGrad's accumulators
 
 
 def round_up(size: int, unit: int) -> int:
-    """Return the least multiple of the unit that is not below the size."""
-    return -(-size // unit) * unit
+    """Round the size up to a multiple of the unit."""
+    return -(-size // unit) * unit  # integer division rounds down, so negate twice
 
 
 def _alignment(size: int) -> int:
@@ -51,7 +51,7 @@ def _record_size(size: int) -> int:
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """Places of weights, states and vectors within records, and of records within the array."""
+    """Positions of weights, states and vectors within records, and of records within the array."""
 
     plan: RankPlan
     with_states: bool
@@ -59,7 +59,7 @@ class RecordLayout:
 
     @cached_property
     def first_state(self) -> int:
-        """Where the states of blocks begin."""
+        """Position of the first block state within a record."""
         return 3 if self.n_slots else 2
 
     @cached_property
@@ -69,7 +69,7 @@ class RecordLayout:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Where each block's vector starts within a record."""
+        """Position of each block's vector within a record."""
         end = self.first_state + len(self.widths) if self.with_states else 1
         places = []
         for width in self.widths:
@@ -79,27 +79,29 @@ class RecordLayout:
 
     @cached_property
     def strides(self) -> list[int]:
-        """Size of the record of a feature of level k = 0 .. m."""
+        """Record size of a feature of level k, for k = 0 .. m."""
         vectors = (o + (1 + self.n_slots) * w for o, w in zip(self.offsets, self.widths))
         ends = [self.first_state if self.with_states else 1, *vectors]
         return [_record_size(end) for end in ends]
 
-    def place(self, counts: Sequence[int]) -> tuple[np.ndarray, int]:
-        """Return per level its origin when counts[k] records of level k are packed, top level first; and their size.
+    def place_levels(self, counts: Sequence[int]) -> tuple[np.ndarray, int]:
+        """Return the origin of each level when counts[k] records of level k are packed, and the total size.
 
-        Feature i of level k lies at origin[k] + i * strides[k]. Each level starts on a new cache line.
+        The top level comes first, and each level starts on a new cache line. The record of feature i of level k starts
+        at origin[k] + i * strides[k].
         """
         origins, end = np.zeros(len(counts), np.int64), 0
         for level in range(len(counts) - 1, -1, -1):
+            # Features of this level start at number sizes[level + 1], so the origin may be negative.
             origins[level] = end - self.plan.sizes[level + 1] * self.strides[level]
             end = round_up(end + int(counts[level]) * self.strides[level], LINE_FLOATS)
         return origins, end
 
     def place_heads(self, bounds: np.ndarray) -> tuple[np.ndarray, int]:
-        """Return per level and group the origin of its heads' sums, and their size; each group starts on a new page."""
+        """Return the origin of the heads' gradient sums per level and group, and their total size."""
         origins, end = np.zeros((len(self.strides), GROUPS), np.int64), 0
         for group in range(GROUPS):
-            end = round_up(end, PAGE_FLOATS)
+            end = round_up(end, PAGE_FLOATS)  # groups are written by different threads: no page in common
             for level, stride in enumerate(self.strides):
                 first, stop = bounds[level, 0, group : group + 2]
                 origins[level, group] = end - first * stride
@@ -112,12 +114,12 @@ class RecordLayout:
         return [self.plan.members(level) for level in range(self.plan.n_levels + 1)]
 
     def tables(self, bounds: np.ndarray | None = None, dtype: Any = np.float32) -> Tables:
-        """Return the arrays that kernels navigate by; bounds are those of a Grouping."""
+        """Return the lookup tables of the kernels; bounds are those of a Grouping (default: one group)."""
         bounds = one_group(self.plan.sizes) if bounds is None else bounds
-        sums = (2 if self.plan.nested else 1) * sum(self.widths)
+        sums = (2 if self.plan.nested else 1) * sum(self.widths)  # S, and T if there are dependent factors
         return Tables(
             sizes=np.array(self.plan.sizes, np.int64),
-            origins=self.place(self.members)[0],
+            origins=self.place_levels(self.members)[0],
             strides=np.array(self.strides, np.int64),
             offsets=np.array(self.offsets, np.int64),
             widths=np.array(self.widths, np.int64),
@@ -132,12 +134,12 @@ class RecordLayout:
         )
 
     def views(self, records: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
-        """Yield for each level its number, its feature numbers, and its records as the rows of a view."""
-        origins, _ = self.place(self.members)
+        """Yield (level, slice of feature numbers, records as rows of a view) for each level."""
+        origins, _ = self.place_levels(self.members)
         for level, stride in enumerate(self.strides):
             ids = slice(self.plan.sizes[level + 1], self.plan.sizes[level])
-            place = slice(origins[level] + ids.start * stride, origins[level] + ids.stop * stride)
-            yield level, ids, records[place].reshape(-1, stride)
+            span = slice(origins[level] + ids.start * stride, origins[level] + ids.stop * stride)
+            yield level, ids, records[span].reshape(-1, stride)
 
     def pack(
         self,
@@ -146,9 +148,9 @@ class RecordLayout:
         state: float = INITIAL_STATE,
         first_slot: FirstSlot | None = None,
     ) -> np.ndarray:
-        """Return records that hold these weights and, per block, these vectors; all states are as given.
+        """Return records with these weights and, per block, these vectors; all states get the same value.
 
-        first_slot: what the first slot of a vector starts as.
+        first_slot: computes the first slot of vectors.
         """
         records = self._empty(state, weights.dtype)
         for _, ids, view in self.views(records):
@@ -158,7 +160,7 @@ class RecordLayout:
         return records
 
     def fresh(self, seed: int, state: float = INITIAL_STATE, first_slot: FirstSlot | None = None) -> np.ndarray:
-        """Return records that training starts from: weights of 0, vectors of a normal distribution of spread 0.01."""
+        """Return initial records: weights 0, vectors normally distributed with standard deviation 0.01."""
         records, draw = self._empty(state, np.float32), np.random.default_rng(seed)
         for number, (size, rank) in enumerate(zip(self.plan.sizes[1:], self.plan.block_ranks)):
             for first in range(0, size, CHUNK):
@@ -168,8 +170,8 @@ class RecordLayout:
         return records
 
     def _empty(self, state: float, dtype: Any) -> np.ndarray:
-        """Return records of zeros but for their states."""
-        records = zeroed_pages(self.place(self.members)[1], dtype)
+        """Return records of zeros with initialised states."""
+        records = zeroed_pages(self.place_levels(self.members)[1], dtype)
         for level, _, view in self.views(records):
             if self.with_states:
                 view[:, 1] = view[:, self.first_state : self.first_state + level] = state
@@ -178,18 +180,18 @@ class RecordLayout:
     def _put_vectors(
         self, records: np.ndarray, number: int, first: int, vectors: np.ndarray, first_slot: FirstSlot | None
     ) -> None:
-        """Write vectors of a block, of the features from the first on."""
+        """Write vectors of one block, those of features first, first + 1, ..."""
         offset, width, rank = self.offsets[number], self.widths[number], self.plan.block_ranks[number]
         for level, ids, view in self.views(records):
             start, stop = max(first, ids.start), min(first + len(vectors), ids.stop)
-            if level > number and start < stop:
+            if level > number and start < stop:  # block number p exists from level p + 1 on
                 own, part = view[start - ids.start : stop - ids.start], vectors[start - first : stop - first]
                 own[:, offset : offset + rank] = part
                 if first_slot is not None:
                     own[:, offset + width : offset + width + rank] = first_slot(part)
 
     def state_places(self, level: int) -> np.ndarray:
-        """Return where a block's state and slots lie within a record, without padding."""
+        """Return the positions of a block's state and slots within a record, without padding."""
         offset, width, rank = self.offsets[level], self.widths[level], self.plan.block_ranks[level]
         slots = [offset + slot * width + np.arange(rank) for slot in range(1, self.n_slots + 1)]
         return np.concatenate([[self.first_state + level], *slots]).astype(np.int64)
@@ -202,7 +204,7 @@ class RecordLayout:
                 view[:, self.state_places(number)] = block[ids]
 
     def states(self, records: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the states of all weights and, per block, the state of each vector followed by its slots."""
+        """Return the states of the weights and, per block, each vector's state followed by its slots."""
         weights = np.empty((self.plan.n_features, self.first_state - 1), records.dtype)
         sizes = zip(self.plan.sizes[1:], self.plan.block_ranks)
         factors = [np.empty((size, 1 + self.n_slots * rank), records.dtype) for size, rank in sizes]
@@ -217,8 +219,8 @@ class RecordLayout:
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the weights of all features and, per block, the vectors of the features that have it.
 
-        Feature i is record number places[i] of its level and all above it. If this is the last use of the records,
-        their memory is given back meanwhile.
+        places[i] is the number under which feature i is stored (default: i). `last` says that the records are no
+        longer needed: their pages are released as they are copied, so that parameters are not in memory twice.
         """
         plan = self.plan
         places = np.arange(plan.n_features) if places is None else places
@@ -226,22 +228,24 @@ class RecordLayout:
         sizes = zip(plan.sizes[1:], plan.block_ranks)
         factors = [np.empty((size, rank), records.dtype) for size, rank in sizes]
         for level, ids, view in self.views(records):
-            start = self.place(self.members)[0][level]
+            start = self.place_levels(self.members)[0][level]
             for first in range(ids.start, ids.stop, CHUNK):
                 some = slice(first, min(first + CHUNK, ids.stop))
                 own = view[places[some] - ids.start]
                 weights[some] = own[:, 0]
                 for offset, block in zip(self.offsets, factors[:level]):
                     block[some] = own[:, offset : offset + block.shape[1]]
-                for run in runs(places[some]) if last else ():
-                    give_back(records, start + run.start * self.strides[level], start + run.stop * self.strides[level])
+                for run in contiguous_ranges(places[some]) if last else ():
+                    release_pages(
+                        records, start + run.start * self.strides[level], start + run.stop * self.strides[level]
+                    )
         return weights, factors
 
 
-def runs(numbers: np.ndarray) -> list[slice]:
-    """Return what ranges some different numbers make up.
+def contiguous_ranges(numbers: np.ndarray) -> list[slice]:
+    """Return the ranges of consecutive integers among distinct numbers.
 
-    >>> runs(np.array([7, 2, 3, 8]))
+    >>> contiguous_ranges(np.array([7, 2, 3, 8]))
     [slice(2, 4, None), slice(7, 9, None)]
     """
     numbers = np.sort(numbers)

@@ -1,8 +1,8 @@
-"""Counts -> levels -> plan: which rank every feature gets, and what that costs.
+"""Counts -> levels -> plan: which rank every feature gets, and what it costs.
 
-With ranks D_1 < ... < D_m, a feature of level k has vectors of ranks D_1 .. D_k; level 0 means no vector at all.
-Features are numbered by falling level, ties by falling count, so that F_k, the features of level k or more, are the
-numbers below `sizes[k]`.
+With ranks D_1 < ... < D_m, a feature of level k has vectors of ranks D_1 .. D_k; a feature of level 0 has none.
+Features are numbered by descending level, then by descending count, so F_k, the set of features of level k or higher,
+is 0 .. sizes[k] - 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LevelRule = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 
 @dataclass(frozen=True)
 class NearestRank:
-    """Give a feature seen n times the rank nearest to scale * n, in logarithms; the paper has scale 1.
+    """Assign the rank nearest to scale * count on a log scale; the paper uses scale 1.
 
     >>> NearestRank()(np.array([1, 10, 20, 5000]), (8, 32, 128))
     array([1, 1, 2, 3])
@@ -35,13 +35,14 @@ class NearestRank:
             raise ConfigError(f"rank_scale must be a positive number, found {self.scale}", key="rank_scale")
 
     def __call__(self, counts: np.ndarray, ranks: Sequence[int]) -> np.ndarray:
+        # The midpoint of two ranks on a log scale is their geometric mean.
         boundaries = np.sqrt(np.multiply(ranks[:-1], ranks[1:], dtype=float)) / self.scale
         return np.searchsorted(boundaries, counts, side="left") + 1
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Give level k + 2 to features seen at least minimum[k] times, and level 1 to the others.
+    """Assign level k + 2 to features with a count of at least minimum[k], and level 1 to all others.
 
     >>> Thresholds((10, 100))(np.array([3, 10, 500]), (8, 32, 128))
     array([1, 2, 3])
@@ -52,15 +53,15 @@ class Thresholds:
     def __call__(self, counts: np.ndarray, ranks: Sequence[int]) -> np.ndarray:
         wanted, given = len(ranks) - 1, tuple(self.minimum)
         if len(given) != wanted or list(given) != sorted(given):
-            raise ConfigError(f"{len(ranks)} ranks need {wanted} rising thresholds, found {given}", key="levels")
+            raise ConfigError(f"{len(ranks)} ranks need {wanted} ascending thresholds, found {given}", key="levels")
         return np.searchsorted(np.array(given, float), counts, side="right") + 1
 
 
 @dataclass(frozen=True)
 class RankPlan:
-    """Ranks and sizes of a model of one family; all that decides where its numbers lie.
+    """Family, ranks and sizes of a model; they determine the layout of its parameters.
 
-    sizes[k] counts the features of level k or more, for k = 0 .. m, and a final 0.
+    sizes[k] is the number of features of level k or higher, for k = 0 .. m; a final 0 follows.
 
     >>> plan = RankPlan("rafm", ranks=(4, 16), sizes=(100, 100, 10, 0))
     >>> plan.n_parameters  # bias, 100 weights, 100 vectors of rank 4, 10 of rank 16
@@ -81,42 +82,42 @@ class RankPlan:
 
     @property
     def traits(self) -> Family:
-        """What the family is."""
+        """The family's properties."""
         return FAMILIES[self.family]
 
     @property
     def nested(self) -> bool:
-        """Whether lower vectors of a feature depend on its top one, as in RaFM."""
+        """Whether the lower vectors of a feature depend on its top one, as in RaFM."""
         return self.traits.nested
 
     @property
     def block_ranks(self) -> tuple[int, ...]:
-        """Factors that each level adds to a feature: D_k, or D_k - D_{k-1} where one vector grows, as in DiFacto."""
+        """Factors that each level adds to a feature: D_k, or D_k - D_{k-1} if a single vector grows, as in DiFacto."""
         return self.traits.block_ranks(self.ranks)
 
     @property
     def n_parameters(self) -> int:
-        """Count the parameters: bias, weights, active factors (and mixture weights)."""
+        """Number of parameters: bias, weights, active factors and, for MRMA, mixture weights."""
         factors = sum(rank * size for rank, size in zip(self.block_ranks, self.sizes[1:]))
         return 1 + self.n_features + factors + self.traits.n_mixture_weights(self.n_features, self.n_levels)
 
     def members(self, level: int) -> int:
-        """Count the features of exactly this level."""
+        """Return the number of features of exactly this level."""
         return self.sizes[level] - self.sizes[level + 1]
 
     def levels(self) -> np.ndarray:
-        """Return the level of every feature, in the order of their numbers."""
+        """Return the level of every feature, by number."""
         return np.repeat(np.arange(self.n_levels, -1, -1), [self.members(k) for k in range(self.n_levels, -1, -1)])
 
 
 def check_ranks(family: str, ranks: Iterable[int] | int | None) -> tuple[int, ...]:
-    """Return the ranks as a tuple of whole numbers that the family can work with.
+    """Validate ranks for a family and return them as a tuple; None means the family's default.
 
     >>> check_ranks("rafm", [8, 32])
     (8, 32)
     >>> check_ranks("rafm", [8, 4])
     Traceback (most recent call last):
-    rafm.errors.ConfigError: ranks must rise, found (8, 4). Write them as (4, 8).
+    rafm.errors.ConfigError: ranks must be strictly ascending, found (8, 4). Write them as (4, 8).
     """
     if family not in FAMILIES:
         raise ConfigError(f"model must be one of {', '.join(FAMILIES)}, found {family!r}", key="model")
@@ -125,31 +126,35 @@ def check_ranks(family: str, ranks: Iterable[int] | int | None) -> tuple[int, ..
         return ()
     given = np.atleast_1d(np.asarray(traits.default_ranks if ranks is None else ranks))
     if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
-        raise ConfigError(f"ranks must be whole numbers, found {ranks!r}", key="ranks")
+        raise ConfigError(f"ranks must be integers, found {ranks!r}", key="ranks")
     found = tuple(int(rank) for rank in given)
     if any(rank < 1 or rank > MAX_RANK for rank in found):
-        raise ConfigError(f"ranks must lie between 1 and {MAX_RANK}, found {found}", key="ranks")
-    if list(found) != sorted(set(found)):
-        raise ConfigError(f"ranks must rise, found {found}. Write them as {tuple(sorted(set(found)))}.", key="ranks")
+        raise ConfigError(f"ranks must be between 1 and {MAX_RANK}, found {found}", key="ranks")
+    ascending = tuple(sorted(set(found)))
+    if found != ascending:
+        raise ConfigError(f"ranks must be strictly ascending, found {found}. Write them as {ascending}.", key="ranks")
     if traits.max_ranks is not None and len(found) > traits.max_ranks:
-        raise ConfigError(f"model {family!r} has one rank, found {found}. Give one, or use model='rafm'.", key="ranks")
+        raise ConfigError(
+            f"model {family!r} takes one rank, found {found}. Give a single rank, or use model='rafm'.", key="ranks"
+        )
     if not found:
-        raise ConfigError(f"model {family!r} needs at least one rank. For none at all use model='lr'.", key="ranks")
+        raise ConfigError(
+            f"model {family!r} needs at least one rank. Use model='lr' for a model without factors.", key="ranks"
+        )
     return found
 
 
 def assign_levels(counts: np.ndarray, ranks: Sequence[int], rule: LevelRule | np.ndarray) -> np.ndarray:
-    """Return the level of every feature by a rule, or as given one by one; checked, for kernels trust them."""
+    """Return the level of every feature, from a rule or an array; validated, because kernels do not check them."""
     levels = np.asarray(rule(counts, ranks) if callable(rule) else rule)
     if levels.shape != counts.shape or not np.issubdtype(levels.dtype, np.integer):
         raise ConfigError(
-            f"levels must be {counts.size} whole numbers, one per feature; found shape {levels.shape}, "
-            f"type {levels.dtype}",
+            f"levels must be {counts.size} integers, one per feature; found shape {levels.shape}, type {levels.dtype}",
             key="levels",
         )
     if levels.size and not 0 <= levels.min() <= levels.max() <= len(ranks):
         raise ConfigError(
-            f"levels must lie between 0 and {len(ranks)}, the number of ranks; found {levels.min()} to {levels.max()}",
+            f"levels must be between 0 and {len(ranks)}, the number of ranks; found {levels.min()} to {levels.max()}",
             key="levels",
         )
     return levels
@@ -158,9 +163,9 @@ def assign_levels(counts: np.ndarray, ranks: Sequence[int], rule: LevelRule | np
 def plan_ranks(
     family: str, ranks: Sequence[int], counts: np.ndarray, rule: LevelRule | np.ndarray
 ) -> tuple[RankPlan, np.ndarray]:
-    """Return the plan, and for each feature number the position in counts of the feature that gets it.
+    """Return the plan, and for each feature number its index in counts.
 
-    Features that never occur get no number.
+    Features with a count of 0 get no number.
 
     >>> plan, order = plan_ranks("rafm", (4, 16), np.array([3, 0, 50, 5]), NearestRank())
     >>> plan.sizes, order
@@ -171,26 +176,26 @@ def plan_ranks(
         levels = assign_levels(counts, ranks, rule)[seen]
     else:
         levels = np.full(seen.size, len(ranks))
-    order = seen[np.lexsort((seen, -counts[seen], -levels))]
+    order = seen[np.lexsort((seen, -counts[seen], -levels))]  # lexsort sorts by its last key first
     sizes = [int((levels >= k).sum()) for k in range(len(ranks) + 1)]
     return RankPlan(family, tuple(ranks), (*sizes, 0)), order
 
 
 def describe_plan(plan: RankPlan, counts: np.ndarray, n_rows: int) -> list[dict[str, float]]:
-    """Return one line per level, and last a plain FM of the top rank: what each costs in space and per row.
+    """Return the cost in space and per row of each level, and last of a plain FM of the top rank, for comparison.
 
-    counts are in the order of the feature numbers.
+    counts are indexed by feature number.
     """
     occurrences = np.concatenate([[0], np.cumsum(counts, dtype=float)])
     return describe_levels(plan, [occurrences[size] for size in plan.sizes[:-1]], n_rows)
 
 
 def describe_levels(plan: RankPlan, seen: Sequence[float], n_rows: int) -> list[dict[str, float]]:
-    """Return the same, given for k = 0 .. m how often features of level k or more occur.
+    """Return the same as describe_plan; seen[k] is the number of occurrences of features of level k or higher.
 
-    factors_per_row is the theory's D_k n(F_k), with n(F_k) the mean number of nonzeros of F_k in a row.
+    factors_per_row is the paper's D_k n(F_k), where n(F_k) is the mean number of nonzeros of F_k in a row.
     """
-    total = max(seen[0], 1.0)
+    total = max(seen[0], 1.0)  # level 0 or higher: all occurrences
 
     def line(rank: int, size: int, width: int, occurrences: float) -> dict[str, float]:
         return {
@@ -198,7 +203,7 @@ def describe_levels(plan: RankPlan, seen: Sequence[float], n_rows: int) -> list[
             "features": size,
             "share_of_nonzeros": occurrences / total,
             "parameters": width * size,
-            "bytes": 4 * width * size,
+            "bytes": 4 * width * size,  # float32
             "factors_per_row": width * occurrences / max(n_rows, 1),
         }
 

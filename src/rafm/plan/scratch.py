@@ -1,8 +1,8 @@
-"""Where kernels keep what they need for a moment, apart from what other threads write.
+"""Scratch memory of the kernels, separate for each thread.
 
-Cores fetch cache lines in pairs and read ahead up to the end of a page. A line that another core is writing to is taken
-away from it by that, and comes back slowly: training by two threads took up to twice as long if their scratch lay in
-one page. So each thread has pages of its own.
+Cores fetch cache lines in pairs and prefetch up to the end of a page. That takes lines away from a core that is writing
+to them, and getting them back is slow: with scratch memory in a common page, training on two threads took up to twice
+as long. So each thread has pages of its own.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.tables import GROUPS, Scratch, Tables, Work
+from ..kernels.tables import GROUPS, ScoringScratch, Tables, TrainingScratch
 from .layout import RecordLayout, round_up
 
 LINE_BYTES, PAGE_BYTES = 64, 4096
 Wanted = tuple[tuple[int, ...], Any]  # shape and type of an array
 
 
-def make_scratch(tables: Tables, longest: int, dtype: Any = np.float32) -> Scratch:
-    """Return scratch for scoring rows, none longer than the longest."""
+def make_scoring_scratch(tables: Tables, longest: int, dtype: Any = np.float32) -> ScoringScratch:
+    """Allocate scratch memory for scoring rows of at most `longest` entries."""
     widest = int(tables.widths.max(initial=0))
     own = {"sums": ((widest,), dtype), "places": ((longest,), np.int64), "ends": ((tables.strides.size,), np.int64)}
-    return Scratch(**on_pages(own))
+    return ScoringScratch(**on_pages(own))
 
 
-def make_works(
+def make_training_scratch(
     layout: RecordLayout, tables: Tables, longest: int, batch_size: int = 1, dtype: Any = np.float32, threads: int = 1
-) -> list[Work]:
-    """Return scratch for each thread, for mini-batches of so many rows, none longer than the longest."""
+) -> list[TrainingScratch]:
+    """Allocate scratch memory for each thread, for mini-batches of rows of at most `longest` entries."""
     levels, lanes, part = tables.strides.size, round_up(batch_size, 4), batch_size * tables.part
     whole = round_up(part, PAGE_BYTES // np.dtype(dtype).itemsize)
     shared = on_pages(
@@ -52,18 +52,18 @@ def make_works(
         "head_ends": ((GROUPS * batch_size, levels), np.int64),
         "bias": ((4,), dtype),
     }
-    return [Work(**shared, **on_pages(own)) for _ in range(threads)]
+    return [TrainingScratch(**shared, **on_pages(own)) for _ in range(threads)]
 
 
 def on_pages(wanted: Mapping[str, Wanted]) -> dict[str, np.ndarray]:
-    """Return arrays of zeros that lie one after the other, each from a cache line on, on pages of their own.
+    """Allocate arrays of zeros on pages of their own, each starting on a cache line.
 
     >>> [array.ctypes.data % 4096 for array in on_pages({"a": ((3, 9), float), "b": ((5,), np.int8)}).values()]
     [0, 256]
     """
     sizes = [round_up(math.prod(shape) * np.dtype(dtype).itemsize, LINE_BYTES) for shape, dtype in wanted.values()]
     block, found = np.zeros(round_up(sum(sizes), PAGE_BYTES) + PAGE_BYTES, np.uint8), {}
-    start = -block.ctypes.data % PAGE_BYTES
+    start = -block.ctypes.data % PAGE_BYTES  # NumPy aligns to 16 bytes only; skip to the next page
     for (name, (shape, dtype)), size in zip(wanted.items(), sizes):
         found[name] = np.ndarray(shape, dtype, block, start)
         start += size

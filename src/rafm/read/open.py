@@ -21,8 +21,8 @@ from ..errors import ConfigError, DataValueError
 from ..files.atomic import PathLike
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
-from ..rows.source import Source
-from ..rows.spill import Room, SpilledRows
+from ..rows.source import RowSource
+from ..rows.spill import SpilledRows, SpillOptions
 from .compression import source_name
 from .detect import NO_ROWS, Found, detect_format
 from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
@@ -52,7 +52,7 @@ class Opening:
     duplicates: str = "error"
     limits: Limits = field(default_factory=Limits)
     spec: TableSpec | None = None
-    room: Room = field(default_factory=Room)
+    room: SpillOptions = field(default_factory=SpillOptions)
     _found: dict[Any, Found] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, path: PathLike) -> Found:
@@ -259,7 +259,7 @@ def facts_of_converted(
 
 def training_rows(
     path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
-) -> tuple[Source, TableEncoder | None]:
+) -> tuple[RowSource, TableEncoder | None]:
     """Return labelled rows and, for tables, the encoder learnt from them; report is told which column became what."""
     gives = opening.format_of(path).gives
     if gives == CONVERTED:
@@ -272,14 +272,16 @@ def training_rows(
     return _keep(rows, path, opening, encoder), encoder
 
 
-def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None, whose: str = TRAINING) -> Source:
+def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None, whose: str = TRAINING) -> RowSource:
     """Return the rows of a file as a model wants them, to be visited many times; whose: what they are used with."""
     if opening.format_of(path).gives == CONVERTED:
         return _fitting(path, opening, encoder, whose)
     return _keep(batches_of(path, opening, encoder), path, opening, encoder)
 
 
-def further_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None) -> tuple[Source, TableEncoder | None]:
+def further_rows(
+    path: PathLike, opening: Opening, encoder: TableEncoder | None
+) -> tuple[RowSource, TableEncoder | None]:
     """Return labelled rows to train a model further, and its encoder, which takes in new values of a table."""
     entry = opening.format_of(path)
     if encoder is None or entry.gives != TABLE:

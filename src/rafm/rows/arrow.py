@@ -1,4 +1,4 @@
-"""Arrays and rows in Arrow's form and memory. Arrow is imported when the first of them is made."""
+"""Convert arrays and rows to Arrow and back. Arrow is imported on first use, because importing it is slow."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ if TYPE_CHECKING:
 
 
 def array_of(numbers: np.ndarray, kind: type = np.float32) -> pa.Array:
-    """Return numbers as an Arrow array, without a copy if they have the type; `pa.array` would import pandas."""
+    """Return numbers as an Arrow array, without a copy if they already have the type."""
     import pyarrow as pa
 
+    # Not `pa.array`: it imports pandas.
     numbers = np.ascontiguousarray(numbers, kind)
     return pa.Array.from_buffers(pa.from_numpy_dtype(kind), numbers.size, [None, pa.py_buffer(numbers)])
 
 
 def new_array(shape: tuple[int, ...], kind: type) -> np.ndarray:
-    """Return an array of anything in Arrow's memory; what threads free of the system's, each would keep for itself."""
+    """Return an uninitialised array in memory from Arrow's pool."""
     import pyarrow as pa
 
+    # The system's allocator keeps freed memory per thread; Arrow's pool is shared and can be released.
     memory = pa.allocate_buffer(max(math.prod(shape), 1) * np.dtype(kind).itemsize)
     return np.asarray(OwnedMemory(memory, memory.address, shape, kind))
 
 
 def numbers_of(cells: pa.Array) -> np.ndarray:
-    """Return an Arrow array of numbers, none of them null, without a copy; `to_numpy` would import pandas.
+    """Return an Arrow array of numbers without nulls as a NumPy array, without a copy.
 
     >>> numbers_of(array_of(np.array([1, 2, 3]), np.int32)[1:])
     array([2, 3], dtype=int32)
     """
-    kind = np.dtype(cells.type.to_pandas_dtype())
+    kind = np.dtype(cells.type.to_pandas_dtype())  # imports nothing, unlike `to_numpy`, which imports pandas
     if not len(cells):
         return np.zeros(0, kind)
     return np.frombuffer(cells.buffers()[1], kind, len(cells), cells.offset * kind.itemsize)
@@ -53,14 +55,14 @@ def arrays_of_batch(batch: pa.RecordBatch) -> list[np.ndarray | None]:
 
 
 def batch_of_arrays(arrays: list[np.ndarray | None]) -> pa.RecordBatch:
-    """Undo the former."""
+    """Return the record batch that `arrays_of_batch` took apart."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(pa.py_buffer(arrays[0])).read_next_batch()
 
 
 def record_batch_of(block: Batch, id_type: type) -> pa.RecordBatch:
-    """Return rows as a record batch, without copies if their types are right."""
+    """Return rows as a record batch, without copies if the arrays have the right types."""
     import pyarrow as pa
 
     offsets = array_of(block.indptr, np.int32)
@@ -78,7 +80,7 @@ def batch_of(found: pa.RecordBatch, n_features: int) -> Batch:
     columns = dict(zip(found.schema.names, found.columns))
     ids, values = columns["ids"], columns["values"]
     offsets = numbers_of(ids.offsets).astype(np.int64)
-    first, stop = int(offsets[0]), int(offsets[-1])
+    first, stop = int(offsets[0]), int(offsets[-1])  # a slice of a list array keeps the offsets of the whole
     indices, numbers = (numbers_of(lists.values)[first:stop] for lists in (ids, values))
     labels, weights = (numbers_of(columns[name]) if name in columns else None for name in ("label", "weight"))
     return Batch(offsets - first, indices, numbers, n_features, labels, weights)

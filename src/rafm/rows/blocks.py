@@ -1,4 +1,4 @@
-"""Rows cut into pieces and joined again; pieces of checked rows are checked rows."""
+"""Slice, select and join rows. Any part of checked rows is checked too."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from .checked import Batch, CheckedRows
 
-BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # what training has at hand at a time
+BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # size limits of a block, the unit that training loads at a time
 AnyRows = TypeVar("AnyRows", bound=Batch)
 
 
 def take_rows(rows: AnyRows, first: int, stop: int) -> AnyRows:
-    """Return consecutive rows as views."""
+    """Return rows[first:stop] as views."""
     a, b = int(rows.indptr[first]), int(rows.indptr[stop])
     labels = None if rows.labels is None else rows.labels[first:stop]
     weights = None if rows.weights is None else rows.weights[first:stop]
@@ -23,7 +23,7 @@ def take_rows(rows: AnyRows, first: int, stop: int) -> AnyRows:
 
 
 def pick_rows(rows: AnyRows, chosen: np.ndarray) -> AnyRows:
-    """Return the rows of these numbers, in their order.
+    """Return the chosen rows, in the order given.
 
     >>> rows = Batch(np.array([0, 2, 3]), np.array([5, 1, 5]), np.ones(3), 9)
     >>> pick_rows(rows, np.array([1, 0])).indices
@@ -38,7 +38,7 @@ def pick_rows(rows: AnyRows, chosen: np.ndarray) -> AnyRows:
 
 
 def first_entries(rows: AnyRows, n_entries: int) -> AnyRows:
-    """Return all rows, of each at most so many entries from its start."""
+    """Truncate each row to its first n_entries entries."""
     lengths = np.diff(rows.indptr)
     kept = np.arange(rows.indices.size) - np.repeat(rows.indptr[:-1], lengths) < n_entries
     indptr = np.concatenate([[0], np.cumsum(np.minimum(lengths, n_entries))])
@@ -46,16 +46,19 @@ def first_entries(rows: AnyRows, n_entries: int) -> AnyRows:
 
 
 def cut_blocks(batches: Iterable[AnyRows]) -> Iterator[AnyRows]:
-    """Yield the rows in blocks, each as many rows as fit, at least one: the same blocks however the rows come."""
+    """Regroup batches into blocks that are as large as the limits allow.
+
+    The blocks depend on the rows alone, not on how they were batched. A row above the limit is a block of its own.
+    """
     for parts in cut_parts(batches):
         rows = join_rows(parts)
-        parts.clear()  # so that rows are not in memory twice
+        parts.clear()  # free the parts: otherwise the rows would be in memory twice
         yield rows
-        del rows  # before the next ones are made
+        del rows  # free the block before the next one is built
 
 
 def cut_parts(batches: Iterable[AnyRows]) -> Iterator[list[AnyRows]]:
-    """Yield the rows of each block in parts, as they came."""
+    """Yield each block as a list of slices of the batches."""
     parts: list[AnyRows] = []
     n_rows = n_entries = 0
     for batch in batches:
@@ -63,7 +66,7 @@ def cut_parts(batches: Iterable[AnyRows]) -> Iterator[list[AnyRows]]:
         while first < batch.n_rows:
             end = batch.indptr[first] + BLOCK_ENTRIES - n_entries
             stop = min(first + BLOCK_ROWS - n_rows, int(np.searchsorted(batch.indptr, end, side="right")) - 1)
-            stop = max(stop, first if parts else first + 1)
+            stop = max(stop, first if parts else first + 1)  # an empty block takes at least one row, however long
             if stop > first:
                 parts.append(take_rows(batch, first, stop))
                 n_rows, n_entries = n_rows + stop - first, n_entries + parts[-1].indices.size
@@ -76,17 +79,17 @@ def cut_parts(batches: Iterable[AnyRows]) -> Iterator[list[AnyRows]]:
 
 
 def join_rows(parts: Sequence[AnyRows]) -> AnyRows:
-    """Return the rows of all parts, of which there is at least one; they are checked if all parts are."""
+    """Concatenate one or more parts; the result is checked if all parts are."""
     if len(parts) == 1:
         return parts[0]
     indices, values, labels, weights = (_joined(parts, name) for name in ("indices", "values", "labels", "weights"))
     n_features = max(part.n_features for part in parts)
-    least = min(parts, key=lambda part: isinstance(part, CheckedRows))
-    return least._derived(join_offsets(parts), indices, values, n_features, labels, weights)
+    weakest = min(parts, key=lambda part: isinstance(part, CheckedRows))  # an unchecked part, if there is one
+    return weakest._derived(join_offsets(parts), indices, values, n_features, labels, weights)
 
 
 def join_offsets(parts: Sequence[Batch]) -> np.ndarray:
-    """Return the indptr of all parts together."""
+    """Return the indptr of the concatenated parts."""
     ends = np.cumsum([0, *(part.indices.size for part in parts)])
     return np.concatenate([[0], *(part.indptr[1:] + end for part, end in zip(parts, ends))])
 

@@ -1,4 +1,4 @@
-"""Feature ids -> feature numbers: checked rows as the kernels want them, sorted by number."""
+"""Map feature ids to feature numbers and sort each row by number, as kernels require."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..jit.vectors import count_below
 from ..kernels.tables import Rows
 from .checked import CheckedRows, require_checked
 
-SHORT_ROW, LONG_ROW = 8, 256  # between these, entries are sorted by comparing all with all
-LANES, LAST = 16, np.int32((1 << 31) - 1)  # so many at a time; after all numbers
-DENSE_IDS = 1 << 24  # id ranges up to this size get a table, however few ids occur
+SHORT_ROW, LONG_ROW = 8, 256  # rows of lengths between these are sorted by counting smaller entries
+LANES, LAST = 16, np.int32((1 << 31) - 1)  # entries compared at a time; padding that sorts after every number
+DENSE_IDS = 1 << 24  # id ranges up to this size use a lookup table, however few ids occur
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """Maps feature ids to feature numbers: ids[number] = id. Ids that are not listed are unknown."""
+    """Maps feature ids to feature numbers: ids[number] = id. All other ids are unknown."""
 
     ids: np.ndarray
     n_inputs: int
@@ -36,7 +36,7 @@ class Numbering:
         return self.ids[order], order
 
     def lookup(self, indices: np.ndarray) -> np.ndarray:
-        """Return the number of every id, -1 for unknown ones, whatever their size.
+        """Return the number of every id, or -1 if it is unknown; ids may exceed n_inputs.
 
         >>> Numbering(np.array([7, 2]), n_inputs=8).lookup(np.array([2, 7, 3, 99]))
         array([ 1,  0, -1, -1], dtype=int32)
@@ -49,13 +49,13 @@ class Numbering:
         ids, order = self._sorted
         if not ids.size:
             return np.full(indices.size, -1, np.int32)
-        at = np.minimum(np.searchsorted(ids, indices), ids.size - 1)
+        at = np.minimum(np.searchsorted(ids, indices), ids.size - 1)  # ids above all known ones must stay in bounds
         return np.where(ids[at] == indices, order[at], np.int32(-1))
 
 
 @kernel()
 def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
-    """Copy the known, nonzero entries of one row, sorted by number; return how many there are."""
+    """Copy the known, nonzero entries of one row by insertion sort; return their number."""
     n = 0
     for e in range(numbers.size):
         i, x = numbers[e], values[e]
@@ -72,7 +72,7 @@ def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-
 
 @kernel()
 def _sort_coarsely(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
-    """Copy one row by all rounds of a Shell sort but the last: entries far apart are sorted, then nearer ones."""
+    """Copy one row and run all passes of a Shell sort but the last, which `_sort_known` does."""
     gap, n = 1, numbers.size
     while gap < n // 3:
         gap = 3 * gap + 1
@@ -90,9 +90,10 @@ def _sort_coarsely(numbers, values, kept_numbers, kept_values):  # type: ignore[
 
 @kernel()
 def _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, room, room_values):  # type: ignore[no-untyped-def]
-    """Copy the known, nonzero entries of numbers[a:b], sorted, to where `place` is; return how many there are.
+    """Copy the known, nonzero entries of numbers[a:b], sorted, to position `place`; return their number.
 
-    An entry's place is the count of entries before it: comparing all with all is quicker than to move some by branches.
+    An entry goes to the position given by how many entries are smaller. At these lengths comparing all pairs by SIMD
+    is faster than moving entries, whose branches are unpredictable.
     """
     n, last, rising = 0, -1, True
     for e in range(a, b):
@@ -107,14 +108,14 @@ def _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, roo
         before = e if rising else count_below(room, stop, room[e])
         kept_numbers[place + before], kept_values[place + before] = room[e], room_values[e]
         places += before
-    if 2 * places < n * (n - 1):  # some are equal
+    if 2 * places < n * (n - 1):  # positions do not add up to 0 + ... + n - 1: equal ids overwrote each other
         _sort_known(room[:n], room_values[:n], kept_numbers[place:], kept_values[place:])
     return n
 
 
 @kernel()
 def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_values, room, room_values):  # type: ignore[no-untyped-def]
-    """Copy rows in the given order, their known, nonzero entries sorted."""
+    """Copy rows in the given order, each with its known, nonzero entries sorted; return the number of entries."""
     place = 0
     for t in range(order.size):
         a, b = indptr[order[t]], indptr[order[t] + 1]
@@ -122,7 +123,7 @@ def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_v
             place += _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, room, room_values)
         else:
             row, x, kept, kept_x = numbers[a:b], values[a:b], kept_numbers[place:], kept_values[place:]
-            if row.size > LONG_ROW:  # there is room for whole rows: no more was kept of those before
+            if row.size > LONG_ROW:  # fits with its unknown entries: rows before it kept no more than they had
                 _sort_coarsely(row, x, kept, kept_x)
                 row, x = kept[: row.size], kept_x[: row.size]
             place += _sort_known(row, x, kept, kept_x)
@@ -131,7 +132,7 @@ def _sort_rows(indptr, numbers, values, order, kept_indptr, kept_numbers, kept_v
 
 
 def number_rows(rows: CheckedRows, numbering: Numbering, order: np.ndarray | None = None) -> Rows:
-    """Return the rows, in the given order, with features by number, rising in each row; unknown ones are left out."""
+    """Return the rows, in the given order, with feature numbers ascending in each row; unknown ids are dropped."""
     require_checked(rows)
     order = np.arange(rows.n_rows) if order is None else order
     numbers = numbering.lookup(rows.indices)

@@ -1,7 +1,6 @@
-"""Memory that nobody but this process can change.
+"""Keep checked data in memory that no other process can change.
 
-What was checked must stay as it was: another process can write to a mapped file or shared memory, or cut it short,
-after the check. Kernels do not look again.
+Another process could modify or truncate a mapped file or shared memory after the check, and kernels do not check again.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ import numpy as np
 
 
 class OwnedMemory:
-    """Memory that the process allocated elsewhere than NumPy does, as the base of an array."""
+    """Array base for memory that this process allocated outside NumPy."""
 
     def __init__(self, keeper: Any, address: int, shape: tuple[int, ...], kind: type):
-        self.keeper = keeper  # frees the memory when nobody needs it any more
+        self.keeper = keeper  # a reference that keeps the memory alive
         self.__array_interface__ = {
             "version": 3,
             "shape": shape,
@@ -25,7 +24,7 @@ class OwnedMemory:
 
 
 def owned(array: np.ndarray) -> np.ndarray:
-    """Return the array as it is if its memory belongs to this process, else a copy.
+    """Return the array itself if this process owns its memory, else a copy.
 
     >>> import mmap
     >>> numbers, mapped = np.ones(3), np.frombuffer(mmap.mmap(-1, 24))
@@ -36,7 +35,7 @@ def owned(array: np.ndarray) -> np.ndarray:
 
 
 def _is_ours(array: np.ndarray) -> bool:
-    root: Any = array
+    root: Any = array  # views chain to the object that holds the memory
     while isinstance(root, np.ndarray):
         if root.base is None:
             return bool(root.flags.owndata)

@@ -1,4 +1,4 @@
-"""Work on what comes next while what came before is used: results in order, whatever the number of threads."""
+"""Process items ahead of their use on threads; results come in order for any number of threads."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Result = TypeVar("Result")
 
 
 def map_ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> Iterator[Result]:
-    """Yield what the work makes of every item, in order, while threads are busy with the next ones.
+    """Yield work(item) for every item, in order, while threads process the next ones.
 
-    Items are taken by the caller's thread. A failure to take one is raised after the results of those before it.
+    The caller's thread iterates over the items. If that fails, the results of earlier items are yielded first.
 
     >>> list(map_ahead(len, ["a", "bc", ""]))
     [1, 2, 0]
@@ -29,7 +29,7 @@ def map_ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: in
         try:
             for item in items:
                 pending.append(pool.submit(work, item))
-                if len(pending) > threads:
+                if len(pending) > threads:  # bounds memory: at most one result per thread waits
                     yield pending.popleft().result()
         except (RafmError, OSError) as error:
             failure = error
@@ -37,22 +37,22 @@ def map_ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: in
             yield pending.popleft().result()
         if failure:
             raise failure
-    finally:  # without waiting: a generator may be closed by the collector of garbage, while its thread starts another
+    finally:  # do not wait: the garbage collector may close this generator on a thread that the pool is starting
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def share_out(
     pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS
 ) -> list[Result]:
-    """Return what the work makes of every item, or raise the first failure by the order of items.
+    """Return work(item) for every item, or raise the error of the first item that failed.
 
-    Like `pool.map`, but each thread is asked once and takes one item after the other, which is quicker for small ones.
+    Like `pool.map`, but with one task per thread that takes items from a queue, which is faster for small items.
 
     >>> with ThreadPoolExecutor(2) as pool:
     ...     share_out(pool, len, ["a", "bc", ""])
     [1, 2, 0]
     """
-    waiting, results = deque(enumerate(items)), {}
+    waiting, results = deque(enumerate(items)), {}  # deque.popleft is atomic, so threads need no lock
     failures: dict[int, Exception] = {}
 
     def take_turns() -> None:

@@ -1,4 +1,4 @@
-"""Where checked rows come from when they are needed many times."""
+"""Blocks of checked rows that can be read repeatedly."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Protocol
 from .checked import CheckedRows
 
 
-class Source(Protocol):
-    """Rows in blocks that can be asked for in any order, any number of times."""
+class RowSource(Protocol):
+    """Blocks of rows that can be read in any order, any number of times."""
 
     @property
     def in_memory(self) -> bool:
-        """Whether the rows are in memory anyway, so that more may be kept of them."""
+        """Whether the rows are in memory, so that callers may cache what they derive from them."""
 
     @property
     def n_features(self) -> int:
-        """Ids are below this."""
+        """Upper bound of the ids."""
 
     @property
     def n_blocks(self) -> int:
-        """Blocks are numbered from 0."""
+        """Number of blocks, numbered from 0."""
 
     def block(self, number: int) -> CheckedRows:
         """Return the rows of a block."""
@@ -29,7 +29,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class InMemory:
-    """Rows in memory as a source of one block."""
+    """A source of one block that is in memory."""
 
     rows: CheckedRows
     n_blocks: int = 1

@@ -1,4 +1,4 @@
-"""What is in the rows: how many, their labels, and how often features occur. One pass, block by block."""
+"""Statistics of rows in one pass, block by block: number of rows, labels, and feature counts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .numbering import DENSE_IDS
 
 
 @dataclass(frozen=True)
-class Survey:
-    """Totals of some rows.
+class RowStats:
+    """Totals over rows.
 
-    For each feature that occurs: its id (rising), how often it does, and the sum of its squared values. Rows of weight
-    0 and stored zeros count for nothing but rows and longest.
+    ids (ascending), counts and squares hold, for each feature that occurs, its id, its number of occurrences and the
+    sum of its squared values. Rows of weight 0 and explicit zeros count only towards `rows` and `longest`.
     """
 
     rows: int
@@ -38,7 +38,7 @@ class Survey:
 
 @kernel()
 def _count_into(indptr, indices, values, weights, counts, squares):  # type: ignore[no-untyped-def]
-    """Add the occurrences and squared values of a block's features to their totals; return the longest row."""
+    """Add a block's occurrences and squared values to the totals; return the length of its longest row."""
     longest = 0
     for r in range(indptr.size - 1):
         longest = max(longest, indptr[r + 1] - indptr[r])
@@ -51,16 +51,16 @@ def _count_into(indptr, indices, values, weights, counts, squares):  # type: ign
 
 
 class _FeatureTotals:
-    """Counts and squares by id: in tables while ids are small, else in sorted lists of the ids that occur."""
+    """Counts and squares by id: tables indexed by id while ids are small, else lists sorted by id."""
 
     def __init__(self) -> None:
-        self.ids = np.zeros(0, np.int64)  # empty while tables serve
+        self.ids = np.zeros(0, np.int64)  # used by the sorted lists only
         self.counts = np.zeros(0, np.int64)
         self.squares = np.zeros(0)
         self.dense = True
 
     def add(self, batch: CheckedRows, weights: np.ndarray) -> int:
-        """Take a block in; return the length of its longest row."""
+        """Add a block; return the length of its longest row."""
         largest = int(batch.indices.max(initial=-1))
         if self.dense and largest >= max(DENSE_IDS, 8 * batch.indices.size):
             self.ids = np.flatnonzero(self.counts)
@@ -68,7 +68,7 @@ class _FeatureTotals:
         if not self.dense:
             return self._add_sparse(batch, weights)
         if largest >= self.counts.size:
-            grown = max(largest + 1, 2 * self.counts.size)
+            grown = max(largest + 1, 2 * self.counts.size)  # doubling keeps the cost of growing linear
             self.counts = np.concatenate([self.counts, np.zeros(grown - self.counts.size, np.int64)])
             self.squares = np.concatenate([self.squares, np.zeros(grown - self.squares.size)])
         return _count_into(batch.indptr, batch.indices, batch.values, weights, self.counts, self.squares)
@@ -80,7 +80,7 @@ class _FeatureTotals:
         at = np.searchsorted(ids, self.ids)
         counts[at], squares[at] = self.counts, self.squares
         self.ids, self.counts, self.squares = ids, counts, squares
-        places = read_only(np.searchsorted(ids, own)[numbers])
+        places = read_only(np.searchsorted(ids, own)[numbers])  # read-only, or the kernel would compile once more
         return _count_into(batch.indptr, places, batch.values, weights, counts, squares)
 
     def found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -89,12 +89,12 @@ class _FeatureTotals:
         return (seen if self.dense else self.ids[seen]), self.counts[seen], self.squares[seen]
 
 
-def survey(batches: Iterable[CheckedRows]) -> Survey:
-    """Add up what is in rows, block by block; memory grows with the features alone.
+def count_rows(batches: Iterable[CheckedRows]) -> RowStats:
+    """Compute the statistics of rows, block by block; memory grows only with the number of features.
 
     >>> from rafm.rows.checked import Batch, check_batch
     >>> batch = Batch(np.array([0, 2, 3]), np.array([5, 1, 5]), np.array([1, 0, 2.0]), 9, labels=np.array([0, 1.0]))
-    >>> found = survey([check_batch(batch)])
+    >>> found = count_rows([check_batch(batch)])
     >>> found.ids, found.counts, found.squares, found.label_mean
     (array([5]), array([2]), array([5.]), 0.5)
     """
@@ -106,7 +106,7 @@ def survey(batches: Iterable[CheckedRows]) -> Survey:
         longest = max(longest, features.add(batch, weights))
         rows, nonzeros = rows + batch.n_rows, nonzeros + int(np.count_nonzero(batch.values))
         labels = np.zeros(batch.n_rows) if batch.labels is None else batch.labels.astype(float)
-        if (own := float(weights.sum())) > 0:  # merging means and squared deviations loses nothing to large labels
+        if (own := float(weights.sum())) > 0:  # merge means and deviations: sums of squares lose digits to large labels
             center = float(np.average(labels, weights=weights))
             shift, weight = center - mean, weight + own
             deviation += float(weights @ (labels - center) ** 2) + shift**2 * own * (weight - own) / weight
@@ -114,4 +114,4 @@ def survey(batches: Iterable[CheckedRows]) -> Survey:
             low, high = min(low, float(labels.min())), max(high, float(labels.max()))
     spread = float(np.sqrt(deviation / weight)) if weight else 0.0
     span = (low, high) if weight else (0.0, 0.0)
-    return Survey(rows, nonzeros, longest, *features.found(), weight, mean, spread, span)
+    return RowStats(rows, nonzeros, longest, *features.found(), weight, mean, spread, span)

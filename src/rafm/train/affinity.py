@@ -1,7 +1,7 @@
-"""Which core a thread runs on, where the system lets us tell it.
+"""Pin threads to cores, where the system supports it.
 
-Linux may start a thread on the core of the one that it is to help, and leave both there for many milliseconds although
-another core is idle: threads that wait for one another in turns look like one that works.
+Linux may start a thread on the core of its parent and leave both there for many milliseconds although another core is
+idle: to the scheduler, threads that take turns waiting for each other look like a single busy one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def kept_on(cores: set[int]) -> Iterator[None]:
-    """Keep this thread on those of the given cores that it may run on, for a while; on none means on any."""
+def pinned_to(cores: set[int]) -> Iterator[None]:
+    """Pin this thread to the given cores, as far as it may use them; an empty set leaves it unpinned."""
     before: set[int] = set()
-    with suppress(AttributeError, OSError):  # only some systems have it
+    with suppress(AttributeError, OSError):  # not available on all systems; an empty set of cores is an OSError
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cores & before)
     try:
@@ -27,7 +27,7 @@ def kept_on(cores: set[int]) -> Iterator[None]:
 
 
 def current_core() -> set[int]:
-    """Return the core that this thread runs on just now, or none if the system does not tell.
+    """Return the core that this thread is running on, or an empty set if it is unknown.
 
     >>> current_core() <= set(range(os.cpu_count()))
     True
@@ -38,7 +38,7 @@ def current_core() -> set[int]:
 
 
 def other_cores(cores: set[int]) -> set[int]:
-    """Return the cores that this thread may run on but for the given ones, or none if the system does not tell."""
+    """Return the cores that this thread may use, except the given ones; an empty set if they are unknown."""
     with suppress(AttributeError, OSError):
         return os.sched_getaffinity(0) - cores
     return set()

@@ -1,12 +1,12 @@
-"""Checkpoints: a folder from which a killed run goes on to the same bytes.
+"""Checkpoints: a directory from which an interrupted run resumes, to a bit-identical model.
 
-    FOLDER/lock                 held by the process that trains; the system lets go of it when the process ends
-    FOLDER/checkpoint-12.rafm   the newest state: a container (container.py) whose header holds
+    FOLDER/lock                 locked by the training process; the system unlocks it when the process ends
+    FOLDER/checkpoint-12.rafm   the newest state: a container (files/container.py) whose header is
                                 {"kind": "checkpoint", "identity": ..., "finished": ..., "position": ..., ...}
-    FOLDER/checkpoint-11.rafm   the one before, in case the newest gets damaged
+    FOLDER/checkpoint-11.rafm   the state before, in case the newest one gets damaged
 
-A new state is written whole and forced to the disk before the oldest one goes. The identity says which run this is:
-version, options, and a checksum of all rows. A run of another identity is refused by the names of what differs.
+A new state is complete and synced to the disk before the oldest one is deleted. The identity of a run is its version,
+options and a checksum of all rows. A checkpoint of another run is rejected with a message that names the differences.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from ..files.container import read_container, write_container
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.checked import CheckedRows
-from ..rows.source import Source
+from ..rows.source import RowSource
 from ..version import __version__
 
 KIND = "checkpoint"
-KEPT = 2  # newest states that stay
-STOPPING = (signal.SIGINT, signal.SIGTERM)
+KEPT_STATES = 2  # newest states to keep
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 MAX_NAMED = 3  # differences that a message lists
 _NAME = re.compile(r"checkpoint-([0-9]{1,15})\.rafm")
-_TORN = re.compile(r"\.checkpoint-[0-9]{1,15}\.rafm\.[0-9a-f]+\.tmp")
+_TEMPORARY = re.compile(r"\.checkpoint-[0-9]{1,15}\.rafm\.[0-9a-f]+\.tmp")
 
 State = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -50,7 +50,7 @@ def _nothing() -> State | None:
 
 
 class NoCheckpoint:
-    """Stands for a checkpoint where none is wanted."""
+    """A checkpoint that does nothing."""
 
     wanted = False
     name = ""
@@ -62,7 +62,7 @@ class NoCheckpoint:
     def __exit__(self, *leaving: object) -> None:
         pass
 
-    def whole(self) -> nullcontext[None]:
+    def uninterrupted(self) -> nullcontext[None]:
         return nullcontext()
 
     def find(self, identity: dict[str, Any]) -> State | None:
@@ -76,22 +76,30 @@ class NoCheckpoint:
 
 
 class Checkpoint:
-    """A folder of states, open for one run at a time; leaving it by Ctrl-C or SIGTERM writes one more.
+    """A directory of states, locked by one run at a time; Ctrl-C and SIGTERM write a last state.
 
-    seconds: how long to wait between two states. tell: called with one line about anything unusual. capture: to be set
-    to what returns the state of the moment, or None if there is nothing worth keeping.
+    Parameters
+    ----------
+    folder : path
+        The directory; created if it does not exist.
+    seconds : float, default=60.0
+        Minimum time between two states within an epoch.
+    tell : callable, default=print
+        Called with one line about anything unusual.
+
+    The attribute `capture` must be set to a function that returns the current state, or None if it is not worth saving.
     """
 
     wanted = True
 
     def __init__(self, folder: PathLike, seconds: float = 60.0, tell: Callable[[str], Any] = print):
         if not seconds >= 0:
-            raise ConfigError(f"checkpoint_seconds must be a number of at least 0, found {seconds!r}", "checkpoint")
+            raise ConfigError(f"checkpoint_seconds must be at least 0, found {seconds!r}", "checkpoint")
         self.folder, self.name, self.seconds, self.tell = Path(folder), os.fspath(folder), seconds, tell
         self.identity: dict[str, Any] = {}
         self.capture: Callable[[], State | None] = _nothing
         self.number, self.last, self.complaints = 0, time.monotonic(), set[str]()
-        self.is_whole, self.pending, self.handlers = False, 0, dict[int, Any]()
+        self.is_uninterruptible, self.pending, self.handlers = False, 0, dict[int, Any]()
 
     # The folder
 
@@ -100,9 +108,9 @@ class Checkpoint:
         self.lock = open(self.folder / "lock", "ab")
         try:
             _lock(self.lock.fileno(), self.name)
-            for torn in self.folder.iterdir():
-                if _TORN.fullmatch(torn.name):
-                    torn.unlink()
+            for leftover in self.folder.iterdir():  # of writes that SIGKILL interrupted; the lock says they are ours
+                if _TEMPORARY.fullmatch(leftover.name):
+                    leftover.unlink()
             self._listen()
         except BaseException:
             self.lock.close()
@@ -114,13 +122,13 @@ class Checkpoint:
     ) -> None:
         try:
             if kind is not None and issubclass(kind, KeyboardInterrupt | SystemExit) and self.write() is not None:
-                self.tell(f"{self.name}: checkpoint written; the same command goes on from there")
+                self.tell(f"{self.name}: checkpoint written; run the same command again to resume")
         finally:
             self._stop_listening()
             self.lock.close()
 
     def find(self, identity: dict[str, Any]) -> State | None:
-        """Return the newest state of this run, None if there is none yet."""
+        """Return the newest state of this run, None if there is none; reject that of another run."""
         found = self._newest()
         if found is not None:
             _check_same_run(self.name, found[0].get("identity", {}), identity)
@@ -128,7 +136,7 @@ class Checkpoint:
         return found
 
     def _newest(self) -> State | None:
-        """Return the newest state that is whole."""
+        """Return the newest undamaged state."""
         troubles = []
         for number, path in self._states():
             self.number = max(self.number, number)
@@ -138,29 +146,30 @@ class Checkpoint:
                 troubles.append(str(error))
                 continue
             if header.get("kind") != KIND:
-                raise CheckpointError(f"{path}: is a model, not a checkpoint. Use another folder.")
+                raise CheckpointError(f"{path}: is a model, not a checkpoint. Use another directory.")
             for trouble in troubles:
-                self.tell(f"{self.name}: {trouble} Going on from {path.name}, written before it.")
+                self.tell(f"{self.name}: {trouble} Resuming from the previous state, {path.name}.")
             return header, tensors
         if troubles:
-            raise CheckpointError(f"{self.name}: {troubles[0]} Remove the folder to train from the start.")
+            raise CheckpointError(f"{self.name}: {troubles[0]} Remove the directory to train from scratch.")
         return None
 
     def _states(self) -> list[tuple[int, Path]]:
-        """Return numbers and paths of all states, newest first."""
+        """Return (number, path) of all states, newest first."""
         found = ((_NAME.fullmatch(path.name), path) for path in self.folder.iterdir())
         return sorted(((int(match[1]), path) for match, path in found if match), reverse=True)
 
     # Writing
 
     def is_due(self) -> bool:
-        """Tell whether the last state is old enough."""
+        """Return whether it is time to write the next state."""
         return time.monotonic() - self.last >= self.seconds
 
     def write(self, finished: bool = False) -> str | None:
-        """Write the state of the moment and drop the oldest; return its path, or None if there is nothing to write.
+        """Write the current state and delete the oldest one; return its path, or None if nothing was written.
 
-        A full disk, or numbers that are not finite, do not end training: they are told once, and what was there stays.
+        A full disk, or parameters that are not finite, do not stop training: they are reported once, and the previous
+        states are kept.
         """
         state = self.capture()
         self.last = time.monotonic()
@@ -173,8 +182,8 @@ class Checkpoint:
         except (OSError, ModelFileError) as error:
             self._complain(error)
             return None
-        self.number += 1
-        for _, old in self._states()[KEPT:]:
+        self.number += 1  # only after success: a failed write leaves no gap
+        for _, old in self._states()[KEPT_STATES:]:
             with suppress(OSError):
                 old.unlink()
         self.last = time.monotonic()
@@ -184,17 +193,17 @@ class Checkpoint:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         if why not in self.complaints:
             self.complaints.add(why)
-            self.tell(f"{self.name}: no checkpoint written: {why}. Training goes on; the checkpoint before stays.")
+            self.tell(f"{self.name}: no checkpoint written: {why}. Training continues; the previous one is kept.")
 
     # Interrupts
 
     def _listen(self) -> None:
-        """Let interrupts wait for `whole` work to end; only the main thread can do that."""
-        if threading.current_thread() is not threading.main_thread():
+        """Install signal handlers that wait for `uninterrupted` blocks to finish."""
+        if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
             return
-        for number in STOPPING:
+        for number in STOP_SIGNALS:
             before = signal.getsignal(number)
-            if before not in (signal.SIG_IGN, None):
+            if before not in (signal.SIG_IGN, None):  # None: set by C code, which we could not restore
                 self.handlers[number] = before
                 signal.signal(number, self._on_signal)
 
@@ -203,7 +212,7 @@ class Checkpoint:
             signal.signal(number, before)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.is_whole:
+        if self.is_uninterruptible:
             self.pending = number
         elif callable(before := self.handlers[number]):
             before(number, frame)
@@ -211,51 +220,51 @@ class Checkpoint:
             raise SystemExit(128 + number)
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Do what must not be left half done; an interrupt takes effect after it."""
-        self.is_whole = True
+    def uninterrupted(self) -> Iterator[None]:
+        """Defer interrupts until the end of the block, which must not be left half done."""
+        self.is_uninterruptible = True
         try:
             yield
         finally:
-            self.is_whole = False
+            self.is_uninterruptible = False
             if self.pending:
                 number, self.pending = self.pending, 0
                 self._on_signal(number, None)
 
 
 def _lock(descriptor: int, name: str) -> None:
-    """Take the lock of a folder, or say that another run has it; systems without file locks do without."""
+    """Lock the directory, or raise if another run holds the lock."""
     try:
         import fcntl
-    except ImportError:
+    except ImportError:  # Windows: no lock
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise CheckpointError(
-            f"{name}: another run is writing its checkpoints here. Wait for it, or use another folder."
+            f"{name}: another run is writing its checkpoints here. Wait for it, or use another directory."
         ) from None
 
 
 # Which run a state belongs to
 
 
-class Content:
-    """Counts rows and takes a checksum of all that is in them."""
+class RowsFingerprint:
+    """Number of rows and nonzeros, and a checksum of their content."""
 
     def __init__(self) -> None:
         self.rows = self.nonzeros = self.checksum = 0
 
     @classmethod
-    def of(cls, source: Source) -> Content:
-        """Look at all rows of a source."""
-        content = cls()
-        for _ in content.passing(source.block(number) for number in range(source.n_blocks)):
+    def of(cls, source: RowSource) -> RowsFingerprint:
+        """Read all rows of a source and return their fingerprint."""
+        fingerprint = cls()
+        for _ in fingerprint.watch(source.block(number) for number in range(source.n_blocks)):
             pass
-        return content
+        return fingerprint
 
-    def passing(self, batches: Iterable[CheckedRows]) -> Iterator[CheckedRows]:
-        """Pass batches on, looking at each."""
+    def watch(self, batches: Iterable[CheckedRows]) -> Iterator[CheckedRows]:
+        """Pass batches through, adding each to the fingerprint."""
         for batch in batches:
             self.rows, self.nonzeros = self.rows + batch.n_rows, self.nonzeros + batch.indices.size
             for array in (batch.indptr, batch.indices, batch.values, batch.labels, batch.weights):
@@ -265,15 +274,15 @@ class Content:
 
 
 def identity(
-    options: TrainingOptions, training: Content, valid: Content | None, start: Model | None = None
+    options: TrainingOptions, training: RowsFingerprint, valid: RowsFingerprint | None, start: Model | None = None
 ) -> dict[str, Any]:
-    """Return, by names that people know, all that decides what a run computes."""
+    """Return everything that determines the result of a run, under names that messages can show."""
     chosen = {name: _plain(value) for name, value in options.identity().items()}
-    rows = {"training rows": training, "validation rows": valid or Content()}
-    counted = {name: content.rows for name, content in rows.items()}
-    counted |= {f"nonzeros of the {name}": content.nonzeros for name, content in rows.items()}
-    sums = {f"checksum of the {name}": f"{content.checksum:08x}" for name, content in rows.items()}
-    begun = {} if start is None else {"model to go on from": _model_content(start)}
+    rows = {"training rows": training, "validation rows": valid or RowsFingerprint()}
+    counted = {name: own.rows for name, own in rows.items()}
+    counted |= {f"nonzeros of the {name}": own.nonzeros for name, own in rows.items()}
+    sums = {f"checksum of the {name}": f"{own.checksum:08x}" for name, own in rows.items()}
+    begun = {} if start is None else {"model to go on from": _model_content(start)}  # a key of existing checkpoints
     return {"rafm": __version__, **chosen, **begun, **counted, **sums}
 
 
@@ -286,7 +295,7 @@ def _model_content(model: Model) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a choice as JSON has it; arrays by their checksum, settings by name and values.
+    """Convert an option to JSON: arrays by their checksum, settings by their repr.
 
     >>> from rafm.plan.ranks import NearestRank
     >>> _plain(NearestRank(2.0)), _plain((8, 32)), _plain(np.arange(3))
@@ -302,7 +311,7 @@ def _plain(value: Any) -> Any:
 
 
 def _check_same_run(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse a state of another run, naming what differs."""
+    """Reject the state of another run, naming the differences."""
     differing = [key for key in {**now, **before} if before.get(key) != now.get(key)]
     if not differing:
         return
@@ -310,11 +319,11 @@ def _check_same_run(name: str, before: dict[str, Any], now: dict[str, Any]) -> N
     more = f" and {len(differing) - MAX_NAMED} more" if len(differing) > MAX_NAMED else ""
     raise CheckpointError(
         f"{name}: the checkpoint belongs to another run: {'; '.join(named)}{more}. "
-        "Repeat that run's command, or use another folder."
+        "Repeat the command of that run, or use another directory."
     )
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
-        return ",".join(dict.fromkeys(map(_shown, value)))  # what is the same for all ranks is said once
+        return ",".join(dict.fromkeys(map(_shown, value)))  # a value that is the same for all ranks is shown once
     return "none" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""What an engine is: parameters in training and what steps them. The trainer needs to know of no particular one."""
+"""Interface of engines, which hold the parameters in training and update them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..plan.grouping import Grouping, deal
 from ..plan.layout import FirstSlot, RecordLayout
 from ..plan.ranks import RankPlan
 
-PIECE_ROWS = 1 << 16  # about how many rows are trained between two looks at the clock and for Ctrl-C
-LONG_BATCH = 1 << 20  # nonzeros that a mini-batch of the longest row may have
+PIECE_ROWS = 1 << 16  # about this many rows are trained between two checks of the clock and for Ctrl-C
+LONG_BATCH = 1 << 20  # maximum nonzeros of a mini-batch if all its rows were as long as the longest
 
 
 class RowShape(NamedTuple):
-    """How many training rows there are, and how many features the longest has."""
+    """Number of training rows, and number of features of the longest one."""
 
     rows: int
     longest: int
@@ -29,33 +29,33 @@ Step = Callable[[Rows, np.ndarray], tuple[float, int]]
 
 
 class Engine(Protocol):
-    """Holds parameters with their optimiser states, and trains and scores numbered rows."""
+    """Holds parameters and optimiser state; trains on and scores numbered rows."""
 
     def sweeps(self) -> tuple[Step, ...]:
-        """Return the steps that a block of rows goes through, one after the other.
+        """Return the steps that each block of rows goes through, one after the other.
 
-        A step trains on the rows in the given order, whole or piece by piece; it returns the summed loss, and where it
-        stopped being finite or -1.
+        A step trains on rows in the given order. It returns the summed loss, and the first position in the order whose
+        loss is not finite, or -1.
         """
 
     def piece_rows(self) -> int:
-        """Return how many rows to train at a time; pieces of this size change nothing."""
+        """Return how many rows to train per call; multiples of it do not change the result."""
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return all numbers that training changes, by name: the arrays themselves, to be saved or written into."""
+        """Return all arrays that training changes, by name; not copies, so they can be saved and restored."""
 
     def scores(self, rows: Rows) -> np.ndarray:
         """Return the score of every row."""
 
     def parameters(self, last: bool = False) -> Parameters:
-        """Return a copy of the trained numbers, in the order before the grouping; the last use of them ends them."""
+        """Return a copy of the parameters, in the order before the grouping; `last` frees the engine's own."""
 
     def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
-        """Return a copy of the optimiser's states in that order, with the scales of labels and values of theirs."""
+        """Return a copy of the optimiser state in the same order, together with the given scales."""
 
 
 def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:
-    """Return what the kernels need to know of the options, for labels divided by label_scale."""
+    """Return the kernels' settings from the options, for labels divided by label_scale."""
     single: Any = np.float32
     return Settings(
         loss=options.loss.code,
@@ -73,31 +73,31 @@ def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:
 
 
 def batch_size_of(shape: RowShape, options: TrainingOptions) -> int:
-    """Return how many rows a mini-batch has: fewer if they are very long."""
+    """Return the number of rows per mini-batch, which is lower for very long rows."""
     return max(1, min(options.optimizer.batch_size, LONG_BATCH // max(shape.longest, 1)))
 
 
 def arrange(plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions) -> Grouping:
-    """Return the order of features in training, and what is a head: expected more often than head_share in a batch."""
+    """Order the features for training; heads are those expected more than head_share times per mini-batch."""
     return deal(plan, counts, options.optimizer.head_share * shape.rows / batch_size_of(shape, options))
 
 
 def first_bias(bias: float, options: TrainingOptions) -> np.ndarray:
-    """Return a bias followed by its states, as engines keep it."""
+    """Return the bias followed by its initial states, as engines store it."""
     return np.array([bias, *options.optimizer.states_of(bias, options.learning_rate), 0], np.float32)
 
 
 def first_records(
     layout: RecordLayout, seed: int, start: Parameters | None, state: float = 1.0, slot: FirstSlot | None = None
 ) -> np.ndarray:
-    """Return the records of parameters to go on from, or fresh ones."""
+    """Return initial records: from given parameters, or random ones."""
     if start is None:
         return layout.fresh(seed, state, slot)
     return layout.pack(start.weights, start.factors, state, slot)
 
 
 def put_states(start: Parameters, layout: RecordLayout, records: np.ndarray, bias: np.ndarray) -> States:
-    """Write the states of parameters to go on from, which have them; return them."""
+    """Write the optimiser state of `start`, which must have one, into records and bias; return it."""
     assert start.states is not None
     layout.put_states(records, start.states.weights, start.states.factors)
     bias[:] = start.states.bias

@@ -1,4 +1,4 @@
-"""The engine of each family."""
+"""Create the engine of a model family."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_engine(
 ) -> Engine:
     """Return the engine of the plan's family, for features in the order of the grouping.
 
-    Its parameters are fresh, or those of start, which must have states.
+    Its parameters are random, or those of `start`, which must have optimiser states.
     """
     if plan.traits.has_mixture:
         return MixtureEngine(plan, grouping, options, bias, label_scale, start)

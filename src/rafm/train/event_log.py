@@ -1,4 +1,4 @@
-"""Events as lines of JSON, one object each, for scripts that watch training.
+"""Write training events as JSON lines, for scripts.
 
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
     {"event": "continued", "features": ..., "new": ..., "with_states": ..., "promoted": ..., "pair_error": ...}
@@ -8,7 +8,7 @@
     {"event": "epoch", "epoch": ..., "train_loss": ..., "valid_log_loss": ..., ..., "best": ..., "seconds": ...}
     {"event": "finished", "reason": "epochs", "epochs": ..., "best_epoch": ...}
 
-Keys may be added; none goes. What is undefined is null.
+Future versions may add keys but not remove any. Undefined values are null.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..plan.ranks import describe_plan
 from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
 
 
-class Lines(Protocol):
-    """What events are written to; `name` is what a warning calls it."""
+class EventSink(Protocol):
+    """Destination of events; `name` appears in warnings."""
 
     @property
     def name(self) -> Any: ...
@@ -35,7 +35,7 @@ class Lines(Protocol):
 
 
 class EventFile:
-    """A file that lines are appended to, each at once; closing it never fails, for what was not written was told."""
+    """A file to append lines to. Closing it never fails, because failed writes have already been reported."""
 
     def __init__(self, path: str):
         self.name, self._file = path, open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed on leaving
@@ -55,7 +55,7 @@ class EventFile:
 
 
 def event_record(event: Event) -> dict[str, Any]:
-    """Return an event as plain values.
+    """Return an event as a JSON-compatible dict.
 
     >>> event_record(PieceFinished(2, 65536, 100_000, 0.4, seconds=0.5))["rows_per_second"]
     131072.0
@@ -81,17 +81,17 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "finished", "reason": event.reason, **ended}
 
 
-def log_events(events: Iterable[Event], out: Lines | None) -> Iterator[Event]:
-    """Pass events on, writing each as a line of JSON; should that fail, training goes on without."""
+def log_events(events: Iterable[Event], out: EventSink | None) -> Iterator[Event]:
+    """Pass events through, writing each as a JSON line; if writing fails, training continues without."""
     for event in events:
         if out is not None:
             try:
                 out.write(json.dumps(event_record(event), allow_nan=False) + "\n")
                 out.flush()
-            except BrokenPipeError:  # the reader has left, and knows
+            except BrokenPipeError:  # the reader closed the pipe: no need to tell it
                 out = None
             except OSError as error:
-                told = f"{out.name}: {error.strerror or error}; no more events are written, training goes on"
-                warnings.warn(told, stacklevel=2)
+                message = f"{out.name}: {error.strerror or error}; no more events are written, training continues"
+                warnings.warn(message, stacklevel=2)
                 out = None
         yield event

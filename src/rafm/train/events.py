@@ -1,4 +1,4 @@
-"""What training tells while it runs; display, checkpoints and history are consumers of these."""
+"""Events that training yields; progress display, event log and history consume them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..plan.ranks import RankPlan
 
 @dataclass(frozen=True)
 class Planned:
-    """Ranks are decided; nothing is trained yet."""
+    """Ranks are assigned; training has not started."""
 
     plan: RankPlan
     counts: np.ndarray
@@ -23,7 +23,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A checkpoint was found: training goes on in this epoch, after so many of its rows."""
+    """Training resumes from a checkpoint, in this epoch after this many of its rows."""
 
     folder: str
     epoch: int
@@ -33,10 +33,11 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Continued:
-    """Training goes on from a model of so many features, with so many new ones.
+    """Training continues from an existing model.
 
-    with_states: whether the model kept the optimiser's states; otherwise they start anew. promoted: how many got a
-    higher level, None if ranks were not planned again. pair_error: how far products of their pairs changed by that.
+    features: number of features of that model. new: number of new features. with_states: whether the model has
+    optimiser state; otherwise it is initialised. promoted: number of features with a higher level, None without
+    replanning. pair_error: relative change of their pair products.
     """
 
     features: int
@@ -48,7 +49,7 @@ class Continued:
 
 @dataclass(frozen=True)
 class PieceFinished:
-    """Some rows of an epoch are trained, more are to come. train_loss is that of these rows so far."""
+    """Part of an epoch is done. train_loss is the loss of the epoch's rows so far."""
 
     epoch: int
     rows: int
@@ -63,7 +64,7 @@ class PieceFinished:
 
 @dataclass(frozen=True)
 class CheckpointWritten:
-    """Whatever happens from here on, training can go on from this place."""
+    """A checkpoint was written at this position."""
 
     path: str
     epoch: int
@@ -72,7 +73,7 @@ class CheckpointWritten:
 
 @dataclass(frozen=True)
 class EpochFinished:
-    """One pass over the data is done. metrics are those of the validation rows, if there are any."""
+    """An epoch is done. metrics are those of the validation rows, empty without them."""
 
     epoch: int
     train_loss: float
@@ -81,7 +82,7 @@ class EpochFinished:
     best: bool
 
     def entry(self) -> dict[str, Any]:
-        """Return what the history keeps: no times, so that equal runs have equal histories."""
+        """Return the entry of the history; without times, so that equal runs have equal histories."""
         kept = {f"valid_{name}": value for name, value in self.metrics.items()}
         return {"epoch": self.epoch, "train_loss": self.train_loss, **kept}
 
@@ -90,7 +91,7 @@ class EpochFinished:
 class Finished:
     """Training is over; the model is that of the best epoch.
 
-    reason: "epochs" if all are trained, "patience" if too many brought nothing better, "time" if it was used up.
+    reason: "epochs" if all epochs are done, "patience" if the metric stopped improving, "time" if time ran out.
     """
 
     model: Model

@@ -1,4 +1,4 @@
-"""Rows as kernels want them, block by block, and the order in which training visits them."""
+"""Prepare blocks of rows for the kernels, and the order in which training visits rows."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..kernels.tables import Rows
 from ..plan.grouping import Grouping
 from ..rows.checked import Batch, CheckedRows, require_checked
 from ..rows.numbering import Numbering, number_rows
-from ..rows.source import InMemory, Source
+from ..rows.source import InMemory, RowSource
 
-GROUP = 16  # rows that are visited one after the other in every epoch
+NEIGHBOURS = 16  # consecutive rows that are visited together in every epoch
 
 
-def as_source(data: CheckedRows | Source) -> Source:
-    """Return rows as a source of one block, a source as it is."""
+def as_source(data: CheckedRows | RowSource) -> RowSource:
+    """Wrap rows as a source of one block; return a source unchanged."""
     if isinstance(data, Batch):
         require_checked(data)
         return InMemory(data)
     return data
 
 
-def labelled_blocks(source: Source, family: Family) -> Iterator[CheckedRows]:
-    """Yield the blocks of labelled rows in order; some families take rows of two features alone."""
-    done = 0
+def labelled_blocks(source: RowSource, family: Family) -> Iterator[CheckedRows]:
+    """Yield the blocks in order, checking that rows have labels and, for some families, exactly two features."""
+    done = 0  # rows of earlier blocks, for messages
     for number in range(source.n_blocks):
         batch = source.block(number)
         if batch.labels is None:
@@ -39,6 +39,7 @@ def labelled_blocks(source: Source, family: Family) -> Iterator[CheckedRows]:
 
 
 def _check_lengths(batch: CheckedRows, family: Family, done: int) -> None:
+    # Explicit zeros are not features: count the nonzero values.
     lengths = np.diff(np.concatenate([[0], np.cumsum(batch.values != 0)])[batch.indptr])
     if (lengths != family.features_per_row).any():
         row = int(np.flatnonzero(lengths != family.features_per_row)[0])
@@ -49,14 +50,15 @@ def _check_lengths(batch: CheckedRows, family: Family, done: int) -> None:
 
 
 class Blocks:
-    """The rows of a source as kernels want them: numbered, scaled, block by block; kept if the source is in memory.
+    """Blocks of a source, prepared for the kernels: features numbered, labels and values scaled.
 
-    With a seed, the rows of each block are shuffled once and for all; with a grouping, they are split for training.
+    They are cached if the source is in memory. With a seed, the rows of each block are shuffled, always the same way;
+    with a grouping, their features are split into groups for training.
     """
 
     def __init__(
         self,
-        source: Source,
+        source: RowSource,
         numbering: Numbering,
         scales: np.ndarray,
         label_scale: float = 1.0,
@@ -66,15 +68,15 @@ class Blocks:
         self.source, self.numbering, self.label_scale, self.seed = source, numbering, np.float32(label_scale), seed
         self.grouping = grouping
         self.scales = None if (scales == 1).all() else scales
-        self.kept: dict[int, Rows] = {}
+        self.cached: dict[int, Rows] = {}
 
     def __iter__(self) -> Iterator[Rows]:
         return (self.rows(number) for number in range(self.source.n_blocks))
 
     def rows(self, number: int) -> Rows:
         """Return one block."""
-        if number in self.kept:
-            return self.kept[number]
+        if number in self.cached:
+            return self.cached[number]
         batch = self.source.block(number)
         if batch.labels is None:
             raise DataValueError("the rows have no labels")
@@ -86,18 +88,19 @@ class Blocks:
         if self.grouping is not None:
             rows = self.grouping.split(rows)
         if self.source.in_memory or self.source.n_blocks == 1:
-            self.kept[number] = rows
+            self.cached[number] = rows
         return rows
 
 
 def visiting_order(n_rows: int, draw: np.random.Generator) -> np.ndarray:
-    """Return all rows, GROUP neighbours at a time, in random order; where groups begin is drawn too.
+    """Return all rows in random order, in runs of NEIGHBOURS consecutive ones; where runs begin is random too.
 
-    Rows are shuffled when they are loaded, so neighbours are strangers; visiting them together saves most cache misses.
+    Rows are shuffled when they are loaded, so consecutive rows are unrelated; visiting them together saves most cache
+    misses.
 
     >>> sorted(visiting_order(100, np.random.default_rng(0)).tolist()) == list(range(100))
     True
     """
-    starts = np.arange(-int(draw.integers(GROUP)), n_rows, GROUP)
-    order = (draw.permutation(starts)[:, None] + np.arange(GROUP)).ravel()
+    starts = np.arange(-int(draw.integers(NEIGHBOURS)), n_rows, NEIGHBOURS)
+    order = (draw.permutation(starts)[:, None] + np.arange(NEIGHBOURS)).ravel()
     return order[(order >= 0) & (order < n_rows)]

@@ -1,4 +1,4 @@
-"""The engine of MRMA: factors and mixture weights, trained in turns, row by row."""
+"""The engine of MRMA: trains factors and mixture weights alternately, row by row."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan
 from .engine import PIECE_ROWS, Step, first_bias, first_records, put_states, settings_of
 
-MIXTURE_PULL = np.float32(0.01)  # L1 penalty of the mixture weights, towards their prior mean
+MIXTURE_PULL = np.float32(0.01)  # L1 penalty that pulls mixture weights towards 1, their prior mean
 
 
 class MixtureEngine:
-    """Trains MRMA row by row: each pass over the data first steps the factors, then the mixture weights."""
+    """Trains MRMA row by row: each pass over a block updates the factors first, then the mixture weights."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class MixtureEngine:
         }
 
     def train_factors(self, rows: Rows, order: np.ndarray) -> tuple[float, int]:
-        """Step the factors; return the summed loss, and where it stopped being finite or -1."""
+        """Update all parameters but the mixture weights; see Engine.sweeps for the result."""
         return mixture.train_factors(rows, order, *self._known(), self.settings)
 
     def train_mixture(self, rows: Rows, order: np.ndarray) -> tuple[float, int]:
-        """Step the mixture weights, which has no loss of its own."""
+        """Update the mixture weights; the loss is not summed again."""
         return mixture.train_mixture(rows, order, *self._known(), self.mixture_states, MIXTURE_PULL, self.settings)
 
     def _known(self) -> tuple[Tables, np.ndarray, np.ndarray, np.ndarray]:

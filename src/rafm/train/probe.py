@@ -1,22 +1,23 @@
-"""Finding out, while training, whether one thread alone or all together are faster."""
+"""Find out during training whether one thread or the whole team is faster."""
 
 from __future__ import annotations
 
 import numpy as np
 
-TRIAL_ROWS = 1 << 13  # about how many rows are trained to time one of the two ways
-TRIALS = 2  # of each way: a single one may meet a moment when others want the cores
-ALONE_SECONDS, WARM_UP_SECONDS = 0.25, 0.2  # in which one thread works at first, and in which all do before a probe
-SLOW_SECONDS = 0.1  # for which all together may be slower than one was
-FIRST_SPAN_SECONDS, LONGEST_SPAN_SECONDS = 2.0, 64.0  # between two probes
+TRIAL_ROWS = 1 << 13  # approximate number of rows per trial
+TRIALS = 2  # trials per mode: other processes may disturb a single one
+ALONE_SECONDS, WARM_UP_SECONDS = 0.25, 0.2  # single-threaded time at the start, and team time before a probe
+SLOW_SECONDS = 0.1  # probe again after the team has been slower than one thread for this long
+FIRST_SPAN_SECONDS, LONGEST_SPAN_SECONDS = 2.0, 64.0  # time between two probes
 
 
 class Probe:
-    """Decides from the time that rows took whether the next ones are trained by one thread or by all.
+    """Decides from measured times whether one thread or the whole team trains the next rows.
 
-    At first one works: help for less than that does not pay. Then both ways are tried for some rows; again when
-    all have become slower than one was, and else ever more seldom. Before a trial all work for a while: an idle core of
-    a virtual machine may need many milliseconds to be one of its own. The first call, which may compile, tells nothing.
+    Training starts on one thread, because a team does not pay off for short runs. Then both modes are timed on some
+    rows, and again when the team has become slower than one thread was, otherwise at ever longer intervals. The team
+    runs for a while before a probe: an idle core of a virtual machine may take many milliseconds to become available.
+    The first call is ignored, because it may compile.
 
     >>> probe = Probe()
     >>> [probe.note(TRIAL_ROWS, seconds) or probe.alone for seconds in (9.0, ALONE_SECONDS, WARM_UP_SECONDS)]
@@ -30,13 +31,13 @@ class Probe:
 
     def __init__(self) -> None:
         self.alone, self.probing, self.decided = True, False, True
-        self.left, self.span = np.inf, FIRST_SPAN_SECONDS  # seconds until it trials, and from then to the next time
-        self.seconds = [np.inf, np.inf]  # of a row together, and alone, at best when it last looked
-        self.slow = 0.0  # for so many seconds all have been slower than one was
+        self.left, self.span = np.inf, FIRST_SPAN_SECONDS  # seconds until the next probe, and between probes
+        self.seconds = [np.inf, np.inf]  # best seconds per row in the last probe: as a team, and alone
+        self.slow = 0.0  # seconds for which the team has been slower than one thread was
 
     def note(self, rows: int, seconds: float) -> None:
-        """Take in how long so many rows took just now."""
-        if self.left == np.inf:
+        """Record that the last call trained this many rows in this many seconds."""
+        if self.left == np.inf:  # the first call
             self.left = ALONE_SECONDS
         elif self.probing:
             self._note_trial(seconds / max(rows, 1))
@@ -53,7 +54,7 @@ class Probe:
             self.probing, self.trials, self.seconds = True, 0, [np.inf, np.inf]
 
     def _note_trial(self, seconds: float) -> None:
-        if self.trials:
+        if self.trials:  # the first trial is a warm-up
             self.seconds[self.alone] = min(seconds, self.seconds[self.alone])
         self.trials += 1
         self.alone = self.trials > TRIALS

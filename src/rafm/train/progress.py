@@ -1,6 +1,6 @@
-"""Events as lines that people and scripts can read: the plan before training, then one line per epoch.
+"""Print training events as text: the rank plan first, then one line per epoch.
 
-On a terminal a bar below them shows how far the epoch is; a pipe gets the lines alone.
+On a terminal, a progress bar below shows the current epoch; a pipe or file gets only the lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .trainer import Continued, EpochFinished, Event, Finished, PieceFinished, P
 
 
 def plan_lines(event: Planned) -> list[str]:
-    """Return the plan as a table: per level what it costs, then the model and a plain FM of the top rank.
+    """Return the plan as a table: the cost of each level, of the model, and of a plain FM of the top rank.
 
     >>> import numpy as np
     >>> from rafm.plan.ranks import RankPlan
@@ -35,7 +35,7 @@ def plan_lines(event: Planned) -> list[str]:
 
 
 def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
-    """Return the same of a plan that has been described."""
+    """Return the table of a plan from the output of `describe_plan`."""
     *levels, fm = described or [{}]
     lines = ["level  rank  features  share of nonzeros  parameters      bytes  factors/row"]
     lines += [_plan_line(str(level), row) for level, row in enumerate(levels, start=1)]
@@ -75,7 +75,7 @@ def epoch_line(event: EpochFinished) -> str:
 def show_events(
     events: Iterable[Event], options: TrainingOptions, enabled: bool = True, stream: TextIO | None = None
 ) -> Iterator[Event]:
-    """Pass events on, printing each as it comes."""
+    """Pass events through, printing each."""
     if not enabled:
         yield from events
         return
@@ -85,7 +85,7 @@ def show_events(
             lines = event_lines(event)
             if isinstance(event, EpochFinished) and not is_headed:
                 lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
-            with suppress(OSError):  # a reader that has left, or a full disk, must not cost the model
+            with suppress(OSError):  # a closed pipe or a full disk must not stop training
                 board.show(event, lines)
             yield event
 
@@ -108,15 +108,15 @@ class _Plain:
 
 
 class _Bar:
-    """Prints lines on a terminal, and below them how far the epoch is, how fast, and how long it will take."""
+    """Prints lines on a terminal, and below them a bar with speed, remaining time and loss of the epoch."""
 
     def __init__(self, out: TextIO):
         from rich.console import Console
         from rich.progress import BarColumn, Progress
 
-        told = ("{task.fields[speed]} rows/s", "{task.fields[left]} left", "train loss {task.fields[loss]}")
-        console = Console(file=getattr(out, "obeyed", out), highlight=False, markup=False, soft_wrap=True)
-        self.bar = Progress("epoch {task.fields[epoch]}", BarColumn(), *told, console=console, transient=True)
+        columns = ("{task.fields[speed]} rows/s", "{task.fields[left]} left", "train loss {task.fields[loss]}")
+        console = Console(file=getattr(out, "unescaped", out), highlight=False, markup=False, soft_wrap=True)
+        self.bar = Progress("epoch {task.fields[epoch]}", BarColumn(), *columns, console=console, transient=True)
         self.task = self.bar.add_task("", visible=False, epoch=0, speed="", left="", loss="")
 
     def __enter__(self) -> Self:
@@ -137,7 +137,7 @@ class _Bar:
 
 
 def _pace(event: PieceFinished) -> dict[str, str]:
-    """Return epoch, speed, time left in the epoch and loss as texts.
+    """Return epoch, speed, remaining time of the epoch and loss as text.
 
     >>> _pace(PieceFinished(2, rows=65536, n_rows=6_553_600, train_loss=0.4, seconds=2.0))
     {'epoch': '2', 'speed': '32,768', 'left': '0:03:18', 'loss': '0.40000'}
@@ -148,7 +148,7 @@ def _pace(event: PieceFinished) -> dict[str, str]:
 
 
 def event_lines(event: Event) -> list[str]:
-    """Return what to print for an event."""
+    """Return the lines to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
     if isinstance(event, Continued):
@@ -157,38 +157,36 @@ def event_lines(event: Event) -> list[str]:
         return [resumed_line(event)]
     if isinstance(event, Finished) and event.reason == "time":
         kept = event.model.best_epoch
-        return [f"stopped: the time is used up; kept {f'epoch {kept}' if kept else 'what was trained so far'}"]
+        return [f"stopped: out of time; kept {f'epoch {kept}' if kept else 'the current parameters'}"]
     return [epoch_line(event)] if isinstance(event, EpochFinished) else []
 
 
 def continued_lines(event: Continued) -> list[str]:
-    """Say what training goes on from.
+    """Return the lines that say which model training continues from.
 
     >>> print(*continued_lines(Continued(900, 20, with_states=False)), sep="\\n")
-    going on from a model of 900 features; 20 are new
-    the train loss of the first epoch is progressive: each row's before it is used
-    it has no states of the optimiser: they start anew, and with them the steps are as large as at first
+    continuing from a model with 900 features; 20 new
+    the train loss of the first epoch is progressive: each row is scored before it is trained on
+    the model has no optimiser state: steps are as large as at the start of training
     >>> continued_lines(Continued(900, 20, True, promoted=12, pair_error=0.31))[1]
-    'promoted to a higher rank: 12; the products of their pairs that rise are kept up to an error of 31%'
+    'promoted to a higher rank: 12 features; relative error of their pair products: 31%'
     """
-    lines = [f"going on from a model of {event.features} features; {event.new} are new"]
+    lines = [f"continuing from a model with {event.features} features; {event.new} new"]
     if event.promoted is not None:
-        kept = f"; the products of their pairs that rise are kept up to an error of {event.pair_error:.0%}"
-        lines.append(f"promoted to a higher rank: {event.promoted}{'' if event.pair_error is None else kept}")
-    lines.append("the train loss of the first epoch is progressive: each row's before it is used")
+        error = "" if event.pair_error is None else f"; relative error of their pair products: {event.pair_error:.0%}"
+        lines.append(f"promoted to a higher rank: {event.promoted} features{error}")
+    lines.append("the train loss of the first epoch is progressive: each row is scored before it is trained on")
     if not event.with_states:
-        lines.append(
-            "it has no states of the optimiser: they start anew, and with them the steps are as large as at first"
-        )
+        lines.append("the model has no optimiser state: steps are as large as at the start of training")
     return lines
 
 
 def resumed_line(event: Resumed) -> str:
-    """Say where training goes on.
+    """Return the line that says where training resumes.
 
     >>> resumed_line(Resumed("states", 3, 65536, finished=False))
-    'going on from states: epoch 3, after 65536 rows'
+    'resuming from states: epoch 3, after 65536 rows'
     """
     if event.finished:
-        return f"going on from {event.folder}: all is trained, {event.epoch - 1} epochs"
-    return f"going on from {event.folder}: epoch {event.epoch}, after {event.rows} rows"
+        return f"resuming from {event.folder}: training is complete after {event.epoch - 1} epochs"
+    return f"resuming from {event.folder}: epoch {event.epoch}, after {event.rows} rows"

@@ -1,4 +1,4 @@
-"""The engine of LR, FM, DiFacto and RaFM: records, trained by small mini-batches in two phases."""
+"""The engine of LR, FM, DiFacto and RaFM."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..options import TrainingOptions
 from ..plan.grouping import Grouping
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan
-from ..plan.scratch import make_works
+from ..plan.scratch import make_training_scratch
 from .engine import PIECE_ROWS, RowShape, Step, batch_size_of, first_bias, first_records, put_states, settings_of
 from .team import ThreadTeam, Trained
 
 
 class RecordEngine:
-    """Trains LR, FM, DiFacto and RaFM on records, by small mini-batches in two phases."""
+    """Trains LR, FM, DiFacto and RaFM by small mini-batches in two phases; see kernels/training.py."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class RecordEngine:
             put_states(start, self.layout, self.records, self.bias)
         threads = 1 if PLAIN else min(options.threads, GROUPS)
         batch_size = batch_size_of(shape, options)
-        self.works = make_works(self.layout, self.tables, shape.longest, batch_size, threads=threads)
+        self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, batch_size, threads=threads)
         self.team = ThreadTeam(threads)
         self.settings = settings_of(options, label_scale)
 
@@ -52,26 +52,26 @@ class RecordEngine:
         return (self.train,)
 
     def piece_rows(self) -> int:
-        size = self.works[0].losses.size
+        size = self.scratch[0].losses.size
         return -(-PIECE_ROWS // size) * size  # whole mini-batches
 
     def state(self) -> dict[str, np.ndarray]:
         return {"records": self.records, "bias": self.bias}
 
     def train(self, rows: Rows, order: np.ndarray) -> tuple[float, int]:
-        """Train on the rows in the given order; return the summed loss, and where it stopped being finite or -1.
+        """Train on the rows in the given order; see Engine.sweeps for the result.
 
-        The loss is summed on from share to share, so that shares do not show in it.
+        The kernel continues the sum of losses, so that its rounding does not depend on how many calls there are.
         """
         total, done, stopped = 0.0, 0, -1
         while done < order.size and stopped < 0:
-            share = order[done : done + self.team.share(order.size, self.works[0].losses.size)]
+            share = order[done : done + self.team.share(order.size, self.scratch[0].losses.size)]
             total, stopped, trained = self.team.run(partial(self._step, rows, share, total))
             stopped, done = (done + stopped if stopped >= 0 else -1), done + trained
         return total, stopped
 
     def _step(self, rows: Rows, order: np.ndarray, total: float, team: Team) -> Trained:
-        training = Training(self.tables, self.records, self.settings, team, self.works[team.thread])
+        training = Training(self.tables, self.records, self.settings, team, self.scratch[team.thread])
         return train_rows(rows, order, self.bias, total, training)
 
     def scores(self, rows: Rows) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Epochs -> events. Early stopping, progress display and history are small consumers of events."""
+"""Train a model, yielding events that progress display, event log and history consume."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..losses.loss import Loss
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
 from ..options import TrainingOptions
-from ..plan.features import Features, plan_features
+from ..plan.features import PlannedFeatures, plan_features
 from ..rows.checked import CheckedRows
-from ..rows.source import Source
-from ..rows.stats import Survey, survey
-from .checkpoint import Checkpoint, Content, NoCheckpoint, identity
+from ..rows.source import RowSource
+from ..rows.stats import RowStats, count_rows
+from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
 from .engine import arrange
 from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
 from .loader import Blocks, as_source, labelled_blocks
-from .run import Run, label_scale, shape_of
-from .warm_start import check_start, go_on
+from .run import Run, choose_label_scale, shape_of
+from .warm_start import check_start, warm_start
 
 __all__ = [
     "CheckpointWritten",
@@ -36,39 +36,50 @@ __all__ = [
 
 
 def train(
-    data: CheckedRows | Source,
+    data: CheckedRows | RowSource,
     options: TrainingOptions,
-    valid: CheckedRows | Source | None = None,
+    valid: CheckedRows | RowSource | None = None,
     checkpoint: Checkpoint | NoCheckpoint | None = None,
     start: Model | None = None,
 ) -> Iterator[Event]:
-    """Train a model, yielding events; the last one holds the model.
+    """Train a model, yielding events; the last event holds the model.
 
-    With validation rows, the epoch that is best by the metric is kept, and training ends after `patience` epochs
-    without a better one. After max_seconds it ends with the best epoch so far, or with what was last trained if none
-    is judged. Rows may be a source of many blocks, larger than memory: blocks are visited in random order,
-    and the rows of each in random order. With a checkpoint, which must be open, training goes on where it stopped.
-    With a model to start from, training goes on from its parameters and, if it has them, its states; its features rise
-    to the levels that all their counts admit if the options say so.
+    With validation rows, the best epoch by the metric is kept, and training stops after `patience` epochs without
+    improvement. After max_seconds it stops with the best epoch so far or, without validation rows, the current
+    parameters.
+
+    Parameters
+    ----------
+    data : CheckedRows or RowSource
+        Training rows. A source may be larger than memory: blocks, and the rows of each, are visited in random order.
+    options : TrainingOptions
+        All settings.
+    valid : CheckedRows or RowSource, default=None
+        Validation rows.
+    checkpoint : Checkpoint, default=None
+        An open checkpoint to resume from and to write to.
+    start : Model, default=None
+        A model to continue from, with its optimiser state if it has one. With `options.replan` its features are
+        promoted to the levels that their total counts allow.
     """
     if start is not None:
         check_start(start, options)
     if valid is not None and options.metric != options.loss.metrics[0]:
-        _check_judging(as_source(valid), options)
-    checkpoint, source, content = checkpoint or NoCheckpoint(), as_source(data), Content()
+        _check_metric_is_defined(as_source(valid), options)
+    checkpoint, source, fingerprint = checkpoint or NoCheckpoint(), as_source(data), RowsFingerprint()
     blocks = labelled_blocks(source, options.family)
-    found = survey(content.passing(blocks) if checkpoint.wanted else blocks)
+    found = count_rows(fingerprint.watch(blocks) if checkpoint.wanted else blocks)
     _check_labels(found, options.loss)
     options = options.for_rows_of(found.counts.sum() / found.rows)
-    scale, begun = label_scale(found.label_spread, options.loss), None
+    scale, begun = choose_label_scale(found.label_spread, options.loss), None
     if start is None:
         features = plan_features(found, source.n_features, options.model, options.ranks, options.rule)
         n_rows = found.rows
     else:
-        begun = go_on(start, found, source, scale, options)
+        begun = warm_start(start, found, source, scale, options)
         features, scale, n_rows = begun.features, begun.label_scale, start.n_rows + found.rows
-    judged = Content.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
-    state = checkpoint.find(identity(options, content, judged, start)) if checkpoint.wanted else None
+    judged = RowsFingerprint.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
+    state = checkpoint.find(identity(options, fingerprint, judged, start)) if checkpoint.wanted else None
     one_class = options.loss.is_classification and found.label_range[0] == found.label_range[1]
     yield Planned(features.plan, features.counts, n_rows, one_class and start is None)
     grouping = arrange(features.plan, features.counts, shape_of(found)._replace(rows=n_rows), options)
@@ -77,11 +88,11 @@ def train(
     rows = Blocks(source, arranged.numbering, arranged.value_scales, scale, seed, grouping)
     held_out = None if valid is None else Blocks(as_source(valid), arranged.numbering, arranged.value_scales)
     first = None if begun is None else begun.parameters.arranged(grouping)
-    run = Run(rows, found, arranged, grouping, options, held_out, checkpoint.whole, first)
+    run = Run(rows, found, arranged, grouping, options, held_out, checkpoint.uninterrupted, first)
     if start is not None and begun is not None:
         new, with_states = features.plan.n_features - start.plan.n_features, start.parameters.states is not None
-        told = (begun.promoted, begun.pair_error) if options.replan else ()
-        yield Continued(start.plan.n_features, new, with_states, *told)
+        promotion = (begun.promoted, begun.pair_error) if options.replan else ()
+        yield Continued(start.plan.n_features, new, with_states, *promotion)
     if state is not None:
         run.restore(state)
         yield Resumed(checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
@@ -91,7 +102,7 @@ def train(
 
 
 def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
-    """Train until the run is over, saving its state at the end of each epoch and when it is time."""
+    """Train until the run is over; write checkpoints at the end of each epoch, when due and when out of time."""
     while not (run.is_over() or run.is_out_of_time()):
         for event in run.pieces():
             is_inside, out_of_time = event.rows < event.n_rows, run.is_out_of_time()
@@ -111,8 +122,8 @@ def _written(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]
         yield CheckpointWritten(path, run.at.epoch, run.at.rows)
 
 
-def _model(run: Run, features: Features, n_rows: int, start: Model | None) -> Model:
-    """Return the model of the best epoch; epochs count on from those of the model that was started from."""
+def _model(run: Run, features: PlannedFeatures, n_rows: int, start: Model | None) -> Model:
+    """Return the model of the best epoch; its history continues that of the start model."""
     past, options = [] if start is None else start.history, run.options
     model = Model(
         plan=features.plan,
@@ -129,28 +140,28 @@ def _model(run: Run, features: Features, n_rows: int, start: Model | None) -> Mo
 
 
 def train_model(
-    data: CheckedRows | Source, options: TrainingOptions, valid: CheckedRows | Source | None = None
+    data: CheckedRows | RowSource, options: TrainingOptions, valid: CheckedRows | RowSource | None = None
 ) -> Model:
-    """Train without looking at the events."""
+    """Train a model and discard the events."""
     *_, last = train(data, options, valid)
     assert isinstance(last, Finished)
     return last.model
 
 
-def _check_judging(valid: Source, options: TrainingOptions) -> None:
-    """Refuse a metric that is undefined for these labels whatever the scores, so that no epoch could be the best."""
+def _check_metric_is_defined(valid: RowSource, options: TrainingOptions) -> None:
+    """Reject a metric that is undefined for the validation labels: no epoch could be the best."""
     metrics = Metrics(options.loss, [options.metric])
     for rows in labelled_blocks(valid, options.family):
         weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-        metrics.add(np.asarray(rows.labels), np.zeros(rows.n_rows), weights)
+        metrics.add(np.asarray(rows.labels), np.zeros(rows.n_rows), weights)  # any scores will do
     if metrics.weight > 0 and metrics.values()[options.metric] is None:
         raise DataValueError(
             f"metric {options.metric!r} is undefined for the validation rows: their labels are all of one class. "
-            f"Choose metric {options.loss.metrics[0]!r}, or rows of both classes."
+            f"Use metric {options.loss.metrics[0]!r}, or validation rows of both classes."
         )
 
 
-def _check_labels(found: Survey, loss: Loss) -> None:
+def _check_labels(found: RowStats, loss: Loss) -> None:
     low, high = found.label_range
     if not found.rows:
         raise DataValueError("no rows to train on")

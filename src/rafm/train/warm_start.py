@@ -1,4 +1,4 @@
-"""Going on from a trained model: its features and new ones, and the numbers that they start from."""
+"""Continue training from a model: merge its features with new ones, and initialise their parameters."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..errors import ConfigError
 from ..model.model import Model
 from ..model.parameters import Parameters, States
 from ..options import TrainingOptions
-from ..plan.features import Features, rule_for, value_scales
+from ..plan.features import PlannedFeatures, rule_for, value_scales
 from ..plan.layout import INITIAL_SPREAD
 from ..plan.ranks import assign_levels, plan_ranks
 from ..rows.numbering import Numbering
-from ..rows.source import Source
-from ..rows.stats import Survey
+from ..rows.source import RowSource
+from ..rows.stats import RowStats
 from .engine import first_bias
-from .promotion import count_meetings, pair_error, promote, promoted_features
+from .promotion import count_pairs, pair_error, promote, promoted_features
 
 
-class Start(NamedTuple):
-    """The features to go on with, and what each starts from; places[i] is what feature i of the old model is now."""
+class WarmStart(NamedTuple):
+    """Features and initial parameters; places[i] is the new number of feature i of the old model."""
 
-    features: Features
+    features: PlannedFeatures
     parameters: Parameters
     places: np.ndarray
     label_scale: float
@@ -33,7 +33,7 @@ class Start(NamedTuple):
 
 
 def check_start(model: Model, options: TrainingOptions) -> None:
-    """Refuse to go on with another task, family, ranks or, where states were kept, optimiser."""
+    """Reject another task, family or ranks and, if the model has optimiser state, another optimiser."""
     now: dict[str, object] = {"task": options.loss.task, "model": options.model, "ranks": options.ranks}
     before: dict[str, object] = {"task": model.loss.task, "model": model.plan.family, "ranks": model.plan.ranks}
     if model.parameters.states is not None:
@@ -43,7 +43,7 @@ def check_start(model: Model, options: TrainingOptions) -> None:
         if value != now[key]:
             raise ConfigError(
                 f"{key} was {_shown(value)} when the model was trained, now it is {_shown(now[key])}. "
-                "Train a new model for that.",
+                "Use the same value, or train a new model.",
                 key=key,
             )
 
@@ -52,46 +52,51 @@ def _shown(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def go_on(model: Model, found: Survey, source: Source, label_scale: float, options: TrainingOptions) -> Start:
-    """Return where training goes on from, on rows with these totals; label_scale is what they would have alone."""
+def warm_start(
+    model: Model, found: RowStats, source: RowSource, label_scale: float, options: TrainingOptions
+) -> WarmStart:
+    """Return features and initial parameters for continued training on rows with these statistics.
+
+    label_scale: the scale of the new rows; that of the model takes precedence if it has optimiser state.
+    """
     states = model.parameters.states
     features, places = _continued_features(model, found, source.n_features, options)
     scale = label_scale if states is None else float(states.label_scale[0])
     old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
     shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
-    begin = _placed(replace(old, bias=shifted), places, features, [options.seed, model.n_rows])
+    begin = _renumbered(replace(old, bias=shifted), places, features, [options.seed, model.n_rows])
     before = features.plan.levels()
     before[places] = model.plan.levels()
     begin, promoted, error = _promoted(begin, before, features, source)
     fresh = _fresh_states(begin, options, scale, features.value_scales)
     kept = fresh if states is None else _with_old_states(fresh, states, places)
     if model.options.get("negative_rate", 1.0) != options.negative_rate:
-        kept = replace(kept, bias=fresh.bias)  # the old one is that of rows with another share of negatives
-    return Start(features, replace(begin, states=kept), places, scale, promoted, error)
+        kept = replace(kept, bias=fresh.bias)  # the old state belongs to rows with another share of negatives
+    return WarmStart(features, replace(begin, states=kept), places, scale, promoted, error)
 
 
 def _promoted(
-    begin: Parameters, before: np.ndarray, features: Features, source: Source
+    begin: Parameters, before: np.ndarray, features: PlannedFeatures, source: RowSource
 ) -> tuple[Parameters, int, float | None]:
-    """Return the numbers with new vectors for features that rise, how many do, and how far their pairs change."""
+    """Return parameters with new vectors for promoted features, their number, and the change of their pairs."""
     plan, rising = features.plan, promoted_features(features.plan, before)
     if not rising.size:
         return begin, 0, None
-    meetings = count_meetings(source.block(0), features, rising)
-    factors = promote(plan, before, features.counts, begin.factors, meetings)
-    error = pair_error(plan, before, begin.factors, factors, meetings)
+    pair_counts = count_pairs(source.block(0), features, rising)  # a sample: one block is enough
+    factors = promote(plan, before, features.counts, begin.factors, pair_counts)
+    error = pair_error(plan, before, begin.factors, factors, pair_counts)
     return replace(begin, factors=factors), rising.size, error
 
 
 def _continued_features(
-    model: Model, found: Survey, n_features: int, options: TrainingOptions
-) -> tuple[Features, np.ndarray]:
-    """Number the features of model and rows; old ones keep their level, or rise if ranks are planned again."""
+    model: Model, found: RowStats, n_features: int, options: TrainingOptions
+) -> tuple[PlannedFeatures, np.ndarray]:
+    """Number the features of model and rows; old features keep their level, or may rise with `replan`."""
     n_inputs, known = max(n_features, model.numbering.n_inputs), model.numbering.ids
     ids = np.union1d(known, found.ids)
     old, new = np.searchsorted(ids, known), np.searchsorted(ids, found.ids)
     counts, scales = np.zeros(ids.size, np.int64), np.ones(ids.size, np.float32)
-    counts[old] = np.maximum(model.counts, 1)
+    counts[old] = np.maximum(model.counts, 1)  # plan_ranks drops features with a count of 0
     counts[new] += found.counts
     scales[new] = value_scales(found.counts, found.squares)
     if model.parameters.states is not None:
@@ -104,11 +109,11 @@ def _continued_features(
     plan, order = plan_ranks(options.model, options.ranks, counts, levels)
     numbers = np.empty(ids.size, np.int64)
     numbers[order] = np.arange(ids.size)
-    return Features(plan, Numbering(ids[order], n_inputs), counts[order], scales[order]), numbers[old]
+    return PlannedFeatures(plan, Numbering(ids[order], n_inputs), counts[order], scales[order]), numbers[old]
 
 
-def _placed(old: Parameters, places: np.ndarray, features: Features, seed: list[int]) -> Parameters:
-    """Return old numbers in their new places, and fresh ones where there were none."""
+def _renumbered(old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int]) -> Parameters:
+    """Return the old parameters under their new feature numbers, and initial ones for new features."""
     plan, draw = features.plan, np.random.default_rng(seed)
     weights, factors = np.zeros(plan.n_features, np.float32), []
     weights[places] = old.weights
@@ -128,7 +133,7 @@ def _placed(old: Parameters, places: np.ndarray, features: Features, seed: list[
 
 
 def _fresh_states(begin: Parameters, options: TrainingOptions, scale: float, scales: np.ndarray) -> States:
-    """Return the states of an optimiser that starts at these numbers."""
+    """Return the initial optimiser state for these parameters."""
     optimizer, rate = options.optimizer, options.learning_rate
 
     def states_of(vectors: np.ndarray, l1: float, n_slots: int) -> np.ndarray:
@@ -147,7 +152,7 @@ def _fresh_states(begin: Parameters, options: TrainingOptions, scale: float, sca
 
 
 def _with_old_states(fresh: States, old: States, places: np.ndarray) -> States:
-    """Return fresh states, and those of old numbers in their new places."""
+    """Return the fresh states, overwritten by the old ones under their new feature numbers."""
     pairs = [(fresh.weights, old.weights), *zip(fresh.factors, old.factors)]
     if fresh.mixture is not None and old.mixture is not None:
         pairs.append((fresh.mixture, old.mixture))

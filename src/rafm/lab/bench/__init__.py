@@ -1,4 +1,4 @@
-"""`rafm bench`: speed, memory and growth of this machine's rafm, beside every other library that is installed.
+"""`rafm bench`: speed, memory use and scaling of rafm on this machine, compared with other installed libraries.
 
 shapes    generated rows                      child     a measurement in a process of its own, bounded in time
 trainee   engines and models for the clock    peers     epochs and scoring of other libraries

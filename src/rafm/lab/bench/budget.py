@@ -1,4 +1,4 @@
-"""How much `rafm bench` measures."""
+"""The amount of work of `rafm bench`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Budget:
-    """Sizes and bounds of all parts."""
+    """Sizes and limits of all parts."""
 
     name: str
     ranks: tuple[int, ...] = (8, 32, 128, 512)
     shape_rows: tuple[tuple[str, int], ...] = (("frappe", 100_000), ("criteo", 30_000))
-    epochs: int = 3  # timed of peers
+    epochs: int = 3  # epochs timed per peer
     peer_factors: float = 1.5e8  # peers skip tables with more factors than this
-    peer_seconds: float = 45.0  # that one measurement of a peer may take
-    slowest: float = 1e4  # a peer that takes so many times as long as rafm is spared larger ranks
+    peer_seconds: float = 45.0  # time limit of one measurement of a peer
+    slowest: float = 1e4  # a peer slower than rafm by this factor is not run at larger ranks
     race_rows: int = 250_000
     race_epochs: int = 32
-    race_settings: int = 2  # that each contestant tries
-    race_seconds: float = 40.0  # that one contestant may try settings
+    race_settings: int = 2  # settings tried per contestant
+    race_seconds: float = 40.0  # time limit of the search per contestant
     parse_megabytes: float = 20.0
     growth_rows: int = 20_000
     memory_rows: int = 100_000
-    stream_megabytes: float = 256.0  # array of which the memory's bandwidth is measured
+    stream_megabytes: float = 256.0  # size of the array that measures memory bandwidth; larger than any cache
 
     def scaled(self, scale: float) -> Budget:
-        """Return a budget with so many times the rows and bytes.
+        """Return a budget with rows and bytes multiplied by scale.
 
         >>> QUICK.scaled(0.01).race_rows
         600

@@ -1,4 +1,4 @@
-"""A measurement in a process of its own: other libraries print, abort and hang, and memory is a process's.
+"""Measure in a separate process, because other libraries print, abort and hang, and memory is counted per process.
 
     python -m rafm.lab.bench.child MODULE FUNCTION ARGUMENTS RESULT
 
@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-INTERVAL = 0.005  # seconds between two looks at a process
+INTERVAL = 0.005  # seconds between two samples of a process's memory
 
 
 class Ran(NamedTuple):
-    """What a process left behind: elapsed seconds, the most anonymous memory seen in MB, and why it failed or ""."""
+    """Result of a process: elapsed seconds, peak anonymous memory in MB, output, and why it failed or ""."""
 
     seconds: float
     peak: float
@@ -32,10 +32,10 @@ class Ran(NamedTuple):
 
 
 def watch(command: Sequence[object], limit: float, environment: dict[str, str] | None = None) -> Ran:
-    """Run a command for at most so many seconds, watching its memory; what it starts ends with it.
+    """Run a command for at most `limit` seconds and sample its memory; kill it and its children after that.
 
-    Anonymous memory (RssAnon) is what a process has asked for. Pages of a mapped file are not in it, because the system
-    takes them back whenever it likes.
+    Anonymous memory (RssAnon) is what a process has allocated. It excludes pages of mapped files, which the system can
+    reclaim at any time.
 
     >>> watch([sys.executable, "-c", "raise SystemExit('no')"], 60).failure
     'exit code 1: no'
@@ -48,7 +48,7 @@ def watch(command: Sequence[object], limit: float, environment: dict[str, str] |
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
-            start_new_session=True,
+            start_new_session=True,  # a process group of its own, so that its children can be killed with it
         )
         try:
             while process.poll() is None and time.perf_counter() < begin + limit:
@@ -64,7 +64,7 @@ def watch(command: Sequence[object], limit: float, environment: dict[str, str] |
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and what it started."""
+    """Kill a process and its children."""
     import signal
 
     os.killpg(process.pid, signal.SIGKILL)
@@ -79,7 +79,7 @@ def _failure(process: subprocess.Popen[bytes], text: str) -> str:
 
 
 def anonymous_kilobytes(process: int) -> int:
-    """Return the anonymous memory of a process, 0 if it has just ended or the system does not tell."""
+    """Return the anonymous memory of a process, 0 if it has ended or the system does not report it."""
     try:
         found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     except OSError:
@@ -88,7 +88,7 @@ def anonymous_kilobytes(process: int) -> int:
 
 
 def call(module: str, function: str, limit: float, threads: int = 1, **arguments: Any) -> dict[str, Any]:
-    """Call a function of rafm.lab.bench in a process of its own; return its result and `peak`, or what is `failed`."""
+    """Call a function of rafm.lab.bench in a process of its own; return its result with `peak`, or {"failed": why}."""
     paths = os.pathsep.join(path for path in sys.path if path)
     settled = {"OMP_NUM_THREADS": str(threads), "TQDM_DISABLE": "1", "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
     settled["USER"] = os.environ.get("USER", "nobody")  # xLearn aborts without it
@@ -103,11 +103,11 @@ def call(module: str, function: str, limit: float, threads: int = 1, **arguments
 
 
 def main(module: str, function: str, arguments: str, result: str) -> None:
-    """Call the function in a folder that goes afterwards; its result must be a dictionary."""
+    """Call the function in a temporary directory; its result must be a dict."""
     found = getattr(importlib.import_module(f"rafm.lab.bench.{module}"), function)
     with tempfile.TemporaryDirectory() as folder:
         given = json.loads(Path(arguments).read_text())
-        os.chdir(folder)  # some libraries leave files where they are
+        os.chdir(folder)  # some libraries leave files in the current directory
         Path(result).write_text(json.dumps(found(**given)))
 
 

@@ -1,4 +1,4 @@
-"""Seconds, elapsed and of the CPU."""
+"""Measure elapsed and CPU time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Seconds(NamedTuple):
-    """What something took: elapsed seconds, and CPU seconds of all threads and finished child processes.
+    """Elapsed seconds, and CPU seconds of all threads and finished child processes.
 
     >>> Seconds(3.0, 4.0).less(Seconds(1.0, 1.0)) / 2
     Seconds(elapsed=1.0, cpu=1.5)
@@ -27,13 +27,13 @@ class Seconds(NamedTuple):
 
 
 def now() -> Seconds:
-    """Return the time by both clocks."""
+    """Return the current time of both clocks."""
     times = os.times()
     return Seconds(time.perf_counter(), time.process_time() + times.children_user + times.children_system)
 
 
 def least_seconds(task: Callable[[], object], repeats: int = 1) -> Seconds:
-    """Run a task some times; return the least by each clock."""
+    """Run a task repeatedly; return the minimum of each clock."""
     taken = []
     for _ in range(repeats):
         start = now()
@@ -43,11 +43,11 @@ def least_seconds(task: Callable[[], object], repeats: int = 1) -> Seconds:
 
 
 def cpu_seconds(task: Callable[[], object], repeats: int = 1) -> float:
-    """Run a task and return the CPU time of this process, all threads together: the least of some repeats."""
+    """Run a task repeatedly; return the minimum CPU time over all threads."""
     return least_seconds(task, repeats).cpu
 
 
 def epoch_seconds(train: Callable[[int], object], epochs: int, repeats: int = 1) -> Seconds:
-    """Time an epoch as a difference, so that what happens once does not count; noise may make it negative."""
+    """Time an epoch as a difference, which excludes one-time costs; noise may make it negative."""
     once = least_seconds(lambda: train(1), repeats)
     return least_seconds(lambda: train(1 + epochs), repeats).less(once) / epochs

@@ -1,4 +1,4 @@
-"""Run the parts of `rafm bench` and write what they found."""
+"""Run the parts of `rafm bench` and write their results."""
 
 from __future__ import annotations
 
@@ -21,56 +21,56 @@ from .memory import run_memory
 from .peers import PEERS
 from .race import run_race
 from .report import report_lines
-from .roofline import Limits, place
+from .roofline import Limits, compare_with_limits
 from .speed import run_speed
 
 Tell = Callable[[str], Any]
 PARTS = ("race", "speed", "roofline", "parse", "growth", "memory")
-SELF_LIMIT = 900.0  # seconds that a part of our own may take
+SELF_LIMIT = 900.0  # time limit in seconds of parts that run rafm only
 
 
 def known_peers() -> list[str]:
-    """Name all peers that some part knows."""
+    """Return the names of all supported peers."""
     return [name for name in dict.fromkeys((*CONTESTANTS, *PEERS)) if name != "rafm"]
 
 
 def choose_peers(names: Sequence[str] | None) -> list[str]:
-    """Return the installed peers, or those that are named.
+    """Return the named peers, or all that are installed.
 
-    >>> choose_peers(["xlern"])
+    >>> choose_peers(["xlern"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    rafm.errors.ConfigError: no peer 'xlern'; there are xlearn, vw, myfm, lightgbm, sklearn, river, libfm, libffm, torch
+    rafm.errors.ConfigError: unknown peer 'xlern'; choose from xlearn, vw, myfm, lightgbm, sklearn, river, libfm, ...
     """
     for name in names or ():
         if name not in known_peers():
-            raise ConfigError(f"no peer {name!r}; there are {', '.join(known_peers())}", key="peers")
+            raise ConfigError(f"unknown peer {name!r}; choose from {', '.join(known_peers())}", key="peers")
         if not is_installed(name):
             raise ConfigError(f"peer {name!r} is not installed", key="peers")
     return [*filter(is_installed, known_peers())] if names is None else [*names]
 
 
 def choose_parts(names: Sequence[str]) -> list[str]:
-    """Return the parts to run, in their order; the roofline needs the speed of training.
+    """Return the parts to run, in order; roofline needs the results of speed.
 
     >>> choose_parts(["roofline"]), choose_parts([]) == list(PARTS)
     (['speed', 'roofline'], True)
     """
     for name in names:
         if name not in PARTS:
-            raise ConfigError(f"no part {name!r}; there are {', '.join(PARTS)}", key="parts")
+            raise ConfigError(f"unknown part {name!r}; choose from {', '.join(PARTS)}", key="parts")
     wanted = {*(names or PARTS)} | ({"speed"} if "roofline" in names else set())
     return [part for part in PARTS if part in wanted]
 
 
 def describe_machine(peers: Sequence[str]) -> dict[str, Any]:
-    """Tell what this is measured on."""
+    """Return processor, system and versions of the software."""
     versions = {"rafm": __version__, "python": platform.python_version()}
     packages = {"sklearn": "scikit-learn", **MODULES}
     for name in ("numba", "numpy", *peers):
         try:
-            versions[name] = version(packages.get(name, name))
+            versions[name] = version(packages.get(name, name))  # without importing it
         except PackageNotFoundError:
-            versions[name] = "found"
+            versions[name] = "found"  # a program, not a Python package
     return {"cores": os.cpu_count(), "processor": _processor(), "system": platform.system(), "versions": versions}
 
 
@@ -81,7 +81,7 @@ def _processor() -> str:
 
 
 def run_bench(parts: Sequence[str], peers: Sequence[str], budget: Budget, tell: Tell) -> dict[str, Any]:
-    """Run parts one after the other; return everything that was found."""
+    """Run the parts one after the other; return all results."""
     begin, found = time.perf_counter(), {}  # type: float, dict[str, Any]
     with tempfile.TemporaryDirectory() as folder:
         for part in parts:
@@ -115,12 +115,12 @@ def _run_part(
     limits = call("roofline", "measure_limits", SELF_LIMIT, stream_megabytes=budget.stream_megabytes)
     if "failed" in limits:
         return limits
-    del limits["peak"]
-    return {"limits": limits, "lines": place(Limits(**limits), found["speed"])}
+    del limits["peak"]  # memory of the process, added by `call`
+    return {"limits": limits, "lines": compare_with_limits(Limits(**limits), found["speed"])}
 
 
 def write_results(result: dict[str, Any], folder: Path) -> list[Path]:
-    """Write bench.json, bench.txt and, if matplotlib is there, the pictures; return what was written."""
+    """Write bench.json, bench.txt and, if matplotlib is installed, the plots; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "bench.json", folder / "bench.txt"]
     written[0].write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")

@@ -1,9 +1,9 @@
-"""How each library gets from a text file to probabilities, end to end: import, read, train, read, score.
+"""Run each library from text file to probabilities, end to end: import, read, train, read, score.
 
 Every function takes the folder of the files, epochs, threads and settings, and returns the probabilities of the
-validation rows. SETTINGS holds the two that are tried for each. Grids on another log (seed 0) have chosen them for
-rafm (38 points), xLearn (21), scikit-learn (7) and Vowpal Wabbit (4); the others' are near their defaults. Nothing
-heavy is imported before a function runs, so that imports count. An epoch of myFM is 8 sweeps, one of LightGBM 25 trees.
+validation rows. SETTINGS holds the two settings to try for each. Those of rafm (38 points), xLearn (21), scikit-learn
+(7) and Vowpal Wabbit (4) were chosen by grid search on another log (seed 0); the others are near their defaults. Heavy
+imports are inside the functions, so that they count. An epoch of myFM is 8 sweeps, one of LightGBM 25 trees.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "libffm": [{"k": 4, "l": 2e-5}, {"k": 4, "l": 1e-3}],
     "torch": [{"rank": 8, "rate": 0.05}, {"rank": 8, "rate": 0.2}],
 }
-SWEEPS, TREES = 8, 25  # of an epoch
-THREADED = ("rafm", "xlearn", "lightgbm", "libffm", "torch")  # those that train with several threads
-PROGRAMS = {"libfm": "libFM", "libffm": "ffm-train"}
-MODULES = {"vw": "vowpalwabbit"}  # where it is not the peer's name
+SWEEPS, TREES = 8, 25  # per epoch
+THREADED = ("rafm", "xlearn", "lightgbm", "libffm", "torch")  # libraries that train with several threads
+PROGRAMS = {"libfm": "libFM", "libffm": "ffm-train"}  # peers that are programs, not Python modules
+MODULES = {"vw": "vowpalwabbit"}  # modules whose name differs from the peer's
 
 
 def is_installed(peer: str) -> bool:
-    """Tell whether a peer's program is on the path, or its module can be imported.
+    """Return whether a peer's program is on the path, or its module can be imported.
 
     >>> is_installed("numpy"), is_installed("no_such_peer")
     (True, False)
@@ -49,7 +49,7 @@ def is_installed(peer: str) -> bool:
 
 
 def run_rafm(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
-    """Train rafm on the rows of the text file."""
+    """Train rafm on the text file."""
     import numpy as np
 
     from ...options import resolve
@@ -59,15 +59,16 @@ def run_rafm(folder: Path, epochs: int, threads: int, **settings: Any) -> np.nda
     files = Opening("binary", "libsvm")
     rows, _ = training_rows(folder / "train.libsvm", files)
     model = train_model(rows, resolve(task="binary", n_epochs=epochs, threads=threads, **settings))
+    # Scored in batches, as `rafm predict` does.
     return np.concatenate([model.predict(batch) for batch in batches_of(folder / "valid.libsvm", files, None)])
 
 
 def run_xlearn(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
-    """Train xLearn's FM; it scores by writing a text file."""
+    """Train xLearn's FM, which writes its scores to a text file."""
     import numpy as np
     import xlearn
 
-    for name in ("train", "valid"):  # its binary caches go beside the files it reads
+    for name in ("train", "valid"):  # it writes binary caches next to its input, so link that to this directory
         Path(name).symlink_to(folder / f"{name}.libsvm")
     fm = xlearn.create_fm()
     fm.setTrain("train")
@@ -81,10 +82,11 @@ def run_xlearn(folder: Path, epochs: int, threads: int, **settings: Any) -> np.n
 
 
 def run_vw(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
-    """Train Vowpal Wabbit on its own text format; it scores by writing a text file."""
+    """Train Vowpal Wabbit on its own text format; it writes its scores to a text file."""
     import numpy as np
     from vowpalwabbit import Workspace
 
+    # Several passes need a cache; by default it would hold out every tenth row.
     passes = {"passes": epochs, "cache_file": "cache", "holdout_off": True} if epochs > 1 else {}
     shared = {"loss_function": "logistic", "quiet": True}
     Workspace(d=str(folder / "train.vw"), final_regressor="model", **passes, **shared, **settings).finish()
@@ -94,7 +96,7 @@ def run_vw(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarr
 
 
 def _matrices(folder: Path) -> Any:
-    """Read training and validation rows with scikit-learn; its models want small indices."""
+    """Read training and validation rows with scikit-learn, with the 32-bit indices that its models require."""
     import numpy as np
     from sklearn.datasets import load_svmlight_files
 
@@ -105,7 +107,7 @@ def _matrices(folder: Path) -> Any:
 
 
 def run_myfm(folder: Path, epochs: int, threads: int, rank: int) -> np.ndarray:
-    """Sample with myFM; its scores are means over the second half of the sweeps."""
+    """Sample with myFM; scores are means over the second half of the sweeps."""
     from myfm import MyFMClassifier
 
     train, labels, valid, _ = _matrices(folder)
@@ -115,7 +117,7 @@ def run_myfm(folder: Path, epochs: int, threads: int, rank: int) -> np.ndarray:
 
 
 def run_lightgbm(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
-    """Boost trees on the text file, which LightGBM reads by itself."""
+    """Train gradient-boosted trees with LightGBM, which reads the text file itself."""
     import lightgbm
 
     parameters = {"objective": "binary", "verbosity": -1, "num_threads": threads, **settings}
@@ -125,7 +127,7 @@ def run_lightgbm(folder: Path, epochs: int, threads: int, **settings: Any) -> np
 
 
 def run_sklearn(folder: Path, epochs: int, threads: int, alpha: float) -> np.ndarray:
-    """Train scikit-learn's logistic regression by SGD: no interactions."""
+    """Train scikit-learn's logistic regression by SGD, without interactions."""
     from sklearn.linear_model import SGDClassifier
 
     train, labels, valid, _ = _matrices(folder)
@@ -152,7 +154,7 @@ def run_river(folder: Path, epochs: int, threads: int, n_factors: int, rate: flo
 
 
 def run_libfm(folder: Path, epochs: int, threads: int, rank: int, rate: float, l2: float) -> np.ndarray:
-    """Train with the program libFM by SGD."""
+    """Train with the libFM program by SGD."""
     import numpy as np
 
     command = ["libFM", "-task", "c", "-method", "sgd", "-learn_rate", rate, "-regular", f"0,0,{l2}", "-iter", epochs]
@@ -163,7 +165,7 @@ def run_libfm(folder: Path, epochs: int, threads: int, rank: int, rate: float, l
 
 
 def run_libffm(folder: Path, epochs: int, threads: int, k: int, l: float) -> np.ndarray:
-    """Train a field-aware FM with the programs of libffm."""
+    """Train a field-aware FM with the libffm programs."""
     import numpy as np
 
     command = ["ffm-train", "-l", l, "-k", k, "-t", epochs, "-s", threads, folder / "train.ffm", "model"]

@@ -1,4 +1,4 @@
-"""The pictures of `rafm bench`; the import fails if matplotlib is not there."""
+"""The plots of `rafm bench`; importing this module requires matplotlib."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-# Okabe and Ito's colours, told apart by colour-blind readers; rafm's is its own
+# Mostly the palette of Okabe and Ito for colour-blind readers, with a marker each.
 STYLES = {
     "rafm": ("#D55E00", "D"),
     "xlearn": ("#0072B2", "o"),
@@ -30,7 +30,7 @@ TICKS = [m * 10.0**e for e in range(-2, 4) for m in (1, 2, 5)]
 
 
 def draw_all(result: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw what was measured; return the files."""
+    """Draw all parts that were measured; return the files."""
     drawings = {"race": draw_race, "speed": draw_speed, "growth": draw_growth}
     written = []
     for part, draw in drawings.items():
@@ -38,13 +38,13 @@ def draw_all(result: dict[str, Any], folder: Path) -> list[Path]:
         if "failed" not in found or (part == "race" and found.get("lines")):
             written.append(folder / f"bench-{part}.png")
             figure = draw(found)
-            figure.savefig(written[-1], dpi=120, metadata={"Software": None})
+            figure.savefig(written[-1], dpi=120, metadata={"Software": None})  # no version: same plot, same bytes
             pyplot.close(figure)
     return written
 
 
 def draw_race(found: dict[str, Any]) -> Any:
-    """Draw validation loss against elapsed seconds, every run a mark, and the best so far a line."""
+    """Draw validation loss against elapsed seconds: a marker per run, and a line for the best so far."""
     figure, ax = pyplot.subplots(figsize=(8, 5), layout="constrained")
     for name, points in found["runs"].items():
         if not points:
@@ -115,7 +115,7 @@ def draw_growth(found: dict[str, Any]) -> Any:
         ax.set(xscale="log", yscale="log", xlabel=axis, ylabel="milliseconds of an epoch (CPU)")
         where = " from 64 on" if axis == "rank" else ""
         ax.set_title(f"{axis}: slope {own['slope']:.2f}{where}", fontsize=11)
-        if axis == "features":  # a flat line needs room around it
+        if axis == "features":  # without margins, noise would look like a trend
             middle = 1e3 * float(np.median(seconds))
             ax.set_ylim(middle / 4, middle * 4)
         ax.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8)
@@ -146,6 +146,6 @@ def _draw_sets(ax: Any, sets: list[dict[str, Any]]) -> None:
 
 
 def _plain_ticks(axis: Any) -> None:
-    """Write ticks of a log axis as plain numbers."""
+    """Format the ticks of a log axis as plain numbers."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -1,7 +1,7 @@
-"""How does the time of an epoch grow with rows, features, nonzeros per row and rank, each alone?
+"""How does the time of an epoch grow with rows, features, nonzeros per row and rank, each varied alone?
 
-The theory: in proportion to rows, to nonzeros and, once vectors outweigh the rest, to the rank; not at all with
-features while their records fit the cache. And RaFM: in proportion to its active factors.
+In theory, it is proportional to rows, to nonzeros and, once vectors dominate, to the rank; it does not depend on the
+number of features as long as their records fit into the cache. For RaFM, it is proportional to the active factors.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ RANK_SETS = {
     "S1 {32,512}": (32, 512),
     "S4 {32,64,96,...,512}": tuple(range(32, 513, 32)),
     "FM 512": (512,),
-}  # S1 to S4 are those of the paper's Table 2
+}  # S1 to S4 are the sets of the paper's Table 2
 THEORY = {"rows": 1.0, "features": 0.0, "nonzeros per row": 1.0, "rank": 1.0}
-LARGE_RANK = 64  # from here on the slope of ranks is fitted
+LARGE_RANK = 64  # the slope of the rank is fitted from here on: below, vectors do not dominate
 
 
 def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
@@ -38,7 +38,7 @@ def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def cases(n_rows: int) -> dict[str, list[tuple[int, dict[str, int]]]]:
-    """Return for each axis the sizes to try and the rows that have them."""
+    """Return the sizes to try for each axis, and the parameters of the rows."""
     base = {"n_rows": n_rows, "n_features": N_FEATURES, "per_row": PER_ROW, "rank": RANK}
     axes = {
         "rows": ("n_rows", [n_rows // 2, n_rows, 2 * n_rows, 4 * n_rows, 8 * n_rows]),
@@ -50,12 +50,12 @@ def cases(n_rows: int) -> dict[str, list[tuple[int, dict[str, int]]]]:
 
 
 def epoch_of(n_rows: int, n_features: int, per_row: int, rank: int) -> Trainee:
-    """Return a plain FM on evenly drawn features."""
+    """Return a plain FM on uniformly drawn features."""
     return Trainee(even_rows(n_rows, n_features, per_row), "fm", (rank,), learning_rate=CALM)
 
 
 def time_growth(n_rows: int, set_rows: int, repeats: int = 3, threads: int = 1) -> dict[str, Any]:
-    """Time all cases of an axis in turns; fit the slopes; time the rank sets."""
+    """Time all cases of each axis, interleaved; fit the slopes; time the rank sets."""
     axes = {}
     for axis, sizes in cases(n_rows).items():
         trainees = [epoch_of(**case) for _, case in sizes]
@@ -67,7 +67,7 @@ def time_growth(n_rows: int, set_rows: int, repeats: int = 3, threads: int = 1) 
 
 
 def _in_turns(trainees: Sequence[Trainee], repeats: int) -> list[float]:
-    """Return the CPU seconds of the fastest epoch of each, after one to warm up."""
+    """Return the CPU seconds of the fastest epoch of each, after a warm-up epoch."""
     for trainee in trainees:
         trainee.epoch()
     for _ in range(repeats):
@@ -82,7 +82,7 @@ def _rank_sets(n_rows: int, repeats: int) -> list[dict[str, Any]]:
         Trainee(rows, "rafm" if len(ranks) > 1 else "fm", ranks, learning_rate=CALM) for ranks in RANK_SETS.values()
     ]
     seconds, lines = _in_turns(trainees, repeats), []
-    top = trainees[-1]
+    top = trainees[-1]  # FM 512
     for name, trainee, taken in zip(RANK_SETS, trainees, seconds):
         work = trainee.active_factors / top.active_factors
         lines.append({"ranks": name, "active_factors": trainee.active_factors, "of_top": work, "seconds": taken})

@@ -1,10 +1,10 @@
-"""What does training keep in memory?
+"""How much memory does training need?
 
-By design: 4 bytes per parameter, 4 per accumulator of AdaGrad (one for each weight and each vector), scratch of a
-mini-batch, and a constant for the interpreter, the libraries and compiled code. Records are padded to whole cache
-lines. Fresh vectors are drawn into the records a few thousand at a time; when trained numbers are copied out of them at
-the end, Linux gets the records' pages back meanwhile. With validation rows, the best epoch so far is kept as a second
-copy of the parameters. Rows come from a mapped Arrow file, of which one block of up to 8 M entries is in memory.
+By design: 4 bytes per parameter, 4 per AdaGrad accumulator (one per weight and per vector), scratch memory of a
+mini-batch, and a constant for the interpreter, libraries and compiled code. Records are padded to whole cache lines.
+Initial vectors are drawn into the records a few thousand at a time; when the parameters are copied out of them at the
+end, their pages are released on the way (on Linux). With validation rows, the best epoch so far is a second copy of the
+parameters. Rows come from a mapped Arrow file, of which one block of up to 8 M entries is in memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 
 from .child import Ran, watch
 
-N_FIELDS, RANK, LIMIT = 8, 512, 3600
-TIMES = 8  # as many rows in the larger file
+N_FIELDS, RANK, LIMIT = 8, 512, 3600  # the limit is in seconds
+TIMES = 8  # the larger file has this many times as many rows
 
 
 def accumulators(n_features: int, n_vectors: int) -> int:
-    """Return how many numbers AdaGrad keeps: one per weight and one per vector.
+    """Return the number of AdaGrad's accumulators: one per weight and one per vector.
 
     >>> accumulators(n_features=100, n_vectors=130)
     230
@@ -32,7 +32,7 @@ def accumulators(n_features: int, n_vectors: int) -> int:
 
 
 def write_rows(path: Path, n_rows: int, n_features: int, seed: int = 0) -> None:
-    """Write rows of evenly drawn features as libsvm text."""
+    """Write rows of uniformly drawn features as libsvm text."""
     from ..click_log import ClickLog, write_libsvm
     from .shapes import even_rows
 
@@ -43,12 +43,12 @@ def write_rows(path: Path, n_rows: int, n_features: int, seed: int = 0) -> None:
 
 
 def rafm(*arguments: object) -> Ran:
-    """Run the command line in a process of its own, and watch its memory."""
+    """Run a command of rafm in a process of its own, and sample its memory."""
     return watch([sys.executable, "-m", "rafm", *arguments], LIMIT)
 
 
 def train_mapped(folder: Path, n_rows: int, n_features: int) -> dict[str, Any]:
-    """Convert rows and train an FM on the mapped file; return sizes in MB and the peak of anonymous memory."""
+    """Convert rows and train an FM on the mapped file; return sizes and peak anonymous memory in MB."""
     text, arrow, model = folder / "rows.libsvm", folder / "rows.arrow", folder / "model.rafm"
     write_rows(text, n_rows, n_features)
     converted = rafm("convert", text, arrow)
@@ -59,7 +59,7 @@ def train_mapped(folder: Path, n_rows: int, n_features: int) -> dict[str, Any]:
     if ran.failure:
         return {"failed": ran.failure}
     parameters = json.loads(ran.output.splitlines()[-1])["parameters"]
-    n_features = (parameters - 1) // (1 + RANK)
+    n_features = (parameters - 1) // (1 + RANK)  # those that occur
     return {
         "rows": n_rows,
         "file": arrow.stat().st_size / 1e6,
@@ -70,8 +70,8 @@ def train_mapped(folder: Path, n_rows: int, n_features: int) -> dict[str, Any]:
 
 
 def run_memory(n_rows: int, folder: Path) -> dict[str, Any]:
-    """Train a small model for the constant, then a large one on few rows and on many."""
-    n_features = n_rows // N_FIELDS * N_FIELDS  # all of which even the fewer rows contain, but for one in 3,000
+    """Train a tiny model for the constant, then a large one on few rows and on many."""
+    n_features = n_rows // N_FIELDS * N_FIELDS  # all but one in 3,000 occur even in the smaller file
     constant = train_mapped(folder, 400, 80)
     lines = [train_mapped(folder, rows, n_features) for rows in (n_rows, TIMES * n_rows)]
     for line in lines:

@@ -1,7 +1,7 @@
-"""How many MB/s of libsvm text become rows, compared with scikit-learn's loader, and with only splitting the text?
+"""How fast is libsvm text parsed, compared with scikit-learn's loader and with only splitting the text?
 
-Small ids are frequent, as in files that are numbered by falling frequency. Splitting reads the file and stores where
-each token begins, in a compiled loop: what any reader must do. CPU seconds are of all threads.
+Small ids are frequent, as in files whose ids are sorted by frequency. Splitting reads the file and stores the start of
+each token in a compiled loop, which is the least that any reader must do. CPU seconds include all threads.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SHAPES = {"clicks, 39 a row": (39, 0.0), "clicks, 10 a row": (10, 0.0), "decimal
 
 
 def row_text(random: np.random.Generator, n_entries: int, decimals: float) -> str:
-    """Return one row; `decimals` is the share of values that are not 1."""
+    """Return one row of text; `decimals` is the share of values other than 1."""
     ids = np.unique((N_FEATURES * random.random(n_entries) ** 4).astype(int))
     values = [f"{random.normal():.6f}" if random.random() < decimals else "1" for _ in ids]
     return f"{random.integers(2)} " + " ".join(f"{i}:{value}" for i, value in zip(ids, values)) + "\n"
 
 
 def write_rows(path: Path, megabytes: float, n_entries: int, decimals: float) -> None:
-    """Write about so many megabytes: a hundredth of them, repeated."""
+    """Write a file of about this size: a hundredth of it, repeated, because generating text is slow."""
     random, rows, size = np.random.default_rng(SEED), [], 0
     while size < megabytes * 1e4:
         rows.append(row_text(random, n_entries, decimals))
@@ -39,29 +39,29 @@ def write_rows(path: Path, megabytes: float, n_entries: int, decimals: float) ->
 
 @njit(nogil=True)
 def token_starts(text, starts):  # type: ignore[no-untyped-def]
-    """Store where tokens begin: behind blanks, colons and line ends; return how many there are."""
+    """Store the starts of tokens, which follow blanks, colons and line feeds; return their number."""
     n = 0
     for at in range(text.size):
         byte = text[at]
-        starts[n] = at + 1
+        starts[n] = at + 1  # overwritten unless n moves on: no branch
         n += (byte == 32) | (byte == 58) | (byte == 10)
     return n
 
 
 def split(path: Path) -> int:
-    """Read the file and find its tokens; return how many there are."""
+    """Read the file and find its tokens; return their number."""
     text = np.fromfile(path, np.uint8)
     return int(token_starts(text, np.empty(text.size // 2 + 2, np.int64)))
 
 
 def in_turns(runs: list[Callable[[], object]], repeats: int) -> list[Seconds]:
-    """Return the least seconds of each; the runs take turns."""
+    """Return the minimum time of each run; they are interleaved, so that slow phases of the machine hit all alike."""
     taken = [[least_seconds(run) for run in runs] for _ in range(repeats)]
     return [Seconds(*map(min, zip(*own))) for own in zip(*taken)]
 
 
 def check_agreement(path: Path) -> None:
-    """Assert that both read the same rows; this also compiles ours outside the clock."""
+    """Assert that both readers return the same rows; this also compiles ours before it is timed."""
     rows = read_libsvm(path)
     matrix, labels = load_svmlight_file(str(path), zero_based=True)
     np.testing.assert_array_equal(rows.labels, labels)
@@ -71,12 +71,12 @@ def check_agreement(path: Path) -> None:
 
 
 def time_parsing(megabytes: float, threads: int = 0) -> dict[str, Any]:
-    """Write, check and time each shape, in the folder that this process is in."""
+    """Write, check and time each shape in the current directory."""
     path, lines = Path("train.svm"), []
     for name, (n_entries, decimals) in SHAPES.items():
         write_rows(path, megabytes, n_entries, decimals)
         check_agreement(path)
-        split(path)
+        split(path)  # compiles
         size = path.stat().st_size / 1e6
         ours, splitting = in_turns([lambda: read_libsvm(path), lambda: split(path)], repeats=9)
         (theirs,) = in_turns([lambda: load_svmlight_file(str(path), zero_based=True)], repeats=2)

@@ -1,7 +1,7 @@
 """How fast do other libraries train and score a plain factorization machine?
 
-Times are those of a process of its own. Reading and conversion are kept out: an epoch is the time of 1 + E epochs minus
-that of one, divided by E; scoring is a difference too where the peer reads a file.
+Each peer is timed in a process of its own. Reading and conversion do not count: an epoch is the time of 1 + E epochs
+minus that of one, divided by E; scoring is a difference too if the peer reads a file.
 
     xlearn  AdaGrad per row, no row normalisation; its text file is parsed once, into its binary cache; several threads
     vw      --lrq, which visits all pairs; its cache is read by a thread of its own, which counts; 2,000 rows
@@ -26,16 +26,16 @@ from .shapes import SHAPES, Rows
 
 
 class Timing(NamedTuple):
-    """What one peer took: seconds of an epoch of training, and rows scored in a CPU second if known."""
+    """Time of one training epoch, and rows scored per CPU second if known."""
 
     epoch: Seconds
     scored: float | None
 
 
-def write_text(path: Path, rows: Rows, heads: tuple[bytes, bytes], token: bytes) -> str:
-    """Write a line per row: the head for label 0 or 1, then a token per feature; return the path as text."""
+def write_text(path: Path, rows: Rows, prefixes: tuple[bytes, bytes], token: bytes) -> str:
+    """Write one line per row: the prefix for label 0 or 1, then a token per feature; return the path as text."""
     tokens = np.array([token % i for i in range(rows.n_features)], dtype=object)[rows.indices]
-    marks = np.array(heads, dtype=object)[rows.labels.astype(int)]
+    marks = np.array(prefixes, dtype=object)[rows.labels.astype(int)]
     cells = np.column_stack([marks, tokens.reshape(rows.labels.size, -1)])
     path.write_bytes(b"\n".join(map(b"".join, cells.tolist())) + b"\n")
     return str(path)
@@ -62,18 +62,18 @@ def time_xlearn(rows: Rows, rank: int, epochs: int, threads: int) -> Timing:
     def score(path: str) -> float:
         return cpu_seconds(lambda: machine(path, "setTest").predict("model", "out"), repeats=3)
 
-    train(1)  # parses the text and leaves the binary cache
-    epoch = epoch_seconds(train, 5 * epochs, repeats=3)  # quick ones, so that noise is small beside them
+    train(1)  # parses the text and writes the binary cache
+    epoch = epoch_seconds(train, 5 * epochs, repeats=3)  # its epochs are fast, so time more of them against noise
     return Timing(epoch, rows.labels.size / (score(train_path) - score(one_path)))
 
 
 def time_vw(rows: Rows, rank: int, epochs: int, threads: int) -> Timing:
-    """Train Vowpal Wabbit's low-rank quadratic; scoring is one more pass over the cache in test mode."""
+    """Train Vowpal Wabbit's low-rank quadratic model; scoring is another pass over the cache in test mode."""
     from vowpalwabbit import Workspace
 
     few = rows.first(2000)
     path = write_text(Path("train.vw"), few, (b"-1 |a", b"1 |a"), b" %d")
-    bits = min(26, int(np.ceil(np.log2(rows.n_features * (rank + 1)))))
+    bits = min(26, int(np.ceil(np.log2(rows.n_features * (rank + 1)))))  # a table without collisions, if it fits
     settings = {"loss_function": "logistic", "lrq": f"aa{rank}", "b": bits, "quiet": True}
     cache = {"d": path, "cache_file": "cache", "holdout_off": True}
 
@@ -87,7 +87,7 @@ def time_vw(rows: Rows, rank: int, epochs: int, threads: int) -> Timing:
 
 
 def time_myfm(rows: Rows, rank: int, epochs: int, threads: int) -> Timing:
-    """Train myFM's Gibbs sampler on the rows as they lie in memory."""
+    """Train myFM's Gibbs sampler on rows in memory."""
     from myfm import MyFMClassifier
     from scipy.sparse import csr_matrix
 
@@ -116,13 +116,13 @@ def time_river(rows: Rows, rank: int, epochs: int, threads: int) -> Timing:
         for x, y in zip(lines, labels):
             model.learn_one(x, y)
 
-    train()  # the vectors are made at first sight
+    train()  # vectors are allocated at the first occurrence
     epoch = least_seconds(train) / (n_rows / rows.labels.size)
     return Timing(epoch, n_rows / cpu_seconds(lambda: [model.predict_proba_one(x) for x in lines]))
 
 
 def time_libfm(rows: Rows, rank: int, epochs: int, threads: int) -> Timing:
-    """Train with the program libFM, which insists on test rows: one of them."""
+    """Train with the libFM program, which requires at least one test row."""
     train_path = write_text(Path("train"), rows, (b"0", b"1"), b" %d:1")
     one_path = write_text(Path("one"), rows.first(1), (b"0", b"1"), b" %d:1")
 
@@ -135,12 +135,12 @@ def time_libfm(rows: Rows, rank: int, epochs: int, threads: int) -> Timing:
 
 
 def time_torch(rows: Rows, rank: int, epochs: int, threads: int) -> Timing:
-    """Train an FM of two embedding tables on the rows as they lie in memory."""
+    """Train an FM in PyTorch on rows in memory."""
     from .torchfm import TorchFM
 
     model = TorchFM(rows.n_features, rank, threads)
     table = rows.indices.reshape(rows.labels.size, -1)
-    model.epoch(table[:512], rows.labels[:512])
+    model.epoch(table[:512], rows.labels[:512])  # warm-up
     epoch = least_seconds(lambda: model.epoch(table, rows.labels), repeats=2)
     return Timing(epoch, rows.labels.size / cpu_seconds(lambda: model.probabilities(table)))
 
@@ -162,7 +162,7 @@ def time_peer(peer: str, shape: str, n_rows: int, rank: int, epochs: int, thread
 
 
 def measure(peer: str, rows: Rows, rank: int, epochs: int = 4, threads: int = 1, limit: float = 3600) -> Timing:
-    """Time one peer on rows of a shape, in a process of its own."""
+    """Time one peer on rows of a shape in a process of its own."""
     size = {"shape": rows.name.split("-")[0], "n_rows": rows.labels.size}
     found = call("peers", "time_peer", limit, threads, peer=peer, rank=rank, epochs=epochs, **size)
     if "failed" in found:

@@ -1,11 +1,10 @@
-"""How long from a text file to a given validation loss, elapsed and CPU seconds, for rafm and every installed peer?
+"""How long does it take from a text file to a given validation loss, for rafm and every installed peer?
 
-A generated click log with a known truth lies as text in every contestant's own format. One run is one process that
-imports its library, reads the text, trains so many epochs and scores the validation rows; the clock runs from the
-import to the probabilities. Numbers of epochs are doubled until the loss rises or the contestant's time is over, for
-each of its settings. The target is the loss that all contestants reach: the best of the weakest
-who beats a constant. The run with which a
-contestant reaches it soonest is then repeated, all taking turns, with one thread and with two.
+A generated click log with a known truth is written in every contestant's own format. One run is one process that
+imports its library, reads the text, trains for some epochs and scores the validation rows; it is timed from the import
+to the probabilities. For each setting, the number of epochs is doubled until the loss rises or the contestant's time is
+over. The target is the loss that all contestants reach: the best loss of the weakest one that beats a constant. The run
+with which each contestant reaches it first is then repeated, with one thread and with two.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Point = dict[str, Any]  # settings, epochs, loss, elapsed, cpu, peak
 
 
 def write_files(folder: Path, n_rows: int, seed: int = 1) -> dict[str, Any]:
-    """Write training and validation rows for all contestants; return what there is to know of them."""
+    """Write training and validation rows in the format of every contestant; return their statistics."""
     import numpy as np
 
     from ..click_log import make_click_log, write_libsvm
@@ -36,7 +35,7 @@ def write_files(folder: Path, n_rows: int, seed: int = 1) -> dict[str, Any]:
         libsvm = folder / f"{name}.libsvm"
         write_libsvm(libsvm, part)
         lines = [line.split(" ") for line in libsvm.read_text().splitlines()]
-        marks = {"0": "-1", "1": "1"}
+        marks = {"0": "-1", "1": "1"}  # Vowpal Wabbit's labels
         vw = (f"{marks[label]} |a {' '.join(token[:-2] for token in tokens)}\n" for label, *tokens in lines)
         (folder / f"{name}.vw").write_text("".join(vw))
         ffm = (f"{label} {' '.join(f'{f}:{t}' for f, t in enumerate(tokens))}\n" for label, *tokens in lines)
@@ -53,25 +52,25 @@ def write_files(folder: Path, n_rows: int, seed: int = 1) -> dict[str, Any]:
 
 
 def _entropy(rate: float) -> float:
-    """Return the log loss of predicting the rate of clicks for every row."""
+    """Return the log loss of predicting the click rate for every row."""
     return -(rate * math.log(rate) + (1 - rate) * math.log(1 - rate))
 
 
 def run_once(contestant: str, folder: str, epochs: int, threads: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """Run one contestant in this process; return its loss and seconds."""
-    start = now()
+    """Run one contestant in this process; return its loss and time."""
+    start = now()  # before imports, which count
     probabilities = CONTESTANTS[contestant](Path(folder), epochs, threads, **settings)
     taken = now().less(start)
     import numpy as np
 
     labels = np.fromfile(Path(folder, "labels.f4"), np.float32)
     assert len(probabilities) == len(labels), f"{len(probabilities)} probabilities for {len(labels)} rows"
-    chosen = np.clip(np.where(labels > 0, probabilities, 1 - probabilities), 1e-7, 1)
+    chosen = np.clip(np.where(labels > 0, probabilities, 1 - probabilities), 1e-7, 1)  # avoids log(0)
     return {"loss": float(-np.log(chosen).mean()), "elapsed": taken.elapsed, "cpu": taken.cpu}
 
 
 def search(contestant: str, folder: Path, budget: Budget) -> tuple[list[Point], str]:
-    """Try all settings with more and more epochs; return the runs, and what failed or ""."""
+    """Try all settings with doubling numbers of epochs; return the runs, and the error message or ""."""
     points: list[Point] = []
     end, failure = time.perf_counter() + budget.race_seconds, ""
     for settings in SETTINGS[contestant][: budget.race_settings]:
@@ -90,14 +89,14 @@ def search(contestant: str, folder: Path, budget: Budget) -> tuple[list[Point], 
                 failure = found["failed"]
                 break
             points.append({"settings": settings, "epochs": epochs, **found})
-            if found["loss"] > last:
+            if found["loss"] > last:  # overfitting: more epochs will not help
                 break
             epochs, last = 2 * epochs, found["loss"]
     return points, failure
 
 
 def target_of(runs: dict[str, list[Point]], constant: float) -> float:
-    """Return the loss that all reach: the worst of their best, of those who beat the best constant if one does.
+    """Return the loss that all contestants reach: the worst of their best losses, ignoring those above a constant's.
 
     >>> runs = {"a": [{"loss": 0.5}, {"loss": 0.4}], "b": [{"loss": 0.45}], "crashed": [], "lost": [{"loss": 0.7}]}
     >>> target_of(runs, constant=0.6)
@@ -108,12 +107,12 @@ def target_of(runs: dict[str, list[Point]], constant: float) -> float:
 
 
 def soonest(points: Sequence[Point], loss: float) -> Point | None:
-    """Return the run that reaches a loss in the least elapsed time, if one does."""
+    """Return the run that reaches a loss in the shortest time, if any."""
     return min((p for p in points if p["loss"] <= loss), key=lambda p: float(p["elapsed"]), default=None)
 
 
 def run_race(peers: Sequence[str], budget: Budget, folder: Path, tell: Callable[[str], Any]) -> dict[str, Any]:
-    """Write the files, let everyone search, choose the target and repeat the runs that reach it."""
+    """Write the files, let every contestant search, choose the target, and repeat the runs that reach it."""
     log = write_files(folder, budget.race_rows)
     names = ["rafm", *(peer for peer in peers if peer in CONTESTANTS)]
     _warm_up(folder)
@@ -140,7 +139,7 @@ def _warm_up(folder: Path) -> None:
 
 
 def _repeat(name: str, point: Point, threads: int, folder: Path, budget: Budget) -> dict[str, Any]:
-    """Run once more; with one thread, the faster of both runs counts."""
+    """Repeat a run; with one thread, the faster of both counts."""
     given = {"contestant": name, "epochs": point["epochs"], "settings": point["settings"]}
     found = call("race", "run_once", 4 * budget.race_seconds, threads, folder=str(folder), **given)
     if threads == 1 and ("failed" in found or point["elapsed"] < found["elapsed"]):
@@ -149,7 +148,7 @@ def _repeat(name: str, point: Point, threads: int, folder: Path, budget: Budget)
 
 
 def _own_best(name: str, points: list[Point], ours: list[Point]) -> dict[str, Any]:
-    """Compare the time to a peer's best loss, on one thread."""
+    """Compare the time to a peer's best loss on one thread."""
     best = min(points, key=lambda point: float(point["loss"]))
     equal = soonest(ours, best["loss"])
     reached = None if equal is None else equal["elapsed"]

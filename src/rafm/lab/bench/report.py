@@ -1,4 +1,4 @@
-"""The tables of `rafm bench`, as text."""
+"""Format the results of `rafm bench` as text tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Lines = Iterator[str]
 
 
 def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Lines:
-    """Align cells: the first column and one of settings to the left, all others to the right.
+    """Align cells: the first column and that of settings to the left, all others to the right.
 
     >>> print(*table(["who", "s"], [["rafm", "0.5"], ["a", "12.0"]]), sep="\\n")
     who      s
@@ -23,19 +23,19 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Lines:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Write a number with so many significant digits, "-" for nothing.
+    """Format a number with this many significant digits, None as "-".
 
     >>> number(0.012345), number(1234.5), number(None)
     ('0.0123', '1,234', '-')
     """
     if value is None:
         return "-"
-    whole = abs(value) >= 10 ** (digits - 1)
-    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
+    is_large = abs(value) >= 10 ** (digits - 1)  # `g` would switch to an exponent
+    return f"{value:,.0f}" if is_large else f"{value:.{digits}g}"
 
 
 def settings_text(settings: dict[str, Any]) -> str:
-    """Write settings shortly.
+    """Format settings as key=value.
 
     >>> settings_text({"model": "fm", "ranks": [2, 8]})
     'model=fm ranks=2,8'
@@ -45,7 +45,7 @@ def settings_text(settings: dict[str, Any]) -> str:
 
 
 def race_lines(found: dict[str, Any]) -> Lines:
-    """Tell who reached the target when, and how long rafm took to every peer's best loss."""
+    """Report when each contestant reached the target, and how long rafm took to each peer's best loss."""
     log = found["log"]
     yield (
         f"From text to loss: a generated click log of {log['training_rows']:,} + {log['validation_rows']:,} rows, "
@@ -75,7 +75,7 @@ def race_lines(found: dict[str, Any]) -> Lines:
     yield from table(["who", "its best loss", "its seconds", "rafm seconds", "times"], own)
     best = min((point["loss"] for point in found["runs"]["rafm"]), default=None)
     yield f"rafm's own best: {'none' if best is None else f'{best:.5f}'}"
-    for name, why in found["failed"].items():
+    for name, why in found["failed"].items():  # its earlier runs still count
         yield f"{name}: its last run was {why}" if why.startswith("stopped") else f"{name}: {why}"
 
 
@@ -88,7 +88,7 @@ def _ratio(line: dict[str, Any]) -> str:
 
 
 def speed_lines(found: dict[str, Any]) -> Lines:
-    """Tell million factor updates per second, and rows scored."""
+    """Report factor updates and rows scored per second."""
     yield "Training a plain FM: million factor updates (nonzeros x rank) per second, of the CPU on one thread,"
     yield "elapsed on two; in brackets how many times as fast rafm is."
     yield "Scoring: thousand rows per CPU second, one thread."
@@ -124,7 +124,7 @@ def _scored(cells: dict[Any, dict[str, Any]], who: str, rank: int) -> str:
 
 
 def parse_lines(found: dict[str, Any]) -> Lines:
-    """Tell MB/s of text."""
+    """Report MB/s of text."""
     yield "Parsing libsvm text, MB per elapsed second (per CPU second):"
     lines = []
     for line in found["lines"]:
@@ -134,7 +134,7 @@ def parse_lines(found: dict[str, Any]) -> Lines:
 
 
 def roofline_lines(found: dict[str, Any]) -> Lines:
-    """Tell the machine's limits, and what training reaches of them."""
+    """Report the machine's limits, and the share of them that training reaches."""
     limits = found["limits"]
     yield (
         f"Limits of one core, measured: {limits['flops'] / 1e9:.1f} GFLOP/s of multiply-adds, "
@@ -151,7 +151,7 @@ def roofline_lines(found: dict[str, Any]) -> Lines:
 
 
 def growth_lines(found: dict[str, Any]) -> Lines:
-    """Tell fitted slopes beside the theory's, and time against active factors."""
+    """Report fitted and theoretical slopes, and time against active factors."""
     yield "Time of an epoch against size, each alone: slope on log-log axes (rank: from 64 on)"
     axes = [
         [axis, f"{own['points'][0][0]:,} to {own['points'][-1][0]:,}", f"{own['slope']:.2f}", f"{own['theory']:.0f}"]
@@ -168,7 +168,7 @@ def growth_lines(found: dict[str, Any]) -> Lines:
 
 
 def memory_lines(found: dict[str, Any]) -> Lines:
-    """Tell what training kept."""
+    """Report the memory of training."""
     yield "Memory of training an FM from a mapped Arrow file, MB (peak of anonymous memory; constant: a tiny model's):"
     header = ["rows", "file", "parameters", "accumulators", "constant", "peak", "(peak - constant) / kept"]
     lines = [
@@ -191,7 +191,7 @@ WRITERS = {
 
 
 def report_lines(result: dict[str, Any]) -> Lines:
-    """Write all parts that were measured."""
+    """Report all parts that were measured."""
     machine = result["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     yield f"rafm bench ({result['budget']}): {machine['cores']} cores, {machine['processor']}; {versions}"
@@ -199,7 +199,7 @@ def report_lines(result: dict[str, Any]) -> Lines:
         if part in result["parts"]:
             found = result["parts"][part]
             yield ""
-            if "failed" in found and len(found) == 1:
+            if "failed" in found and len(found) == 1:  # a race also reports which contestants failed
                 yield f"{part}: {found['failed']}"
             else:
                 yield from write(found)

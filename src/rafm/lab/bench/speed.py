@@ -1,4 +1,4 @@
-"""Epochs and scoring of rafm and of every installed peer, by shape, rank and number of threads."""
+"""Time training and scoring of rafm and every installed peer, by shape, rank and number of threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMED = ("elapsed", "cpu", "seconds", "scored")
 
 
 def time_rafm(shape: str, n_rows: int, rank: int, threads: int) -> dict[str, Any]:
-    """Time an epoch of a plain FM, and on one thread scoring and the share of heads."""
+    """Time an epoch of a plain FM and, on one thread, scoring."""
     rows = SHAPES[shape](n_rows)
     trainee = Trainee(rows, "fm", (rank,), threads, CALM)
     trainee.check()
@@ -32,7 +32,7 @@ def time_rafm(shape: str, n_rows: int, rank: int, threads: int) -> dict[str, Any
 
 
 def run_speed(peers: Sequence[str], budget: Budget, tell: Callable[[str], Any]) -> dict[str, Any]:
-    """Measure everyone; what fails is reported in its place."""
+    """Measure rafm and all peers; failures are reported in place of results."""
     shapes: dict[str, Any] = {}
     lines: list[dict[str, Any]] = []
     for shape, n_rows in budget.shape_rows:
@@ -42,6 +42,7 @@ def run_speed(peers: Sequence[str], budget: Budget, tell: Callable[[str], Any]) 
             tell(f"speed: {shape}, rank {rank}")
             given = {"shape": shape, "n_rows": n_rows, "rank": rank}
             small = [peer for peer in peers if peer in PEERS and rows.n_features * rank <= budget.peer_factors]
+            # Do not wait for peers that were already far too slow at a smaller rank.
             small = [peer for peer in small if not is_hopeless(peer, shape, lines, budget)]
             for threads in (1, 2):
                 lines += _turns([peer for peer in small if threads == 1 or peer in THREADED], given, threads, budget)
@@ -52,7 +53,7 @@ def run_speed(peers: Sequence[str], budget: Budget, tell: Callable[[str], Any]) 
 
 
 def is_hopeless(peer: str, shape: str, lines: Sequence[dict[str, Any]], budget: Budget) -> bool:
-    """Tell whether a peer failed on this shape at a smaller rank, or was too many times slower than rafm."""
+    """Return whether a peer failed on this shape at a smaller rank, or was far slower than rafm."""
     own = [line for line in lines if (line["who"], line["shape"], line["threads"]) == (peer, shape, 1)]
     ours = {
         line["rank"]: line.get("seconds", 0.0) for line in lines if line["who"] == "rafm" and line["shape"] == shape
@@ -61,7 +62,7 @@ def is_hopeless(peer: str, shape: str, lines: Sequence[dict[str, Any]], budget: 
 
 
 def _turns(peers: Sequence[str], given: dict[str, Any], threads: int, budget: Budget) -> list[dict[str, Any]]:
-    """Time rafm, every peer and rafm again; ours is the mean of both, as luck is to favour nobody."""
+    """Time rafm, every peer, and rafm again; rafm's result is the mean of both, so that drift favours nobody."""
     lines = [describe_line("rafm", given, threads, call("speed", "time_rafm", 600, threads, **given))]
     for peer in peers:
         found = call("peers", "time_peer", budget.peer_seconds, threads, peer=peer, epochs=budget.epochs, **given)
@@ -74,7 +75,7 @@ def _turns(peers: Sequence[str], given: dict[str, Any], threads: int, budget: Bu
 
 
 def describe_line(who: str, given: dict[str, Any], threads: int, found: dict[str, Any]) -> dict[str, Any]:
-    """Describe a measurement; its `seconds` are those of the CPU on one thread, elapsed ones on more."""
+    """Describe a measurement; `seconds` are CPU seconds on one thread, elapsed seconds on several."""
     known = {"who": who, "shape": given["shape"], "rank": given["rank"], "threads": threads}
     if "failed" in found:
         return {**known, **found}

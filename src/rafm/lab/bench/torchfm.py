@@ -1,4 +1,4 @@
-"""A factorization machine in PyTorch, as one would write it there."""
+"""A factorization machine in PyTorch, written in the usual way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BATCH = 256
 
 
 class TorchFM:
-    """Weights and vectors are one embedding table with sparse gradients; rows have one feature per field, value 1."""
+    """An FM with one embedding table for weights and vectors, with sparse gradients; all values are 1."""
 
     def __init__(self, n_features: int, rank: int, threads: int, learning_rate: float = 0.1):
         import torch
@@ -18,8 +18,9 @@ class TorchFM:
         self.table = torch.nn.Embedding(n_features, 1 + rank, sparse=True)
         torch.nn.init.normal_(self.table.weight, 0, 0.01)
         self.bias = torch.zeros(1, requires_grad=True)
-        numbers = [self.table.weight, self.bias]
-        self.optimizer = torch.optim.Adagrad(numbers, lr=learning_rate, initial_accumulator_value=1.0)
+        parameters = [self.table.weight, self.bias]
+        # The same initial accumulator as in rafm's AdaGrad.
+        self.optimizer = torch.optim.Adagrad(parameters, lr=learning_rate, initial_accumulator_value=1.0)
         self.loss = torch.nn.BCEWithLogitsLoss(reduction="sum")
 
     def scores(self, ids):  # type: ignore[no-untyped-def]
@@ -45,5 +46,6 @@ class TorchFM:
         import torch
 
         with torch.no_grad():
+            # In parts, to bound the memory of the embeddings.
             parts = [torch.sigmoid(self.scores(torch.from_numpy(some))) for some in np.array_split(table, 64)]
         return torch.cat(parts).numpy()

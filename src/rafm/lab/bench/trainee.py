@@ -1,4 +1,4 @@
-"""Engines and models, ready for the clock: everything is checked and compiled before it starts."""
+"""Engines and models to be timed; everything is checked and compiled beforehand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...plan.features import plan_features
 from ...plan.layout import RecordLayout
 from ...plan.ranks import describe_plan
 from ...rows.numbering import number_rows
-from ...rows.stats import survey
+from ...rows.stats import count_rows
 from ...train.engine import RowShape, arrange
 from ...train.loader import visiting_order
 from ...train.record_engine import RecordEngine
@@ -22,19 +22,19 @@ from .clock import Seconds, cpu_seconds, least_seconds
 from .shapes import Rows
 
 REPEATS = 3
-CALM = 0.02  # a learning rate for few rows and long vectors: the time is that of any other
-CHECKED = 50  # rows scored by the definition
+CALM = 0.02  # a learning rate that suits few rows and long vectors; it does not affect the time
+CHECKED = 50  # rows whose scores are checked against the definition
 
 
 class Trainee:
-    """An engine with its rows, ready for the clock."""
+    """An engine with its rows, ready to be timed."""
 
     def __init__(
         self, rows: Rows, family: str, ranks: tuple[int, ...], threads: int = 1, learning_rate: float | None = None
     ):
         batch = rows.batch()
         options = resolve(task="binary", model=family, ranks=ranks, threads=threads, learning_rate=learning_rate)
-        options, found = options.for_rows_of(rows.indices.size / batch.n_rows), survey([batch])
+        options, found = options.for_rows_of(rows.indices.size / batch.n_rows), count_rows([batch])
         features = plan_features(found, batch.n_features, options.model, options.ranks, options.rule)
         shape = RowShape(found.rows, found.longest)
         plan, counts = features.plan, features.counts
@@ -49,18 +49,18 @@ class Trainee:
 
     def epoch(self) -> float:
         """Train one epoch; return the mean loss."""
-        (train,) = self.engine.sweeps()
+        (train,) = self.engine.sweeps()  # FM and RaFM have a single sweep
         total, diverged = train(self.rows, self.order)
         assert diverged < 0, f"diverged at row {diverged}"
         return total / self.order.size
 
     def check(self) -> None:
-        """Assert that epochs lower the training loss; this also compiles outside the clock."""
+        """Assert that the training loss falls; this also compiles before anything is timed."""
         losses = [self.epoch() for _ in range(3)]
         assert losses[2] < losses[1] < losses[0], f"the loss must fall, found {losses}"
 
     def settle(self) -> None:
-        """Train until it is known whether threads help, as it soon is in a long training."""
+        """Train until the probe has decided between one thread and the team, as it soon does in a long run."""
         while not self.engine.team.settled:
             self.epoch()
 
@@ -72,27 +72,27 @@ class Trainee:
 
     @property
     def seconds(self) -> Seconds:
-        """The fastest epoch so far, by both clocks."""
+        """Minimum elapsed and CPU seconds of an epoch so far."""
         return Seconds(self.elapsed, self.best)
 
     @property
     def active_factors(self) -> float:
-        """Active factors of the mean row: the sum over levels of D_k times the row's nonzeros of that level or more."""
+        """Active factors of the mean row: the sum over levels of D_k times the nonzeros of level k or higher."""
         return float(sum(line["factors_per_row"] for line in self.levels))
 
     @property
     def nanoseconds_per_row(self) -> float:
-        """CPU time of a row in the fastest epoch."""
+        """CPU time per row in the fastest epoch."""
         return 1e9 * self.best / self.order.size
 
     @property
     def record_bytes(self) -> int:
-        """Size of everything that is trained, states included."""
+        """Size of all parameters, including optimiser state."""
         return int(self.engine.state()["records"].nbytes)
 
     @property
     def head_share(self) -> float:
-        """Share of the nonzeros whose features step once per mini-batch."""
+        """Share of nonzeros that belong to heads, the features that step once per mini-batch."""
         heads = np.zeros(int(self.rows.indices.max(initial=0)) + 1, bool)
         for begin, end in ((group[0], group[-1]) for group in self.grouping.bounds[:, 0]):
             heads[begin:end] = True
@@ -113,24 +113,24 @@ class Scorer:
         self.check()
 
     def kernel(self) -> np.ndarray:
-        """Score rows that are numbered already."""
+        """Score rows whose features are already numbered."""
         return score(self.rows, self.tables, self.records, self.model.parameters.bias[0])
 
     def check(self) -> None:
-        """Assert that scores are those of the definition; this also compiles outside the clock."""
+        """Assert that scores match the definition; this also compiles before anything is timed."""
         ends = self.rows.indptr[: 1 + CHECKED]
         expected = [plain_score(self.model, self.rows.indices[a:b]) for a, b in pairwise(ends)]
         np.testing.assert_allclose(self.kernel()[:CHECKED], expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(self.model.scores(self.batch), self.kernel())
 
     def time(self, repeats: int = REPEATS) -> None:
-        """Keep the CPU seconds of the fastest pass so far, both ways."""
+        """Update the CPU seconds of the fastest pass of kernel and model."""
         self.kernel_best = min(self.kernel_best, cpu_seconds(self.kernel, repeats))
         self.model_best = min(self.model_best, cpu_seconds(lambda: self.model.scores(self.batch), repeats))
 
 
 def plain_score(model: Model, numbers: np.ndarray) -> float:
-    """Return the score of a row whose values are all 1, pair by pair at the rank that both features have."""
+    """Return the score of a row whose values are all 1, by the definition: each pair at the lower of its two levels."""
     parameters, levels = model.parameters, model.plan.levels()
     total = parameters.bias[0].astype(float) + parameters.weights[numbers].sum(dtype=float)
     for place, i in enumerate(numbers):

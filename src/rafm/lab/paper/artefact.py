@@ -1,4 +1,4 @@
-"""A table or figure of the paper: what was run, what came out, how it reads and how it looks."""
+"""A reproduced table or figure of the paper: configuration, result, text and plot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...files.atomic import write_atomically
 
 @dataclass(frozen=True)
 class Artefact:
-    """text holds paragraphs and tables of Markdown; draw(path) makes the figure, if there is one."""
+    """A table or figure; text is a list of Markdown paragraphs and tables, draw(path) writes the figure, if any."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class Artefact:
 
 
 def table(header: Sequence[str], lines: Sequence[Sequence[str]], n_words: int = 1) -> str:
-    """Return a Markdown table; columns after the first n_words are numbers.
+    """Return a Markdown table; columns after the first n_words are right-aligned.
 
     >>> print(table(["model", "loss"], [["FM", "0.1"]]))
     | model | loss |
@@ -41,14 +41,14 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]], n_words: int = 
 
 
 def write_artefact(folder: Path, artefact: Artefact, command: str) -> None:
-    """Write what was run, what came out, the figure, and how to run it again."""
-    place = folder / artefact.name
-    place.mkdir(parents=True, exist_ok=True)
+    """Write configuration, result, figure, and a README with the command that reproduces them."""
+    own = folder / artefact.name
+    own.mkdir(parents=True, exist_ok=True)
     for file, content in (("config.json", artefact.config), ("result.json", artefact.result)):
-        write_atomically(place / file, [(json.dumps(content, indent=1, sort_keys=True) + "\n").encode()])
+        write_atomically(own / file, [(json.dumps(content, indent=1, sort_keys=True) + "\n").encode()])
     if artefact.draw:
-        artefact.draw(place / f"{artefact.name}.png")
+        artefact.draw(own / f"{artefact.name}.png")
     again = f"    {command} {artefact.name}\n"
     picture = f"\n![{artefact.title}]({artefact.figure})\n" if artefact.draw else ""
     text = f"# {artefact.title}\n\n" + "\n\n".join(artefact.text) + f"\n{picture}\nMade by\n\n{again}"
-    write_atomically(place / "README.md", [text.encode()])
+    write_atomically(own / "README.md", [text.encode()])

@@ -1,4 +1,4 @@
-"""What is run: data sets, models, candidates for ranks and L2, seeds. Every model gets the same number of trainings."""
+"""What to run: data sets, models, candidate ranks and L2, seeds. Every model gets the same number of training runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 from ...plan.ranks import NearestRank, RankPlan, plan_ranks
 from .tasks import Run
 
-L2_GRID = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 1e-1)  # the paper's
+L2_GRID = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 1e-1)  # the paper's grid
 PAPER_RANKS = (32, 64, 128, 256, 512)
-MIXTURES = (  # of MRMA, which has no rank rule
+MIXTURES = (  # candidate ranks of MRMA, which has no rank rule
     *((4, 8), (4, 16), (8, 16), (8, 32), (16, 32), (16, 64), (32, 64), (32, 128)),
     *((4, 8, 16), (8, 16, 32), (16, 32, 64), (8, 32, 128)),
 )
-TOP = 512
+TOP = 512  # highest rank
+# Candidate values of rank_scale: 2^-12 to 2^12 in quarter octaves.
 SCALES = tuple(float(f"{2.0 ** (k / 4):.3g}") for k in range(-48, 49))
 TAG_SETS = {  # the paper's S_1 .. S_4
     "S1": (32, 512),
@@ -28,7 +29,7 @@ TAG_SETS = {  # the paper's S_1 .. S_4
 
 @dataclass(frozen=True)
 class Study:
-    """A data set, or its first columns, on which all models compete."""
+    """A data set, or its first columns, on which all models are compared."""
 
     data: str
     n_columns: int | None = None
@@ -41,15 +42,15 @@ class Study:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is run."""
+    """The amount of work: data sets, candidates, seeds and sizes."""
 
     name: str
     studies: tuple[Study, ...]
     occurrences: tuple[str, ...]
     tag_data: str
     fm_ranks: tuple[int, ...]  # candidates of FM
-    sizes: tuple[int, ...]  # of the other models: two candidates each that are no larger than an FM of this rank
-    coarse: tuple[float, ...]
+    sizes: tuple[int, ...]  # the other models have two candidates each, no larger than an FM of this rank
+    coarse: tuple[float, ...]  # values of L2 to try first
     refine: bool
     seeds: tuple[int, ...]
     epochs: int
@@ -62,9 +63,9 @@ class Budget:
     stream_seeds: tuple[int, ...]
 
     def candidates(self, study: Study, counts: np.ndarray) -> dict[str, list[Run]]:
-        """Return the candidates of every model, as many for each; L2 is still to be chosen.
+        """Return the candidates of every model, the same number for each; L2 is chosen later.
 
-        counts: how often each feature occurs in the training rows.
+        counts: occurrences of each feature in the training rows.
         """
         ratings = study.data.startswith(("ml-1", "ml-20", "ciao", "amazon"))
         shared: dict[str, Any] = {
@@ -86,7 +87,7 @@ class Budget:
 
 
 def rank_sets(size: int, ratings: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two sets of ranks for a model of about the size of an FM of this rank; those for ratings are lower.
+    """Return two sets of ranks for a model about as large as an FM of this rank; those for ratings are lower.
 
     >>> rank_sets(16), rank_sets(256), rank_sets(16, ratings=True)
     (((4, 16, 64), (8, 32)), ((64, 256), (128, 512)), ((4, 16), (8, 32)))
@@ -97,7 +98,7 @@ def rank_sets(size: int, ratings: bool = False) -> tuple[tuple[int, ...], tuple[
 
 
 def scale_within(family: str, ranks: tuple[int, ...], counts: np.ndarray, rank: int) -> float:
-    """Return the largest generosity c, in quarter octaves, that needs no more numbers than an FM of this rank.
+    """Return the largest rank_scale, in quarter octaves, with no more parameters than an FM of this rank.
 
     >>> scale_within("rafm", (4, 16, 64), np.arange(1, 1001), 16)
     0.0312
@@ -105,6 +106,7 @@ def scale_within(family: str, ranks: tuple[int, ...], counts: np.ndarray, rank: 
     limit = RankPlan("fm", (rank,), (counts.size, counts.size, 0)).n_parameters
     found = SCALES[0]
     for scale in SCALES:
+        # The number of parameters never decreases with the scale.
         if plan_ranks(family, ranks, counts, NearestRank(scale))[0].n_parameters > limit:
             break
         found = scale

@@ -1,4 +1,4 @@
-"""Run artefacts and write them and the page."""
+"""Reproduce artefacts, and write them and the page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONAL = {"authors-protocol": authors}
 
 
 def chosen(names: Sequence[str], with_authors: bool) -> dict[str, Callable[[Lab, Budget], Artefact]]:
-    """Return the artefacts to run: the named ones, or all.
+    """Return the artefacts to reproduce: the named ones, or all.
 
     >>> list(chosen(["figure1"], with_authors=True))
     ['figure1', 'authors-protocol']
@@ -39,9 +39,9 @@ def chosen(names: Sequence[str], with_authors: bool) -> dict[str, Callable[[Lab,
     known = ARTEFACTS | OPTIONAL
     for name in names:
         if name not in known:
-            raise ConfigError(f"no artefact {name!r}; there are {', '.join(known)}", key="artefacts")
+            raise ConfigError(f"unknown artefact {name!r}; choose from {', '.join(known)}", key="artefacts")
     wanted = list(names or ARTEFACTS) + (list(OPTIONAL) if with_authors else [])
-    return {name: known[name] for name in known if name in wanted}
+    return {name: known[name] for name in known if name in wanted}  # in the order of the paper
 
 
 def reproduce(
@@ -55,7 +55,7 @@ def reproduce(
     command: str = "rafm paper",
     tell: Callable[[str], Any] = print,
 ) -> list[Artefact]:
-    """Run what is missing, then write the artefacts' folders and the page."""
+    """Execute missing runs, then write the artefacts' folders and the page."""
     wanted = chosen(names, with_authors)
     with Lab(data, Store(folder / "runs.jsonl"), workers, tell) as lab:
         found = []
@@ -64,6 +64,7 @@ def reproduce(
             found.append(make(lab, budget))
             own = command if name in OPTIONAL else command.replace(" --authors-protocol", "")
             write_artefact(folder, found[-1], own)
-        told = claims(competitions(lab, budget)) if "tables34" in wanted or "frontier" in wanted else []
-    write_page(page, folder, found, told, budget, command)
+        has_competitions = "tables34" in wanted or "frontier" in wanted  # then their results are in the store
+        verdicts = claims(competitions(lab, budget)) if has_competitions else []
+    write_page(page, folder, found, verdicts, budget, command)
     return found

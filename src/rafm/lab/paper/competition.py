@@ -1,4 +1,4 @@
-"""All models on one data set: L2 chosen on validation for every candidate, then all seeds."""
+"""Compare all models on one data set: choose L2 on validation rows for every candidate, then train with all seeds."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from ...rows.stats import survey
+from ...rows.stats import count_rows
 from .budget import Budget, Study
 from .lab import Lab
 from .published import TABLES
 from .search import choose_l2, loss_of
 from .tasks import Result, Run, rows_of
 
-SMALL = 5  # on tags, RaFM is to beat the best FM with at most a fifth of its parameters
+SMALL = 5  # claim: on tags, RaFM beats the best FM with at most a fifth of its parameters
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A candidate with its chosen L2, and what came out for each seed."""
+    """A candidate with its chosen L2, and its results for each seed."""
 
     run: Run
     results: list[Result]
@@ -46,20 +46,20 @@ class Contender:
 
     @property
     def valid(self) -> float:
-        return loss_of(self.results[0])
+        return loss_of(self.results[0])  # of the first seed, with which all candidates were searched
 
     def seconds(self, name: str) -> float:
-        """Return a time, averaged over seeds."""
+        """Return a time, averaged over the seeds."""
         return float(np.mean([found[name] for found in self.results]))
 
     def record(self) -> dict[str, Any]:
-        """Return the contender as plain values."""
+        """Return the contender as a JSON-compatible dict."""
         return {"run": self.run.task(), "results": self.results}
 
 
 @dataclass(frozen=True)
 class Competition:
-    """The contenders of every family, and the one of each with the least validation loss."""
+    """The contenders of every family."""
 
     study: Study
     families: dict[str, list[Contender]]
@@ -73,18 +73,18 @@ class Competition:
         return {family: best(own) for family, own in self.families.items()}
 
     def within(self, family: str, parameters: float) -> Contender | None:
-        """Return the best of a family, by validation, with at most so many parameters."""
+        """Return the best contender of a family by validation loss, with at most this many parameters."""
         small = [each for each in self.families[family] if each.parameters <= parameters]
         return best(small) if small else None
 
     def rivals(self) -> list[tuple[Contender, Contender, int]]:
-        """Return for each FM's size the best FM and RaFM within it, where there is a RaFM so small."""
+        """Return the best FM and RaFM within the size of each FM, where there is a RaFM that small."""
         sizes = sorted({each.parameters for each in self.families["FM"]})
         pairs = [(self.within("FM", size), self.within("RaFM", size), size) for size in sizes]
         return [(fm, rafm, size) for fm, rafm, size in pairs if fm and rafm]
 
     def decisive(self) -> set[Run]:
-        """Return the runs that tables, frontier and claims compare: those need all seeds."""
+        """Return the runs that tables, frontier and claims compare; only those need all seeds."""
         limits = [self.winners["FM"].parameters / SMALL, TABLES["Frappe"]["RaFM"].millions * 1e6]
         small = [self.within("RaFM", limit) for limit in limits]
         pairs = [each for fm, rafm, _ in self.rivals() for each in (fm, rafm)]
@@ -92,17 +92,17 @@ class Competition:
 
 
 def best(contenders: Sequence[Contender]) -> Contender:
-    """Return the contender of least validation loss."""
+    """Return the contender with the lowest validation loss."""
     return min(contenders, key=lambda each: each.valid)
 
 
 def training_counts(lab: Lab, study: Study) -> np.ndarray:
-    """Return how often each feature that occurs does so in the training rows."""
-    return survey([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
+    """Return the counts of the features that occur in the training rows."""
+    return count_rows([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
 
 
 def compete(lab: Lab, budget: Budget, study: Study) -> Competition:
-    """Search with the first seed, then train with all seeds what is compared."""
+    """Search with the first seed, then train the runs to compare with all seeds."""
     candidates = budget.candidates(study, training_counts(lab, study))
     chosen = {family: choose_l2(lab, runs, budget.coarse, budget.refine) for family, runs in candidates.items()}
     first = {
@@ -110,7 +110,7 @@ def compete(lab: Lab, budget: Budget, study: Study) -> Competition:
         for family, runs in chosen.items()
     }
     found = Competition(study, first)
-    again = sorted(found.decisive(), key=str)
+    again = sorted(found.decisive(), key=str)  # sets have no order, and runs should
     seeded = dict(zip(again, with_seeds(lab, again, budget.seeds)))
     return Competition(study, {f: [seeded.get(one.run, one) for one in own] for f, own in first.items()})
 

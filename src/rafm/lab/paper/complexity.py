@@ -1,6 +1,6 @@
-"""Table 1: what RaFM costs under four regimes of growth, by theory, by counting and by the clock.
+"""Table 1: the cost of RaFM under four growth regimes: theoretical, counted and measured.
 
-Rows have features drawn evenly, so that the share of F_k in a row's nonzeros is |F_k| / |F|, as the table supposes.
+Features are drawn uniformly, so that the share of F_k in a row's nonzeros is |F_k| / |F|, as the table assumes.
 """
 
 from __future__ import annotations
@@ -40,25 +40,27 @@ def sizes_of(decay: str, m: int) -> list[int]:
 
 
 def order_of(growth: str, decay: str, m: int) -> float:
-    """Return what the paper's O(.) has in place of D |F|: m, 1, 1 and m / 2^(m-1)."""
+    """Return the factor of D |F| in the paper's O(.): m, 1, 1 or m / 2^(m-1)."""
     if growth == decay == "linear":
         return m
     return 1.0 if growth != decay else m / 2 ** (m - 1)
 
 
 def measure(config: dict[str, Any], folder: Path) -> Result:
-    """Count and time one regime against an FM of the top rank."""
+    """Count and time one regime relative to an FM of the top rank."""
     m = config["m"]
     ranks, sizes = ranks_of(config["growth"], m), sizes_of(config["decay"], m)
     draw = np.random.default_rng(config["seed"])
+    # The first entries of a random permutation: features without repetition.
     indices = np.argsort(draw.random((config["rows"], N_FEATURES), np.float32), axis=1)[:, :PER_ROW].ravel()
     labels = draw.integers(0, 2, config["rows"]).astype(np.float32)
     indptr = np.arange(config["rows"] + 1) * PER_ROW
     rows = check_batch(Batch(indptr, indices, np.ones(indices.size, np.float32), N_FEATURES, labels))
-    levels = sum((np.arange(N_FEATURES) < size).astype(int) for size in sizes)
+    levels = sum((np.arange(N_FEATURES) < size).astype(int) for size in sizes)  # F_1 to F_m are nested
     shared: dict[str, Any] = {"task": "binary", "n_epochs": EPOCHS, "patience": None, "learning_rate": 0.01}
     seconds = time_pass(rows, resolve(model="rafm", ranks=ranks, levels=np.asarray(levels), **shared))
     whole = time_pass(rows, resolve(model="fm", ranks=TOP_RANK, **shared))
+    # Factors that the rows touch, as drawn.
     touched = sum(int((indices < size).sum()) * rank for rank, size in zip(ranks, sizes))
     return {
         "theory": sum(rank * size for rank, size in zip(ranks, sizes)) / (TOP_RANK * N_FEATURES),
@@ -69,7 +71,7 @@ def measure(config: dict[str, Any], folder: Path) -> Result:
 
 
 def table1(lab: Lab, budget: Budget) -> Artefact:
-    """Run all regimes."""
+    """Measure all regimes."""
     regimes = [(growth, decay, m) for growth in GROWTH for decay in GROWTH for m in budget.complexity_levels]
     shared = {"kind": "complexity", "rows": budget.complexity_rows, "seed": 0}
     results = lab.results([{**shared, "growth": g, "decay": d, "m": m} for g, d, m in regimes])

@@ -1,4 +1,4 @@
-"""Figure 1, and on the tags Figure 3 (losses over training) and Table 2 (sets of ranks)."""
+"""Figure 1 (feature counts) and, on the tag data, Figure 3 (learning curves) and Table 2 (rank sets)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CURVE_EPOCHS = 10
 
 
 def figure1(lab: Lab, budget: Budget) -> Artefact:
-    """Count how often features occur."""
+    """Show the distribution of feature counts."""
     from .figures import draw_occurrences
 
     results = lab.results([{"kind": "occurrences", "data": name} for name in budget.occurrences])
@@ -41,7 +41,7 @@ def figure1(lab: Lab, budget: Budget) -> Artefact:
 
 
 def _runs(budget: Budget) -> tuple[dict[str, Run], dict[str, Run]]:
-    """Return the FMs and RaFMs of Figure 3 and Table 2, L2 still to be chosen."""
+    """Return the FMs and RaFMs of Figure 3 and Table 2; L2 is chosen later."""
     shared = {"data": budget.tag_data, "epochs": budget.epochs}
     fms = {f"FM {rank}": Run(model="fm", ranks=(rank,), **shared) for rank in budget.fm_curve_ranks}  # type: ignore[arg-type]
     sets = {name: Run(model="rafm", ranks=TAG_SETS[name], **shared) for name in budget.tag_sets}  # type: ignore[arg-type]
@@ -53,12 +53,13 @@ def _chosen(lab: Lab, budget: Budget, runs: dict[str, Run]) -> dict[str, Run]:
 
 
 def figure3(lab: Lab, budget: Budget) -> Artefact:
-    """Follow FMs, RaFM {32,512} and its lowest level over ten epochs, each with its best L2."""
+    """Draw learning curves of FMs, RaFM {32,512} and its lowest level over ten epochs, each with its best L2."""
     from .figures import draw_curves
 
     fms, sets = _runs(budget)
     chosen = _chosen(lab, budget, {**fms, "S1": sets["S1"]})
     epochs = min(CURVE_EPOCHS, budget.epochs)
+    # Patience of all epochs: curves must not end early.
     whole = {name: replace(run, epochs=epochs, patience=epochs) for name, run in chosen.items()}
     results = lab.results([run.task() for run in whole.values()])
     curves = {name.replace("S1", "RaFM {32,512}"): found["history"] for name, found in zip(whole, results)}
@@ -77,7 +78,7 @@ def _curve_sentence(curves: dict[str, list[float]], budget: Budget) -> str:
     fms = {name: min(own) for name, own in curves.items() if name.startswith("FM")}
     best, rafm = min(fms, key=fms.__getitem__), min(curves["RaFM {32,512}"])
     low, fm32 = min(curves["RaFM-low (rank 32)"]), fms["FM 32"]
-    below = [name for name, loss in fms.items() if rafm < loss]
+    below = [name for name, loss in fms.items() if rafm < loss]  # FMs that RaFM beats
     return (
         f"The paper has RaFM below every FM, and RaFM-low near FM 32. Here, one seed: RaFM ({rafm:.4f}) is below "
         f"{len(below)} of {len(fms)} FMs; the best FM is {best} ({fms[best]:.4f}). RaFM-low reaches {low:.4f}, "
@@ -86,7 +87,7 @@ def _curve_sentence(curves: dict[str, list[float]], budget: Budget) -> str:
 
 
 def table2(lab: Lab, budget: Budget) -> Artefact:
-    """Compare sets of ranks with FM 512."""
+    """Compare rank sets with FM 512."""
     fms, sets = _runs(budget)
     chosen = _chosen(lab, budget, {"FM 512": fms["FM 512"], **sets})
     found = dict(zip(chosen, with_seeds(lab, list(chosen.values()), budget.seeds)))

@@ -1,4 +1,4 @@
-"""The figures. Colours can be told apart by everyone (Okabe and Ito), and every series has its own marker too."""
+"""Draw the figures, with a palette for colour-blind readers (Okabe and Ito) and a marker per series."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 
 
 def canvas(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    """Return a figure and its axes."""
+    """Create a figure and its axes."""
     try:
         import matplotlib
     except ImportError:
         raise ConfigError("figures need matplotlib: pip install 'rafm[report]'", key="paper") from None
-    matplotlib.use("Agg")
+    matplotlib.use("Agg")  # works without a display
     from matplotlib import pyplot
 
     return pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write the figure; equal content gives equal bytes."""
+    """Write the figure; the same content gives the same bytes."""
     from matplotlib import pyplot
 
-    figure.savefig(path, dpi=120, metadata={"Software": None})
+    figure.savefig(path, dpi=120, metadata={"Software": None})  # without matplotlib's version
     pyplot.close(figure)
 
 
 def draw_occurrences(path: Path, found: dict[str, dict[str, Any]]) -> None:
-    """Draw how many features occur how often, one panel per data set."""
+    """Draw histograms of feature counts, one panel per data set."""
     columns = min(3, len(found))
     rows = -(-len(found) // columns)
     figure, axes = canvas(rows, columns, (4.2 * columns, 3.4 * rows))
@@ -73,6 +73,7 @@ def draw_curves(path: Path, curves: dict[str, list[float]], data: str) -> None:
         ax.plot(
             range(1, len(own) + 1), own, style, color="#D55E00", marker="D", linewidth=2.2, markersize=5, label=name
         )
+    # Scale to the first epochs: an FM that overfits may end far above.
     least, most = min(map(min, curves.values())), max(own[0] for own in curves.values())
     ax.set_ylim(least - 0.06 * (most - least), most + 0.1 * (most - least))
     ax.set(xlabel="epoch", ylabel="validation log loss", title=f"FM and RaFM over training on {data}")
@@ -99,7 +100,7 @@ def _frontier_panel(ax: Any, found: Competition) -> None:
         ordered = sorted(own, key=lambda one: one.parameters)
         sizes, means = [one.parameters for one in ordered], [float(np.mean(one.losses)) for one in ordered]
         spread = [float(np.std(one.losses, ddof=1)) if len(one.losses) > 1 else 0.0 for one in ordered]
-        line = "-" if family == "FM" else ""
+        line = "-" if family == "FM" else ""  # the baseline; points of the others have several shapes of rank sets
         filled = {"markerfacecolor": "white"} if family in ("RaFM (Algorithm 1)", "DiFacto", "MRMA") else {}
         ax.errorbar(
             sizes, means, spread, linestyle=line, capsize=2, markersize=7, label=family, **STYLES[family], **filled

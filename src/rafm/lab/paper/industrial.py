@@ -1,4 +1,4 @@
-"""Experiment B: seven days of a stream to train on, the eighth to predict; AUC against the size of the model."""
+"""Experiment B: train on seven days of a stream and predict the eighth; AUC against model size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PASSES = 2
 
 @dataclass(frozen=True)
 class SeenEnough:
-    """Give a feature seen n times the highest rank that is at most scale * n, and no vector if there is none.
+    """Assign the highest rank that is at most scale * count, and no vector if there is none.
 
     >>> SeenEnough(0.5)(np.array([1, 2, 9, 100]), (1, 2, 4, 8)).tolist()
     [0, 1, 3, 4]
@@ -42,7 +42,7 @@ class SeenEnough:
 
 
 def stream_run(config: dict[str, Any], folder: Path) -> Result:
-    """Train on some days and judge on another."""
+    """Train on some days and evaluate on another."""
     shape = {"rows_per_day": config["rows_per_day"], "seed": config["stream_seed"]}
     training, later = Stream(days=tuple(config["days"]), **shape), Stream(days=(config["judge"],), **shape)
     ranks = tuple(config["ranks"])
@@ -67,13 +67,13 @@ def stream_run(config: dict[str, Any], folder: Path) -> Result:
 
 
 def nonzeros(model: Model) -> int:
-    """Count the numbers that a sparse model has to keep."""
+    """Count the nonzero parameters, which a sparse model has to store."""
     found = model.parameters
     return sum(int(np.count_nonzero(part)) for part in (found.bias, found.weights, *found.factors))
 
 
 def contenders(budget: Budget) -> dict[str, list[dict[str, Any]]]:
-    """Return the models of every family, from small to large."""
+    """Return the models of every family, in ascending size."""
     return {
         "LR": [{"model": "lr", "ranks": [], "scale": 1.0}],
         "FM": [{"model": "fm", "ranks": [rank], "scale": 1.0} for rank in RANKS],
@@ -83,7 +83,7 @@ def contenders(budget: Budget) -> dict[str, list[dict[str, Any]]]:
 
 
 def name_of(each: dict[str, Any]) -> str:
-    """Name a model as the table does."""
+    """Return the name of a model in the table."""
     ranks = ",".join(map(str, each["ranks"]))
     return {"lr": "", "fm": ranks}.get(each["model"], f"{{{ranks}}} c=1/{1 / each['scale']:.0f}")
 
@@ -92,10 +92,10 @@ def figure4(lab: Lab, budget: Budget) -> Artefact:
     """Choose L2 on the seventh day with one seed, then train on seven days and test on the eighth."""
     shared = {"kind": "stream", "rows_per_day": budget.stream_rows_per_day, "optimizer": OPTIMIZER, "passes": PASSES}
     models = [(family, each) for family, own in contenders(budget).items() for each in own]
-    tries = [
+    tries = [  # train on the first six days, validate on the seventh
         {**shared, **each, "l2": l2, "days": list(range(DAYS - 2)), "judge": DAYS - 2, "seed": 0, "stream_seed": 0}
         for _, each in models
-        for l2 in (L2_VALUES if each["ranks"] else (0.0,))
+        for l2 in (L2_VALUES if each["ranks"] else (0.0,))  # LR has no vectors to penalise
     ]
     done = iter(lab.results(tries))
     losses: dict[str, dict[float, float]] = {}
@@ -124,7 +124,7 @@ def figure4(lab: Lab, budget: Budget) -> Artefact:
 def _artefact(budget: Budget, shared: dict[str, Any], points: list[dict[str, Any]]) -> Artefact:
     from .figures import draw_sizes
 
-    unit = points[0]["parameters"]
+    unit = points[0]["parameters"]  # LR comes first
     linear = float(np.mean(points[0]["auc"]))
     for point in points:
         point["size"] = point["parameters"] / unit
@@ -151,7 +151,7 @@ def _artefact(budget: Budget, shared: dict[str, Any], points: list[dict[str, Any
 
 
 def cheapest_sentence(points: list[dict[str, Any]], share: float = 0.95) -> str:
-    """Say how small each family can be while keeping most of the best FM's gain over LR."""
+    """Report how small each family can be while keeping most of the best FM's gain over LR."""
     best = max(float(np.mean(p["gain"])) for p in points if p["family"] == "FM")
     if best <= 0:
         return f"No FM gains anything over LR here (at best {best:+.4f}), so sizes cannot be compared."
@@ -159,8 +159,8 @@ def cheapest_sentence(points: list[dict[str, Any]], share: float = 0.95) -> str:
     for family in ("FM", "DiFacto", "RaFM"):
         able = [p["size"] for p in points if p["family"] == family and np.mean(p["gain"]) >= share * best]
         smallest[family] = f"{min(able):.2f} times LR's size" if able else "more than the sizes tried"
-    told = "; ".join(f"{family} {size}" for family, size in smallest.items())
+    sizes = "; ".join(f"{family} {size}" for family, size in smallest.items())
     return (
-        f"To keep {share:.0%} of the best FM's gain in AUC over LR ({best:.4f}), the models need: {told}. "
+        f"To keep {share:.0%} of the best FM's gain in AUC over LR ({best:.4f}), the models need: {sizes}. "
         "The paper has 1.55 for RaFM and about 7 for FM on its own data."
     )

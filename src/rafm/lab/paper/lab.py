@@ -1,4 +1,4 @@
-"""Where tasks are done: a pool of single-threaded processes in front of a store."""
+"""Execute tasks in a pool of single-threaded processes, and store their results."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Task = dict[str, Any]
 
 
 def behaviour() -> str:
-    """Return a fingerprint of how models train: losses of tiny runs, to five digits, so that rounding does not show.
+    """Return a fingerprint of the training algorithm: losses of tiny runs, rounded to five digits.
 
-    It is part of every key: results of an engine that trained differently are not mixed with those of this one.
+    It is part of every key, so that results of versions that train differently are not mixed.
     """
     draw = np.random.default_rng(0)
     users, items = draw.integers(0, 40, 3000) ** 2 // 40, 40 + draw.integers(0, 30, 3000)
@@ -48,7 +48,7 @@ def behaviour() -> str:
 
 
 class Lab:
-    """Does tasks that are not in the store yet, and keeps their results."""
+    """Executes tasks that are not in the store yet, and stores their results."""
 
     def __init__(self, folder: Path, store: Store, workers: int = 1, tell: Callable[[str], Any] = print):
         self.folder, self.store, self.workers, self.tell = folder, store, workers, tell
@@ -69,15 +69,15 @@ class Lab:
         return behaviour()
 
     def key(self, task: Task) -> str:
-        """Return the key of a task: what it does, on which bytes, with which engine."""
+        """Return the key of a task: its parameters, the digests of its data, and the engine's fingerprint."""
         name = task.get("data")
         if name is not None and name not in self.data:
             self.data[name] = [digest(path) for path in part_paths(self.folder, name)]
         return key_of(self.engine, task, self.data.get(name or "", []))
 
     def results(self, tasks: Sequence[Task]) -> list[Result]:
-        """Return the results of tasks in their order, after doing those that are missing."""
-        keys = [self.key(task) for task in tasks]
+        """Return the results of tasks in order, after executing those that are missing."""
+        keys = [self.key(task) for task in tasks]  # equal tasks have one key and are executed once
         missing = {key: task for key, task in zip(keys, tasks) if key not in self.store}
         if missing:
             self._do(missing)
@@ -97,7 +97,7 @@ class Lab:
                 done += 1
                 self._keep(running[future], missing[running[future]], future.result(), f"{done}/{len(missing)}")
 
-    def _keep(self, key: str, task: Task, result: Result, place: str) -> None:
+    def _keep(self, key: str, task: Task, result: Result, progress: str) -> None:
         self.store.add(key, task, result)
         shown = {
             name: value
@@ -106,12 +106,12 @@ class Lab:
         }
         text = " ".join(f"{name}={value}" for name, value in shown.items())
         valid = result.get("valid")
-        self.tell(f"[{place}] {task['kind']} {text}" + (f": {valid:.5f}" if isinstance(valid, float) else ""))
+        self.tell(f"[{progress}] {task['kind']} {text}" + (f": {valid:.5f}" if isinstance(valid, float) else ""))
 
     def _pool(self) -> ProcessPoolExecutor:
-        """Start the workers when they are first needed; each computes with one thread."""
+        """Start the workers on first use; each uses one thread."""
         if self.pool is None:
             os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-            context = multiprocessing.get_context("spawn")
+            context = multiprocessing.get_context("spawn")  # forking is unsafe once there are threads
             self.pool = ProcessPoolExecutor(self.workers, context, initializer=warm_up)
         return self.pool

@@ -1,4 +1,4 @@
-"""All artefacts as one page; every sentence about results is made from them."""
+"""Write all artefacts as one page; every statement about results is generated from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ per feature has DiFacto's form, and DiFacto won on it; the truth now has no mode
 def write_page(
     path: Path, folder: Path, artefacts: list[Artefact], claims: list[str], budget: Budget, command: str
 ) -> None:
-    """Write the page; figures stay in their artefacts' folders and are linked."""
+    """Write the page, with links to the figures in the artefacts' folders."""
     text = [INTRODUCTION.format(command=command, budget=budget.name)]
     if claims:
         text += ["## What should come out, and did it", "\n".join(claims)]

@@ -1,4 +1,4 @@
-"""The paper's own numbers, to be shown beside ours."""
+"""The results published in the paper, for comparison."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """One line of the paper's Table 3 or 4; time is that of training relative to FM, area is None for ratings."""
+    """One line of the paper's Table 3 or 4; time is training time relative to FM, area (AUC) is None for ratings."""
 
     loss: float
     deviation: float
     area: float | None
-    millions: float
+    millions: float  # of parameters
     time: float
 
 

@@ -1,4 +1,4 @@
-"""Choose L2 on validation rows: a coarse grid first, then neighbours of the best until none is better. One seed."""
+"""Choose L2 on validation rows with one seed: a coarse grid, then neighbours of the best until none is better."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Losses = Callable[[list[Run]], list[float]]
 
 
 def loss_of(result: Result) -> float:
-    """Return the validation loss; that of a run which diverged is endless."""
+    """Return the validation loss, infinity for a run that diverged."""
     return inf if result["valid"] is None else result["valid"]
 
 
 def neighbours(l2: float) -> list[float]:
-    """Return the values of the paper's grid next to one of it.
+    """Return the neighbours of a value in the paper's grid.
 
     >>> neighbours(0.01), neighbours(0.1)
     ([0.005, 0.05], [0.05])
@@ -29,15 +29,16 @@ def neighbours(l2: float) -> list[float]:
 
 
 def choose_l2(lab: Lab, runs: Sequence[Run], coarse: Sequence[float], refine: bool) -> list[Run]:
-    """Return each run with the L2 of least validation loss."""
+    """Return each run with the L2 of the lowest validation loss."""
     return search(runs, coarse, refine, lambda tries: [loss_of(own) for own in lab.results([t.task() for t in tries])])
 
 
 def search(runs: Sequence[Run], coarse: Sequence[float], refine: bool, losses: Losses) -> list[Run]:
-    """Try each run with the coarse values, then with neighbours of its best until none is better."""
+    """Try each run with the coarse values, then with the neighbours of its best value until none is better."""
     known: dict[Run, dict[Run, float]] = {run: {} for run in runs}
     wanted = {run: [replace(run, l2=l2) for l2 in coarse] for run in runs}
     while any(wanted.values()):
+        # One call for all runs of a round, so that the pool can train them in parallel.
         found = iter(losses([each for own in wanted.values() for each in own]))
         for run, own in wanted.items():
             known[run] |= {each: next(found) for each in own}
@@ -46,6 +47,6 @@ def search(runs: Sequence[Run], coarse: Sequence[float], refine: bool, losses: L
 
 
 def _next(known: dict[Run, float]) -> list[Run]:
-    best = min(known, key=known.__getitem__)
+    best = min(known, key=known.__getitem__)  # the search ends when both neighbours of the best are known
     beside = [replace(best, l2=l2) for l2 in neighbours(best.l2)]
     return [each for each in beside if each not in known]

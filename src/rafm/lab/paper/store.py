@@ -1,4 +1,4 @@
-"""Results of finished runs, one JSON line each: what is there is not run again."""
+"""Store results of finished runs as JSON lines, so that no run is repeated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def key_of(*facts: Any) -> str:
-    """Return a short name for everything that a result depends on.
+    """Return a hash of everything that a result depends on.
 
     >>> key_of({"l2": 0.1, "seed": 0}) == key_of({"seed": 0, "l2": 0.1})
     True
@@ -20,7 +20,7 @@ def key_of(*facts: Any) -> str:
 
 
 class Store:
-    """A file of results that only grows; a last line that was cut off by a kill is as if it had never been."""
+    """An append-only file of results; a last line truncated by a kill is ignored."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -34,7 +34,7 @@ class Store:
             entry = json.loads(line)
             self.results[entry["key"]] = entry["result"]
         except (ValueError, KeyError, TypeError):
-            return  # cut off; its run is done again
+            return  # truncated; its run is repeated
 
     def __contains__(self, key: str) -> bool:
         return key in self.results
@@ -43,16 +43,16 @@ class Store:
         return self.results[key]
 
     def add(self, key: str, task: dict[str, Any], result: dict[str, Any]) -> None:
-        """Append a result and force it to the disk."""
+        """Append a result and sync it to the disk."""
         line = json.dumps({"key": key, "task": task, "result": result}).encode()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab+") as file:
             if file.tell() and not self._ends_whole(file):
-                line = b"\n" + line
+                line = b"\n" + line  # do not append to a truncated line
             file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        self.results[key] = json.loads(line)["result"]
+        self.results[key] = json.loads(line)["result"]  # as a later run will read it: tuples become lists
 
     @staticmethod
     def _ends_whole(file: Any) -> bool:

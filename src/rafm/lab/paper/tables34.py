@@ -1,4 +1,4 @@
-"""Tables 3 and 4, the frontier of loss against size, and what the two update rules and protocols make of it."""
+"""Tables 3 and 4, the frontier of loss against size, and comparisons of update rules and protocols."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .verdicts import luck, mean_and_deviation, p_value, standing, verdict
 
 
 def competitions(lab: Lab, budget: Budget) -> list[Competition]:
-    """Run all studies; what is in the store is not run again."""
+    """Run all studies; stored results are not computed again."""
     return [compete(lab, budget, study) for study in budget.studies]
 
 
 def tables34(lab: Lab, budget: Budget) -> Artefact:
-    """Compare the best of every model."""
+    """Compare the best model of every family."""
     found = competitions(lab, budget)
     text = [
         f"Ranks and L2 chosen on validation: {len(budget.fm_ranks)} candidates for the ranks of every model, the same "
@@ -40,7 +40,7 @@ def _config(budget: Budget, found: list[Competition]) -> dict[str, object]:
 
 
 def winners_table(found: Competition) -> str:
-    """Return the best of every model beside the paper's line for the nearest data set."""
+    """Return a table of the best model of every family, beside the paper's results for the nearest data set."""
     name, comparable = NEAREST.get(found.study.data, ("", ""))
     theirs, fm = TABLES.get(name, {}), found.winners["FM"]
     header = ["model", "ranks", "L2", *found.metrics, "parameters", "pass", "test", "against FM"]
@@ -65,7 +65,7 @@ def _paper_cells(theirs: dict[str, Published], family: str) -> list[str]:
 
 
 def edges(found: Competition) -> list[str]:
-    """Say whose best L2 lies at the end of the grid: it might do better beyond."""
+    """Report families whose best L2 is at an end of the grid: they might do better beyond it."""
     ends = [f for f, one in found.winners.items() if one.run.l2 in (L2_GRID[0], L2_GRID[-1])]
     return (
         [f"The best L2 of {', '.join(ends)} is an end of the paper's grid, {L2_GRID[0]:g} to {L2_GRID[-1]:g}."]
@@ -78,7 +78,7 @@ def edges(found: Competition) -> list[str]:
 
 
 def frontier(lab: Lab, budget: Budget) -> Artefact:
-    """Compare FM and RaFM at every number of parameters."""
+    """Compare FM and RaFM at equal numbers of parameters."""
     from .figures import draw_frontier
 
     found = competitions(lab, budget)
@@ -108,10 +108,10 @@ def _budget_lines(found: Competition) -> list[list[str]]:
 
 
 def claims(found: list[Competition]) -> list[str]:
-    """Return what should come out, and whether it did."""
-    told = [line for each in found for line in (_frontier_claim(each), *_tag_claims(each))]
-    told += [line for each in found for line in (*_frappe_claims(each), *_rating_claims(each))]
-    return told
+    """Return the expected results, and whether they were reached."""
+    lines = [line for each in found for line in (_frontier_claim(each), *_tag_claims(each))]
+    lines += [line for each in found for line in (*_frappe_claims(each), *_rating_claims(each))]
+    return lines
 
 
 def _frontier_claim(found: Competition) -> str:
@@ -130,14 +130,14 @@ def _frontier_claim(found: Competition) -> str:
 
 
 def described(one: Contender) -> str:
-    """Say what a contender reached, and with how many parameters."""
+    """Describe a contender by its loss and its number of parameters."""
     return f"{one.run.label} has {mean_and_deviation(one.losses)} with {one.parameters / 1e6:.2f} M"
 
 
 def _tag_claims(found: Competition) -> list[str]:
     if "tag" not in found.study.data:
         return []
-    fm = found.winners["FM"]
+    fm = found.winners["FM"]  # the best by validation loss, of any size
     rafm = found.within("RaFM", fm.parameters / SMALL)
     claim = f"{found.study.title}: RaFM beats the best FM with at most a fifth of its parameters"
     if rafm is None:
@@ -150,7 +150,7 @@ def _frappe_claims(found: Competition) -> list[str]:
     if found.study.data != "frappe":
         return []
     theirs = TABLES["Frappe"]["RaFM"]
-    rafm = found.within("RaFM", theirs.millions * 1e6)
+    rafm = found.within("RaFM", theirs.millions * 1e6)  # no larger than the paper's
     paper = f"the paper's RaFM ({theirs.loss}, AUC {theirs.area}, {theirs.millions} M)"
     claim = f"frappe: better than {paper} without being larger"
     if rafm is None:
@@ -170,7 +170,7 @@ def _rating_claims(found: Competition) -> list[str]:
 
 
 def rules(lab: Lab, budget: Budget) -> Artefact:
-    """Compare the two update rules, each with its own best ranks and L2."""
+    """Compare the two update rules, each with its best ranks and L2."""
     found = competitions(lab, budget)
     lines, outcomes = [], []
     for each in found:
@@ -179,10 +179,10 @@ def rules(lab: Lab, budget: Budget) -> Artefact:
         chance = luck(p_value(joint.losses, letter.losses))
         cells = [f"{one.run.rank_text}: {mean_and_deviation(one.losses)}" for one in (joint, letter)]
         lines.append([each.study.title, *cells, outcomes[-1], chance])
-    told = ", ".join(f"{outcomes.count(word)} {word}" for word in ("better", "level", "worse"))
+    tally = ", ".join(f"{outcomes.count(word)} {word}" for word in ("better", "level", "worse"))
     text = [
         "Algorithm 1 to the letter moves a dependent factor by the gradient of L(B_1p, B_1p+1) alone; the joint rule "
-        f"adds that of the prediction's own loss, in which the factor occurs too. Joint against the letter: {told}.",
+        f"adds that of the prediction's own loss, in which the factor occurs too. Joint against the letter: {tally}.",
         table(["data", "joint", "Algorithm 1", "joint is", "luck"], lines, 1),
     ]
     return Artefact(
@@ -191,7 +191,7 @@ def rules(lab: Lab, budget: Budget) -> Artefact:
 
 
 def authors(lab: Lab, budget: Budget) -> Artefact:
-    """Train the winners again by the authors' protocol."""
+    """Train the winners again with the authors' protocol."""
     lines, found = [], competitions(lab, budget)
     for each in found:
         for family, one in each.winners.items():

@@ -1,6 +1,6 @@
-"""Single runs: what a worker does with a task. A task is a kind and plain values; so is its result.
+"""Execute single tasks. A task is a kind and JSON values; its result is a dict of JSON values.
 
-Times are CPU seconds of one thread, under names that end in `seconds`: all that differs when a run is done again.
+Times are CPU seconds of one thread, under names that end in `seconds`; nothing else differs when a run is repeated.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ...model.model import Model
 from ...options import TrainingOptions, resolve
 from ...plan.ranks import NearestRank, describe_plan
 from ...rows.checked import Batch, CheckedRows, check_batch
-from ...rows.stats import survey
+from ...rows.stats import count_rows
 from ...train.trainer import EpochFinished, Finished, train, train_model
 
-CLIP = 1e-4  # of probabilities, in the authors' scripts
+CLIP = 1e-4  # the authors' scripts clip probabilities to [1e-4, 1 - 1e-4]
 Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training run on one data set; with its first columns alone if n_columns is given.
+    """One training run on one data set, or on its first n_columns columns.
 
-    protocol "authors" counts features over training, validation and test rows, clips probabilities and clamps ratings
-    to the range of the test labels, as the authors' scripts do.
+    With protocol "authors", features are counted over training, validation and test rows, probabilities are clipped,
+    and ratings are clamped to the range of the test labels, as in the authors' scripts.
     """
 
     data: str
@@ -52,13 +52,13 @@ class Run:
 
     @property
     def family(self) -> str:
-        """Name the model as tables do."""
+        """The name of the model in tables."""
         names = {"lr": "LR", "fm": "FM", "difacto": "DiFacto", "mrma": "MRMA", "rafm": "RaFM"}
         return names[self.model] + (" (Algorithm 1)" if self.update == "algorithm1" else "")
 
     @property
     def rank_text(self) -> str:
-        """Write the ranks, and the generosity of the rank rule unless it is the paper's.
+        """The ranks and, if it is not the paper's, the scale c of the rank rule.
 
         >>> Run("frappe", "rafm", (64, 512), rank_scale=2).rank_text
         '{64,512} c=2'
@@ -78,17 +78,17 @@ class Run:
 
 @lru_cache(maxsize=2)
 def rows_of(folder: Path, data: str, n_columns: int | None) -> DataSet:
-    """Read a data set, keeping the last ones."""
+    """Read a data set; the last two are cached."""
     return load_prepared(folder, data, n_columns)
 
 
 def options_of(run: Run, found: DataSet) -> TrainingOptions:
-    """Return the run's choices as the trainer wants them."""
+    """Return the training options of a run."""
     levels = None
     if run.protocol == "authors" and run.ranks:
         counts = np.zeros(found.parts[0].n_features, np.int64)
         for part in found.parts:
-            counts += np.bincount(part.indices, minlength=counts.size)
+            counts += np.bincount(part.indices, minlength=counts.size)  # test rows included, as the authors do
         levels = NearestRank(run.rank_scale)(counts, run.ranks)
     return resolve(
         task=found.task,
@@ -104,7 +104,7 @@ def options_of(run: Run, found: DataSet) -> TrainingOptions:
     )
 
 
-def judge(model: Model, batch: CheckedRows, protocol: str = "ours") -> dict[str, float | None]:
+def evaluate_model(model: Model, batch: CheckedRows, protocol: str = "ours") -> dict[str, float | None]:
     """Return the metrics of a model on labelled rows."""
     assert batch.labels is not None
     scores = model.scores(batch)
@@ -114,18 +114,18 @@ def judge(model: Model, batch: CheckedRows, protocol: str = "ours") -> dict[str,
 
 
 def clip(scores: np.ndarray, task: str, labels: np.ndarray) -> np.ndarray:
-    """Return scores with probabilities between 1e-4 and 1 - 1e-4, or ratings within the range of the labels.
+    """Clip scores to probabilities between 1e-4 and 1 - 1e-4, or to ratings within the range of the labels.
 
     >>> clip(np.array([50.0, 0.0]), "binary", np.zeros(2)).round(2)
     array([9.21, 0.  ])
     """
-    limit = np.log1p(-CLIP) - np.log(CLIP)
+    limit = np.log1p(-CLIP) - np.log(CLIP)  # log odds of 1 - CLIP
     low, high = (-limit, limit) if task == "binary" else (float(labels.min()), float(labels.max()))
     return np.clip(scores, low, high)
 
 
 def train_run(config: dict[str, Any], folder: Path) -> Result:
-    """Train a model and judge its best epoch; a run that diverges has an endless loss."""
+    """Train a model and evaluate its best epoch; a run that diverges has no loss."""
     run = Run(**{**config, "ranks": tuple(config["ranks"])})
     found = rows_of(folder, run.data, run.n_columns)
     training, valid, test = found.parts
@@ -137,9 +137,9 @@ def train_run(config: dict[str, Any], folder: Path) -> Result:
         return {"diverged": str(error), "valid": None}
     train_seconds = time.process_time() - start
     assert isinstance(last, Finished)
-    model = last.model
+    model = last.model  # of the best epoch by validation loss
     start = time.process_time()
-    metrics = judge(model, test, run.protocol)
+    metrics = evaluate_model(model, test, run.protocol)
     history = [entry[f"valid_{model.loss.metrics[0]}"] for entry in model.history]
     return {
         "parameters": model.n_parameters,
@@ -154,13 +154,16 @@ def train_run(config: dict[str, Any], folder: Path) -> Result:
 
 
 def factors_per_row(model: Model) -> float:
-    """Return the numbers that a row touches on average: what time should be proportional to."""
+    """Return the mean number of factors that a row touches, to which time should be proportional."""
     lines = describe_plan(model.plan, model.counts, model.n_rows)[:-1]
     return round(sum(line["factors_per_row"] for line in lines), 3)
 
 
 def low_curve(config: dict[str, Any], folder: Path) -> Result:
-    """Return the validation loss of B_{1,1} after each epoch: a model of n epochs is that of n + 1 on its way."""
+    """Return the validation loss of B_{1,1} after each epoch.
+
+    Training is deterministic, so a run of n epochs is the beginning of one of n + 1.
+    """
     run = Run(**{**config, "ranks": tuple(config["ranks"])})
     found = rows_of(folder, run.data, run.n_columns)
     training, valid, _ = found.parts
@@ -174,25 +177,25 @@ def low_curve(config: dict[str, Any], folder: Path) -> Result:
 
 
 def occurrences(config: dict[str, Any], folder: Path) -> Result:
-    """Count how often features occur in the training rows."""
-    found = survey([rows_of(folder, config["data"], None).parts[0]])
+    """Return a histogram of feature counts in the training rows."""
+    found = count_rows([rows_of(folder, config["data"], None).parts[0]])
     bins = histogram(Frequencies(*np.unique(found.counts, return_counts=True)))
     return {"rows": found.rows, "features": int(found.counts.size), "bins": [list(line) for line in bins]}
 
 
 def time_pass(training: CheckedRows, options: TrainingOptions) -> float:
-    """Return the CPU seconds of the quickest epoch."""
+    """Return the CPU seconds of the fastest epoch."""
     seconds, start = [], time.process_time()
     for event in train(training, options):
         now = time.process_time()
         if isinstance(event, EpochFinished):
             seconds.append(now - start)
-        start = now
+        start = now  # other events restart the clock, so that planning does not count
     return min(seconds)
 
 
 def warm_up() -> None:
-    """Train a moment, so that compiling or loading kernels counts for nobody."""
+    """Train on a few rows, so that times exclude compiling and loading kernels."""
     ids, labels = np.array([0, 1, 1, 2]), np.array([0.0, 1.0])
     rows = check_batch(Batch(np.array([0, 2, 4]), ids, np.ones(4, np.float32), 3, labels))
     for model in ("rafm", "mrma"):
@@ -200,7 +203,8 @@ def warm_up() -> None:
 
 
 def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
-    """Return what each kind of task does."""
+    """Return the function of each kind of task."""
+    # Imported here: both modules import this one.
     from .complexity import measure
     from .industrial import stream_run
 
@@ -214,6 +218,6 @@ def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
 
 
 def execute(task: dict[str, Any], folder: Path) -> Result:
-    """Do a task."""
+    """Execute a task."""
     config = dict(task)
     return kinds()[config.pop("kind")](config, folder)

@@ -1,4 +1,4 @@
-"""Sentences that follow from figures: means, deviations, and whether a difference is more than luck."""
+"""Text generated from results: means, deviations, and whether a difference is statistically significant."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-LUCK = 0.05  # a difference that luck gives more often than this is none
+LUCK = 0.05  # significance level
 
 
 def mean_and_deviation(values: Sequence[float]) -> str:
-    """Return the mean, and the standard deviation over seeds if there are several.
+    """Return the mean and, with several seeds, their standard deviation.
 
     >>> mean_and_deviation([0.1, 0.3])
     '0.2000 ± 0.1414'
@@ -21,7 +21,7 @@ def mean_and_deviation(values: Sequence[float]) -> str:
 
 
 def p_value(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Return how often luck alone would make means differ so much (Welch's t test); 1 if there is nothing to go by.
+    """Return the p value of Welch's t test; 1 with fewer than two values on a side.
 
     >>> p_value([1.0, 1.1, 0.9], [2.0, 2.1, 1.9]) < 0.001
     True
@@ -30,13 +30,13 @@ def p_value(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
     if min(len(ours), len(theirs)) < 2:
         return 1.0
-    if np.std(ours) == np.std(theirs) == 0:
+    if np.std(ours) == np.std(theirs) == 0:  # the t statistic would divide by 0
         return 1.0 if np.mean(ours) == np.mean(theirs) else 0.0
     return float(ttest_ind(ours, theirs, equal_var=False).pvalue)
 
 
 def standing(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Return "better", "worse" or "level": losses, so less is better.
+    """Compare losses: return "better", "worse" or "level" (not significantly different).
 
     >>> standing([0.1, 0.11, 0.1], [0.2, 0.21, 0.2]), standing([0.1, 0.3], [0.2, 0.21])
     ('better', 'level')
@@ -47,10 +47,10 @@ def standing(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 
 def luck(p: float) -> str:
-    """Write a p value."""
+    """Format a p value."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def verdict(holds: bool, claim: str, why: str) -> str:
-    """Return one line of the list of claims."""
+    """Return one item of the list of claims."""
     return f"* **{'Holds' if holds else 'Does not hold'}**: {claim}. {why}"
