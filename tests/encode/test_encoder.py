@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import assert_same_rows, cells_of, features_of, mixed, spec_of
 
-from rafm.encode.coverage import Coverage, Tally
+from rafm.encode.coverage import ColumnCounts, Coverage
 from rafm.encode.encoder import BLOCK_ROWS, TableEncoder
 from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.errors import ConfigError, DataValueError
 from rafm.read.frames import as_table, is_frame, needs_encoder
-from rafm.rows.checked import join_rows
+from rafm.rows.blocks import join_rows
 
 TABLE = pa.table(
     {"city": ["Rome", "Oslo", None, "Rome"], "ok": [True, None, False, True], "age": [30.5, 40.0, 50.0, 60.5]}
@@ -215,7 +215,7 @@ def test_bytes_that_are_no_text_are_refused():
 
 
 def test_a_kind_that_does_not_suit_the_type_is_refused():
-    with pytest.raises(DataValueError, match="column 'x' has type string, which cannot be of kind number"):
+    with pytest.raises(DataValueError, match="column 'x' has type string, which cannot be encoded as number"):
         TableEncoder.learn(pa.table({"x": ["a"]}), spec_of(x="number"))
 
 
@@ -300,10 +300,10 @@ def test_coverage_adds_up_over_calls_and_is_a_table_when_printed():
     encoder, coverage = TableEncoder.learn(pa.table({"x": ["a", "b"]})), Coverage()
     for cells in (["a", "q", "b"], ["q"]):
         encoder.encode(pa.table({"x": cells}), coverage=coverage)
-    assert coverage["x"] == Tally(seen=4, known=2)
+    assert coverage["x"] == ColumnCounts(seen=4, known=2)
     assert coverage.total.share == 0.5
     assert str(coverage).split("\n")[1].split() == ["x", "4", "2", "0", "0", "2"]
-    assert Coverage().total == Tally()
+    assert Coverage().total == ColumnCounts()
     assert Coverage()["never"].share == 1
 
 
@@ -362,10 +362,10 @@ def test_a_warning_points_to_the_line_of_the_user():
 @pytest.mark.parametrize(
     ("name", "cells", "message"),
     [
-        ("age", ["30"], "column 'age' has type string, which cannot be of kind number"),
+        ("age", ["30"], "column 'age' has type string, which cannot be encoded as number"),
         ("city", [1], "column 'city' was text in training, now its type is int64"),
         ("ok", [1.0], "column 'ok' was boolean in training, now its type is double"),
-        ("ok", [[True]], "column 'ok' has type list<.*>, which cannot be of kind category"),
+        ("ok", [[True]], "column 'ok' has type list<.*>, which cannot be encoded as category"),
     ],
 )
 def test_a_column_of_another_type_is_refused_with_both_types(name, cells, message):  # case 46

@@ -160,14 +160,14 @@ def test_a_model_of_tables_refuses_ids_and_the_other_way_round(tmp_path, table):
     _, encoder = training_rows(table, OPENING)
     ids = tmp_path / "rows.svm"
     ids.write_text(rows_of_pairs(5))
-    with pytest.raises(DataValueError, match="takes tables"):
+    with pytest.raises(DataValueError, match="expects a table"):
         next(batches_of(ids, OPENING, encoder))
-    with pytest.raises(DataValueError, match="takes feature ids"):
+    with pytest.raises(DataValueError, match="expects feature ids"):
         next(batches_of(table, OPENING, None))
 
 
 def test_unknown_formats_are_named(table):
-    with pytest.raises(ConfigError, match="format must be auto"):
+    with pytest.raises(ConfigError, match="format must be one of auto"):
         training_rows(table, dataclasses.replace(OPENING, format="xml"))
 
 

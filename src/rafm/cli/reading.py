@@ -1,4 +1,4 @@
-"""Flags about the files that commands read."""
+"""Flags that say how files are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class ReadingFlags:
     """How training files are read."""
 
-    index_base: Annotated[int, typer.Option(help="Smallest feature id of the files, 0 or 1.")] = 0
+    index_base: Annotated[int, typer.Option(help="Smallest feature id in the files: 0 or 1.")] = 0
     format: Format = "auto"
     label: Label = None
     weight: Weight = None
@@ -45,8 +45,8 @@ class ReadingFlags:
     memory: Memory = 1000
     spill: Spill = None
 
-    def opening(self, task: str, index_base: int, told: Any) -> Opening:
-        """Return how files are to be read; told is called with a line when rows go to a temporary file."""
+    def opening(self, task: str, index_base: int, report: Any) -> Opening:
+        """Return the options for reading files; report is called with a message if rows spill to disk."""
         spec = table_spec(self.columns, self.column, self.label, self.weight, self.min_count)
         files = opening(task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec)
-        return with_room(files, self.memory, self.spill, told)
+        return with_room(files, self.memory, self.spill, report)

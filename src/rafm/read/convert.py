@@ -1,4 +1,4 @@
-"""Files of any format -> converted files."""
+"""Convert files of any format to Arrow files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Like:
-    """What is taken from a model or a converted file instead of being learnt."""
+class ConversionTemplate:
+    """Task, index base and encoder of an existing model or converted file, used instead of fitting new ones."""
 
     task: str
     index_base: int
@@ -32,20 +32,20 @@ def convert(
     out: PathLike,
     opening: Opening,
     report: Callable[[str], Any] | None = None,
-    like: Like | None = None,
+    like: ConversionTemplate | None = None,
     wide_ids: bool = False,
     coverage: Coverage | None = None,
 ) -> int:
     """Write the rows of a file as an Arrow file, in bounded memory; return its size in bytes.
 
-    A table is read once, and its codes wait on the disk until all its values are known. The encoder goes into the file.
-    like: whose encoder, index base and task are used; coverage then counts the values that its encoder knows.
+    A table is read once; its codes are spilled to disk until all values are known. The encoder is stored in the file.
+    like: use its encoder, index base and task; coverage then counts which values that encoder knows.
     """
     from .converted.writer import write_arrow
 
     gives = opening.format_of(path).gives
     if gives == CONVERTED:
-        raise ConfigError("the input is an Arrow file already", key="data")
+        raise ConfigError("the input is already an Arrow file", key="data")
     conversion = conversion_of(path, opening, like, wide_ids)
     encoder = None if like is None else like.encoder
     if like is None and gives != ROWS:
@@ -56,13 +56,15 @@ def convert(
     return write_arrow(out, rows, conversion, wide_ids, encoder)
 
 
-def conversion_of(path: PathLike, opening: Opening, like: Like | None = None, wide_ids: bool = False) -> Conversion:
-    """Return what a converted file would say of itself: all that decides what is in it."""
+def conversion_of(
+    path: PathLike, opening: Opening, like: ConversionTemplate | None = None, wide_ids: bool = False
+) -> Conversion:
+    """Return the description of a conversion: everything that decides the content of the file."""
     from .converted.layout import Conversion
     from .converted.matching import stamp
 
     options = {
-        "rafm": __version__,
+        "rafm": __version__,  # another version may encode differently
         "format": opening.format,
         "duplicates": opening.duplicates,
         "limits": asdict(opening.limits),
@@ -71,7 +73,7 @@ def conversion_of(path: PathLike, opening: Opening, like: Like | None = None, wi
         "like": None if like is None else _digest(like.encoder),
     }
     task, base = (opening.task, opening.index_base) if like is None else (like.task, like.index_base)
-    has_ids = opening.format_of(path).gives == ROWS
+    has_ids = opening.format_of(path).gives == ROWS  # encoded tables always count ids from 0
     return Conversion(task, base if has_ids else 0, stamp(path), options)
 
 
@@ -84,9 +86,9 @@ def _digest(encoder: TableEncoder | None) -> str:
 
 
 def is_current(
-    path: PathLike, out: PathLike, opening: Opening, like: Like | None = None, wide_ids: bool = False
+    path: PathLike, out: PathLike, opening: Opening, like: ConversionTemplate | None = None, wide_ids: bool = False
 ) -> bool:
-    """Tell whether this conversion, of the source as it is now, is already there and whole."""
+    """Tell whether the output already holds this conversion of the current source, undamaged."""
     from .converted import matching
 
     return matching.is_current(out, conversion_of(path, opening, like, wide_ids))
