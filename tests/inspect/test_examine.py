@@ -28,7 +28,7 @@ from rafm.inspect.leaks import assign_halves
 from rafm.inspect.report import BINS, histogram, plan_for, suggest_ranks
 from rafm.inspect.sketch import Frequencies
 from rafm.plan.ranks import NearestRank, describe_plan, plan_ranks
-from rafm.read.open import Opening
+from rafm.read.open import ReadOptions
 from rafm.rows.checked import check_batch
 from rafm.rows.stats import survey
 
@@ -180,7 +180,7 @@ def test_features_are_those_that_training_would_make(tmp_path):
     table = table.drop(["size", "tags", "w"])
     parquet.write_table(table, tmp_path / "t.parquet")
     counts = survey([check_batch(TableEncoder.learn_encode(table, spec)[1])]).counts
-    found = examine(tmp_path / "t.parquet", Opening("regression", spec=spec)).frequencies()
+    found = examine(tmp_path / "t.parquet", ReadOptions("regression", spec=spec)).frequencies()
     assert dict(zip(*found)) == dict(zip(*np.unique(counts, return_counts=True)))
 
 
@@ -188,7 +188,7 @@ def test_clicks_out_of_impressions_are_labels_with_weights(tmp_path):
     rows = pa.table({"c": [1, 0, 2], "n": [4, 1, 5], "city": ["Rome", "Oslo", "Rome"]})
     parquet.write_table(rows, tmp_path / "t.parquet")
     spec = TableSpec(clicks="c", impressions="n")
-    labels = examine(tmp_path / "t.parquet", Opening("regression", spec=spec)).labels
+    labels = examine(tmp_path / "t.parquet", ReadOptions("regression", spec=spec)).labels
     assert (labels.weight, labels.mean) == (10, pytest.approx(0.3))
 
 
@@ -431,14 +431,14 @@ def test_ranks_are_suggested_while_enough_features_would_get_them():
 
 MEASURE = """
 import re, sys
-from rafm.read.open import Opening
+from rafm.read.open import ReadOptions
 from rafm.inspect.examine import examine
 def megabytes():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) / 1000
-opening = Opening("regression", "csv")
+read_options = ReadOptions("regression", "csv")
 peaks = []
 for path in sys.argv[1:]:
-    found = examine(path, opening)
+    found = examine(path, read_options)
     peaks.append(megabytes())
 print(found.rows, found.distinct.is_exact, peaks[1] - peaks[0])
 """

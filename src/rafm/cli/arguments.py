@@ -14,7 +14,7 @@ from ..read.formats import format_help
 
 if TYPE_CHECKING:
     from ..encode.coverage import Coverage
-    from ..read.open import Opening
+    from ..read.open import ReadOptions
 
 FILE_FORMATS = format_help().removeprefix("auto, ").removesuffix(".")
 DATA_HELP = f'Data file ({FILE_FORMATS}). Text may be compressed with gzip or zstd; "-" reads standard input.'
@@ -45,7 +45,7 @@ def given_options(context: typer.Context) -> set[str]:
     return {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
 
 
-def opening(
+def read_options(
     task: str,
     format: str,
     duplicates: str,
@@ -53,17 +53,17 @@ def opening(
     max_features: int | None = None,
     max_line_bytes: int | None = None,
     spec: Any = None,
-) -> Opening:
+) -> ReadOptions:
     """Return the options for reading files."""
-    from ..read.open import Limits, Opening
+    from ..read.open import Limits, ReadOptions
 
     # Limits knows its own defaults, so only what was given is passed on.
     given = {"max_features": max_features, "max_line_bytes": max_line_bytes}
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
-    return Opening(task, format, index_base, duplicates, limits, spec)
+    return ReadOptions(task, format, index_base, duplicates, limits, spec)
 
 
-def with_room(files: Opening, memory: float, folder: str | None, report: Any = None) -> Opening:
+def with_room(files: ReadOptions, memory: float, folder: str | None, report: Any = None) -> ReadOptions:
     """Set the megabytes of memory for rows, and the directory that further rows spill to."""
     from dataclasses import replace
 

@@ -21,7 +21,7 @@ def bench(
         typer.Option(metavar="NAMES", help="Libraries to compare with, e.g. xlearn,vw (default: all installed)."),
     ] = None,
     out: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Directory for bench.json, bench.txt and figures.")
+        str | None, typer.Option(metavar="DIR", help="Directory for bench.json, bench.txt and figures.")
     ] = None,
     scale: Annotated[float, typer.Option(min=1e-4, help="Multiply the number of rows and bytes.")] = 1.0,
     json: Json = False,

@@ -21,8 +21,8 @@ from .arguments import (
     Weight,
     check_output,
     given_options,
-    opening,
     print_notes,
+    read_options,
     table_spec,
     with_room,
 )
@@ -69,7 +69,7 @@ def convert(
 
     check_output(out, data, like)
     spec = table_spec(columns, column, label, weight, min_count)
-    files = opening(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
+    files = read_options(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
     template = None if like is None else _read_template(like, files, given_options(context))
     if is_current(data, out, files, template, wide_ids):
         print(f"kept {out}: {data} has not changed since")

@@ -12,7 +12,7 @@ from .arguments import Json, print_json
 datasets = typer.Typer(help="List, download and check public data sets.", rich_markup_mode=None, no_args_is_help=True)
 Folder = Annotated[
     str | None,
-    typer.Option("--folder", metavar="FOLDER", help="Directory of data sets (default: $RAFM_DATA, else ./rafm-data)."),
+    typer.Option("--folder", metavar="DIR", help="Directory of data sets (default: $RAFM_DATA, else ./rafm-data)."),
 ]
 
 

@@ -8,9 +8,7 @@ import typer
 
 
 def demo(
-    out: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Directory for rows, models and the figure.")
-    ] = "rafm-demo",
+    out: Annotated[str, typer.Option(metavar="DIR", help="Directory for rows, models and the figure.")] = "rafm-demo",
     rows: Annotated[int, typer.Option(min=1000, help="Number of rows to generate.")] = 300_000,
     seed: Annotated[int, typer.Option(help="Random seed. Equal seeds give equal logs and models.")] = 0,
 ) -> None:

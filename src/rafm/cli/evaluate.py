@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, Json, ModelPath, opening, print_json, print_metrics, print_notes
+from .arguments import (
+    DataPath,
+    Duplicates,
+    Format,
+    Json,
+    ModelPath,
+    print_json,
+    print_metrics,
+    print_notes,
+    read_options,
+)
 
 
 def evaluate(
@@ -29,7 +39,7 @@ def evaluate(
 
     coverage = Coverage()
     # "binary" is a placeholder: the predictor uses the task of the model.
-    found = Predictor.load(model).evaluate(data, opening("binary", format, duplicates), index_base, coverage)
+    found = Predictor.load(model).evaluate(data, read_options("binary", format, duplicates), index_base, coverage)
     if not found["rows"]:
         raise DataValueError("no rows", path=data)
     if json:

@@ -17,8 +17,8 @@ from .arguments import (
     Label,
     MinCount,
     Weight,
-    opening,
     print_json,
+    read_options,
     table_spec,
 )
 
@@ -54,7 +54,7 @@ def inspect(
     else:
         spec = table_spec(columns, column, label, weight, min_count)
         # as regression, so that any number is a valid label and binary ones are found rather than required
-        files = opening("regression", format, duplicates, index_base, spec=spec)
+        files = read_options("regression", format, duplicates, index_base, spec=spec)
         report, lines = _data_report(path, ranks, rank_scale, files)
     if json:
         print_json(report)

@@ -22,13 +22,11 @@ def paper(
             "--authors-protocol", help="Count features in test rows too and clip, as the authors' scripts do."
         ),
     ] = False,
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Directory for results and figures.")] = "rafm-paper",
-    page: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Page to write (default: FOLDER/results.md).")
-    ] = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Directory for results and figures.")] = "rafm-paper",
+    page: Annotated[str | None, typer.Option(metavar="FILE", help="Page to write (default: DIR/results.md).")] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="FOLDER", help="Directory of data sets (default: $RAFM_DATA, else ./rafm-data)."),
+        typer.Option(metavar="DIR", help="Directory of data sets (default: $RAFM_DATA, else ./rafm-data)."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Number of training processes.")] = 2,
     stream_rows: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, ModelPath, check_output, opening, print_notes
+from .arguments import DataPath, Duplicates, Format, ModelPath, check_output, print_notes, read_options
 
 
 def predict(
@@ -34,7 +34,7 @@ def predict(
     from ..predictor import Predictor
 
     coverage = Coverage()
-    predictions = Predictor.load(model).predict(data, opening("binary", format, duplicates), index_base, coverage)
+    predictions = Predictor.load(model).predict(data, read_options("binary", format, duplicates), index_base, coverage)
     # nine digits tell any two float32 numbers apart
     lines: Iterator[bytes] = (b"".join(b"%.9g\n" % value for value in part.tolist()) for part in predictions)
     if out is not None:

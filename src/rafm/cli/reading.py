@@ -19,13 +19,13 @@ from .arguments import (
     MinCount,
     Spill,
     Weight,
-    opening,
+    read_options,
     table_spec,
     with_room,
 )
 
 if TYPE_CHECKING:
-    from ..read.open import Opening
+    from ..read.open import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,10 @@ class ReadingFlags:
     memory: Memory = 1000
     spill: Spill = None
 
-    def opening(self, task: str, index_base: int, report: Any) -> Opening:
+    def read_options(self, task: str, index_base: int, report: Any) -> ReadOptions:
         """Return the options for reading files; report is called with a message if rows spill to disk."""
         spec = table_spec(self.columns, self.column, self.label, self.weight, self.min_count)
-        files = opening(task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec)
+        files = read_options(
+            task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec
+        )
         return with_room(files, self.memory, self.spill, report)

@@ -71,7 +71,7 @@ def train(
     check_output(out, data, valid)
     stream = sys.stderr if json or running.events == "-" else sys.stdout  # stdout must stay valid JSON
     base = base if start is None else start.index_base
-    files = reading.opening(options.loss.task, base, print_safely(stream))
+    files = reading.read_options(options.loss.task, base, print_safely(stream))
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:

@@ -138,7 +138,7 @@ def raw_files(
 def _download_all(entry: Entry, folder: Path, raw: Path, report: Callable[[str], None], unverified: bool) -> None:
     if not entry.downloads:
         raise DataValueError(
-            f"{entry.name} cannot be downloaded automatically: get it from {entry.page}, "
+            f"{entry.name} cannot be downloaded automatically: accept its terms at {entry.page}, "
             f"then run `rafm datasets get {entry.name} --raw FILE`"
         )
     for source in entry.downloads:

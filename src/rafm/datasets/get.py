@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..encode.encoder import TableEncoder
 from ..encode.spec import TableSpec
 from ..errors import DataValueError
-from ..read.open import Opening, read_rows, read_table
+from ..read.open import ReadOptions, read_rows, read_table
 from ..rows.blocks import join_rows
 from .catalog import Entry
 from .fetch import raw_files
@@ -69,7 +69,7 @@ def _published_parts(entry: Entry, raw: Path) -> Whole:
 def _log(entry: Entry, raw: Path, format: str, max_rows: int | None) -> Whole:
     """Read a click log with the table encoder."""
     path = next(raw / name for name in entry.members if (raw / name).exists())
-    spec = Opening("binary", format, spec=TableSpec(min_count=MIN_COUNT)).table_spec(format)
+    spec = ReadOptions("binary", format, spec=TableSpec(min_count=MIN_COUNT)).table_spec(format)
     kinds = {column.name: column.kind for column in spec.columns} | dict.fromkeys(spec.targets(), "number")
     # max_rows before encoding, so that values are counted in the kept rows only
     blocks = _first_rows(read_table(path, format=format, columns=kinds), max_rows)

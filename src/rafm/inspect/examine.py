@@ -19,7 +19,7 @@ from ..errors import DataError, DataValueError, RafmError
 from ..files.atomic import PathLike
 from ..read.converted.reader import ArrowRows
 from ..read.formats import CONVERTED, ROWS
-from ..read.open import Opening, raw_table
+from ..read.open import ReadOptions, raw_table
 from ..rows.checked import Batch
 from .columns import CellProfile, ColumnProfile, FieldProfile, join_frequencies
 from .keys import fold_entries, fold_rows, hash_numbers, unhash_numbers
@@ -91,17 +91,17 @@ class Examination:
         return join_frequencies([column.frequencies() for column in self.columns if column.kind != "ignore"])
 
 
-def examine(path: PathLike, opening: Opening) -> Examination:
+def examine(path: PathLike, read_options: ReadOptions) -> Examination:
     """Examine all rows of a file, skipping bad lines."""
-    found = Examination(*opening.find(path))
-    gives = opening.format_of(path).gives
+    found = Examination(*read_options.find(path))
+    gives = read_options.format_of(path).gives
     try:
         if gives == CONVERTED:
             _examine_arrow(ArrowRows(path), found)
         elif gives == ROWS:
-            _examine_text(path, opening, found)
+            _examine_text(path, read_options, found)
         else:
-            _examine_table(*raw_table(path, opening, found.format, found.bad), found)
+            _examine_table(*raw_table(path, read_options, found.format, found.bad), found)
     except TooManyBadLines:
         found.gave_up = True
     except DataError as error:  # one that the reader cannot skip, such as truncated gzip
@@ -125,12 +125,14 @@ def _take_targets(found: Examination, labels: np.ndarray | None, weights: np.nda
     return targets
 
 
-def _examine_text(path: PathLike, opening: Opening, found: Examination) -> None:
-    entry, options = opening.format_of(path), opening.row_options()
-    profiles = _RowProfiler(found, lambda number: (f"field {number}", "ids"), lambda id: str(id + opening.index_base))
+def _examine_text(path: PathLike, read_options: ReadOptions, found: Examination) -> None:
+    entry, options = read_options.format_of(path), read_options.row_options()
+    profiles = _RowProfiler(
+        found, lambda number: (f"field {number}", "ids"), lambda id: str(id + read_options.index_base)
+    )
     for rows in entry.read(path, chunk_bytes=TEXT_BYTES, on_bad=found.bad, **options):
         profiles.update(Batch(rows.indptr, rows.indices, rows.values, 0, rows.labels), rows.fields)
-    profiles.finish(opening.index_base)
+    profiles.finish(read_options.index_base)
 
 
 def _examine_arrow(source: ArrowRows, found: Examination) -> None:

@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..files.atomic import PathLike
 from ..version import __version__
 from .formats import CONVERTED, ROWS
-from .open import Opening, batches_of, learn_table
+from .open import ReadOptions, batches_of, learn_table
 
 if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
@@ -30,7 +30,7 @@ class ConversionTemplate:
 def convert(
     path: PathLike,
     out: PathLike,
-    opening: Opening,
+    read_options: ReadOptions,
     report: Callable[[str], Any] | None = None,
     like: ConversionTemplate | None = None,
     wide_ids: bool = False,
@@ -43,21 +43,21 @@ def convert(
     """
     from .converted.writer import write_arrow
 
-    gives = opening.format_of(path).gives
+    gives = read_options.format_of(path).gives
     if gives == CONVERTED:
         raise ConfigError("the input is already an Arrow file", key="data")
-    conversion = conversion_of(path, opening, like, wide_ids)
+    conversion = conversion_of(path, read_options, like, wide_ids)
     encoder = None if like is None else like.encoder
     if like is None and gives != ROWS:
-        encoder, rows = learn_table(path, opening, report)
+        encoder, rows = learn_table(path, read_options, report)
     else:
-        opening = replace(opening, task=conversion.task, index_base=conversion.index_base)
-        rows = batches_of(path, opening, encoder, coverage=coverage)
+        read_options = replace(read_options, task=conversion.task, index_base=conversion.index_base)
+        rows = batches_of(path, read_options, encoder, coverage=coverage)
     return write_arrow(out, rows, conversion, wide_ids, encoder)
 
 
 def conversion_of(
-    path: PathLike, opening: Opening, like: ConversionTemplate | None = None, wide_ids: bool = False
+    path: PathLike, read_options: ReadOptions, like: ConversionTemplate | None = None, wide_ids: bool = False
 ) -> Conversion:
     """Return the description of a conversion: everything that decides the content of the file."""
     from .converted.layout import Conversion
@@ -65,15 +65,15 @@ def conversion_of(
 
     options = {
         "rafm": __version__,  # another version may encode differently
-        "format": opening.format,
-        "duplicates": opening.duplicates,
-        "limits": asdict(opening.limits),
-        "table": None if opening.spec is None else opening.spec.to_dict(),
+        "format": read_options.format,
+        "duplicates": read_options.duplicates,
+        "limits": asdict(read_options.limits),
+        "table": None if read_options.spec is None else read_options.spec.to_dict(),
         "wide_ids": wide_ids,
         "like": None if like is None else _digest(like.encoder),
     }
-    task, base = (opening.task, opening.index_base) if like is None else (like.task, like.index_base)
-    has_ids = opening.format_of(path).gives == ROWS  # encoded tables always count ids from 0
+    task, base = (read_options.task, read_options.index_base) if like is None else (like.task, like.index_base)
+    has_ids = read_options.format_of(path).gives == ROWS  # encoded tables always count ids from 0
     return Conversion(task, base if has_ids else 0, stamp(path), options)
 
 
@@ -86,9 +86,13 @@ def _digest(encoder: TableEncoder | None) -> str:
 
 
 def is_current(
-    path: PathLike, out: PathLike, opening: Opening, like: ConversionTemplate | None = None, wide_ids: bool = False
+    path: PathLike,
+    out: PathLike,
+    read_options: ReadOptions,
+    like: ConversionTemplate | None = None,
+    wide_ids: bool = False,
 ) -> bool:
     """Tell whether the output already holds this conversion of the current source, undamaged."""
     from .converted import matching
 
-    return matching.is_current(out, conversion_of(path, opening, like, wide_ids))
+    return matching.is_current(out, conversion_of(path, read_options, like, wide_ids))

@@ -40,7 +40,7 @@ MODEL, TRAINING = "the model", "the training rows"  # what converted rows are co
 
 
 @dataclass(frozen=True)
-class Opening:
+class ReadOptions:
     """Options for reading files. index_base and duplicates apply to row formats, spec to tables.
 
     room: memory and directory for rows that are read more than once.
@@ -99,8 +99,8 @@ class Opening:
 
 
 def open_rows(path: PathLike, *, task: str, **options: Any) -> Iterator[CheckedRows]:
-    """Yield the rows of a libsvm or libffm file in batches of bounded size; options: those of `Opening`."""
-    return _rows_of_ids(path, Opening(task, **options), task)
+    """Yield the rows of a libsvm or libffm file in batches of bounded size; options: those of `ReadOptions`."""
+    return _rows_of_ids(path, ReadOptions(task, **options), task)
 
 
 def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
@@ -113,12 +113,12 @@ def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
     return rows.with_n_features(rows.largest_id + 1)
 
 
-def _rows_of_ids(path: PathLike, opening: Opening, task: str) -> Iterator[CheckedRows]:
-    entry = opening.format_of(path)
+def _rows_of_ids(path: PathLike, read_options: ReadOptions, task: str) -> Iterator[CheckedRows]:
+    entry = read_options.format_of(path)
     if entry.gives != ROWS:
         raise DataValueError(f"the model expects feature ids, but this looks like {entry.name}", path=str(path))
-    binary, n_features = BinaryLabels(path), opening.limits.max_features
-    for rows in entry.read(path, **opening.row_options()):
+    binary, n_features = BinaryLabels(path), read_options.limits.max_features
+    for rows in entry.read(path, **read_options.row_options()):
         labels = binary.check(rows.labels, rows.lines) if task == "binary" else rows.labels  # any finite number
         yield check_batch(Batch(rows.indptr, rows.indices, rows.values, n_features, labels))
 
@@ -159,10 +159,10 @@ def read_table(
 
 
 def raw_table(
-    path: PathLike, opening: Opening, format: str, on_bad: OnBad
+    path: PathLike, read_options: ReadOptions, format: str, on_bad: OnBad
 ) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
     """Return the spec and the unencoded batches of a table; no label is required, and bad rows go to on_bad."""
-    spec = opening.completed_spec(format)
+    spec = read_options.completed_spec(format)
     return spec, _read_as(path, format, spec, on_bad)
 
 
@@ -183,17 +183,17 @@ def _naming(path: PathLike) -> Iterator[None]:
 
 
 def learn_table(
-    path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
+    path: PathLike, read_options: ReadOptions, report: Callable[[str], Any] | None = None
 ) -> tuple[TableEncoder, Iterator[CheckedRows]]:
     """Fit an encoder to a table; return it and the labelled rows. report is called with the kinds of the columns."""
     from ..encode.encoder import TableEncoder
 
-    format = opening.find(path).format
-    spec = opening.table_spec(format)
+    format = read_options.find(path).format
+    spec = read_options.table_spec(format)
     with _naming(path):
         batches = _read_as(path, format, spec)
-        encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
-    return encoder, _labelled(_named(rows, path), opening.task, path)
+        encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=read_options.room)
+    return encoder, _labelled(_named(rows, path), read_options.task, path)
 
 
 def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
@@ -217,12 +217,12 @@ def _converted(path: PathLike) -> ArrowRows:
     return FORMATS["arrow"].read(path)
 
 
-def _fitting(path: PathLike, opening: Opening, encoder: TableEncoder | None, whose: str) -> ArrowRows:
+def _fitting(path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str) -> ArrowRows:
     """Open a converted file; check that encoder, index base and task match those of the model or training rows."""
     from .converted.matching import check_match
 
     rows = _converted(path)
-    check_match(rows, opening.task, opening.index_base, encoder, whose)
+    check_match(rows, read_options.task, read_options.index_base, encoder, whose)
     return rows
 
 
@@ -256,42 +256,46 @@ def converted_task_and_base(
 
 
 def training_rows(
-    path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
+    path: PathLike, read_options: ReadOptions, report: Callable[[str], Any] | None = None
 ) -> tuple[Source, TableEncoder | None]:
     """Return labelled rows and, for tables, the fitted encoder; report is called with the kinds of the columns."""
-    gives = opening.format_of(path).gives
+    gives = read_options.format_of(path).gives
     if gives == CONVERTED:
-        converted_task_and_base(path, "arrow", opening.task, opening.index_base, ("task", "index_base"))
+        converted_task_and_base(path, "arrow", read_options.task, read_options.index_base, ("task", "index_base"))
         source = _converted(path)
         return source, source.encoder
     if gives == ROWS:
-        return _keep(_rows_of_ids(path, opening, opening.task), path, opening, None), None
-    encoder, rows = learn_table(path, opening, report)
-    return _keep(rows, path, opening, encoder), encoder
+        return _keep(_rows_of_ids(path, read_options, read_options.task), path, read_options, None), None
+    encoder, rows = learn_table(path, read_options, report)
+    return _keep(rows, path, read_options, encoder), encoder
 
 
-def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None, whose: str = TRAINING) -> Source:
+def labelled_rows(
+    path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str = TRAINING
+) -> Source:
     """Return labelled rows that can be read many times; whose: what they must match, for messages."""
-    if opening.format_of(path).gives == CONVERTED:
-        return _fitting(path, opening, encoder, whose)
-    return _keep(batches_of(path, opening, encoder), path, opening, encoder)
+    if read_options.format_of(path).gives == CONVERTED:
+        return _fitting(path, read_options, encoder, whose)
+    return _keep(batches_of(path, read_options, encoder), path, read_options, encoder)
 
 
-def further_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None) -> tuple[Source, TableEncoder | None]:
+def further_rows(
+    path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None
+) -> tuple[Source, TableEncoder | None]:
     """Return labelled rows to continue training on, and the encoder, extended by new values of a table."""
-    entry = opening.format_of(path)
+    entry = read_options.format_of(path)
     if encoder is None or entry.gives != TABLE:
-        return labelled_rows(path, opening, encoder, MODEL), encoder
+        return labelled_rows(path, read_options, encoder, MODEL), encoder
     with _naming(path):
         batches = read_table(path, format=entry.name, columns=encoder.reader_columns())
-        encoder, rows = encoder.grow_then_encode(batches, room=opening.room)
-    return _keep(_labelled(_named(rows, path), opening.task, path), path, opening, encoder), encoder
+        encoder, rows = encoder.grow_then_encode(batches, room=read_options.room)
+    return _keep(_labelled(_named(rows, path), read_options.task, path), path, read_options, encoder), encoder
 
 
 def _keep(
-    batches: Iterator[CheckedRows], path: PathLike, opening: Opening, encoder: TableEncoder | None
+    batches: Iterator[CheckedRows], path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None
 ) -> SpilledRows:
-    rows = SpilledRows(batches, opening.room, encoder.n_features if encoder else None)
+    rows = SpilledRows(batches, read_options.room, encoder.n_features if encoder else None)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
     return rows
@@ -299,7 +303,7 @@ def _keep(
 
 def batches_of(
     path: PathLike,
-    opening: Opening,
+    read_options: ReadOptions,
     encoder: TableEncoder | None,
     targets: bool = True,
     coverage: Coverage | None = None,
@@ -309,13 +313,13 @@ def batches_of(
     encoder: of the model, or None if it takes feature ids. targets: whether to read labels and weights.
     coverage: if given, counts the known and unseen values of a table.
     """
-    entry = opening.format_of(path)
+    entry = read_options.format_of(path)
     if entry.gives == CONVERTED:
-        source = _fitting(path, opening, encoder, MODEL)
+        source = _fitting(path, read_options, encoder, MODEL)
         yield from (source.block(number) for number in range(source.n_blocks))
     elif encoder is None:  # without targets, any number is accepted as the label, which is not used
-        yield from _rows_of_ids(path, opening, opening.task if targets else "regression")
-    elif opening.find(path) == NO_ROWS:  # an empty file is detected as libsvm, but is a valid empty table too
+        yield from _rows_of_ids(path, read_options, read_options.task if targets else "regression")
+    elif read_options.find(path) == NO_ROWS:  # an empty file is detected as libsvm, but is a valid empty table too
         return
     elif entry.gives == ROWS:
         raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
@@ -324,7 +328,7 @@ def batches_of(
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
         table = read_table(path, format=entry.name, columns=columns)
         encoded = _encoded(path, table, encoder, targets, coverage)
-        yield from _labelled(encoded, opening.task, path) if targets else map(check_batch, encoded)
+        yield from _labelled(encoded, read_options.task, path) if targets else map(check_batch, encoded)
 
 
 def _encoded(
