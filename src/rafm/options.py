@@ -91,7 +91,7 @@ class TrainingOptions:
     loss: Loss = option(
         None,
         "Loss to train on: log for clicks, squared, huber or huber:DELTA for ratings, poisson for counts "
-        "(default: the usual one for the task).",
+        "(default: log, squared or poisson, depending on the task).",
         checks.loss,
         "str or settings",
         str,
@@ -118,7 +118,7 @@ class TrainingOptions:
     )
     rank_scale: float = option(
         1.0,
-        "A feature seen n times gets the rank nearest to this number times n, in logarithms.",
+        "A feature seen n times gets the rank nearest to this number times n, on a log scale.",
         number(positive=True),
         "float",
         float,

@@ -218,7 +218,7 @@ def test_broken_raw_files_are_named_with_their_line(tmp_path, name, member, text
 
 def test_a_file_that_is_no_matlab_file_is_named(tmp_path):
     (tmp_path / "rating.mat").write_bytes(b"hello" * 100)
-    with pytest.raises(DataFormatError, match="not a MATLAB file"):
+    with pytest.raises(DataFormatError, match="expected a MATLAB file"):
         TABLES["ciao_ratings"](tmp_path, 0)
 
 
@@ -350,7 +350,7 @@ def test_nothing_is_fetched_but_by_https(url, tmp_path):  # case 113
 
 
 def test_a_redirection_away_from_https_is_not_followed(tmp_path, serving):  # case 113
-    with serving(b"rows") as address, pytest.raises(DataValueError, match=r"http://127.* only https addresses"):
+    with serving(b"rows") as address, pytest.raises(DataValueError, match=r"http://127.* only https downloads"):
         download(Download(f"{address}/plain", **ROWS), tmp_path, print)
     assert not list(tmp_path.iterdir())
 

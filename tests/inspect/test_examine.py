@@ -112,7 +112,7 @@ def test_the_faults_of_a_table_are_found_in_every_format(table, tmp_path, format
     assert [line.split("`")[1] for line in found] == ["score", "bought_at", "row_id", "country", "note"]
     assert "alone has AUC" in found[0]
     assert "is it known before the label?" in found[0]
-    assert "value of its own in nearly every row" in found[2]
+    assert "different value in nearly every row" in found[2]
     assert "is constant: ignore it" in found[3]
     assert "is always empty" in found[4]
 

@@ -32,8 +32,10 @@ MinCount = Annotated[
     int | None, typer.Option(help="Tables: values seen less often share one feature per column (default: 1).")
 ]
 Duplicates = Annotated[str, typer.Option(help='If an id occurs twice in a row: "error" or "sum".')]
-MaxFeatures = Annotated[int | None, typer.Option(help="Reject feature ids from this number on.")]
-MaxLineBytes = Annotated[int | None, typer.Option(help="Reject lines longer than this.")]
+MaxFeatures = Annotated[
+    int | None, typer.Option(help="Maximum number of feature ids; larger ids are errors (default: 2**32).")
+]
+MaxLineBytes = Annotated[int | None, typer.Option(help="Maximum length of a line (default: 16 MiB).")]
 Memory = Annotated[float, typer.Option(metavar="MB", help="Memory for encoded rows; further rows spill to disk.")]
 Spill = Annotated[str | None, typer.Option(metavar="DIR", help="Directory for spilled rows (default: system temp).")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..losses import TASKS, one_of
 from .arguments import (
     TABLE_OPTIONS,
     Column,
@@ -37,7 +38,7 @@ def convert(
     context: typer.Context,
     data: DataPath,
     out: Annotated[str, typer.Argument(metavar="OUT", help="Arrow file to write.")],
-    task: Annotated[str, typer.Option(help="Kind of labels: binary or regression.")] = "binary",
+    task: Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")] = TASKS[0],
     index_base: Annotated[int, typer.Option(help="Smallest feature id in the file: 0 or 1.")] = 0,
     like: Annotated[
         str | None,

@@ -39,7 +39,7 @@ def list_(folder: Folder = None, json: Json = False) -> None:
 
 @datasets.command()
 def get(
-    name: str,
+    name: Annotated[str, typer.Argument(help="Data set; see `rafm datasets list`.")],
     raw: Annotated[
         str | None, typer.Option(metavar="PATH", help="Use this archive, file or directory instead of downloading.")
     ] = None,

@@ -29,7 +29,7 @@ def inspect(
     ],
     ranks: Annotated[str | None, typer.Option(help="Ranks to plan for the data (default: suggested).")] = None,
     rank_scale: Annotated[
-        float, typer.Option(help="A feature seen n times gets the rank nearest to this number times n, in logarithms.")
+        float, typer.Option(help="A feature seen n times gets the rank nearest to this number times n, on a log scale.")
     ] = 1.0,
     index_base: Annotated[int, typer.Option(help="Smallest feature id in the data: 0 or 1.")] = 0,
     label: Label = None,
