@@ -217,7 +217,7 @@ def test_a_specification_without_an_end_is_refused_after_a_stated_size(folder):
     evil_table("t.parquet")
     ran = run_alone("train", "t.parquet", "--columns", "/dev/zero", "--out", "m.rafm", limit=("RLIMIT_AS", 4 * 2**30))
     assert ran.code == 2
-    assert ran.error() == f"/dev/zero: has more than {MAX_SPEC_BYTES} bytes, which no specification needs"
+    assert ran.error() == (f"/dev/zero: a specification must not exceed {MAX_SPEC_BYTES} bytes; is this another file?")
 
 
 # Case 114: what nobody foresaw

@@ -109,7 +109,7 @@ def test_classes_are_named_when_the_first_rows_have_but_one():
         RaFMClassifier().partial_fit(rows, np.ones(50, int))
     model = RaFMClassifier().partial_fit(rows, np.ones(50, int), classes=[0, 1])
     assert model.classes_.tolist() == [0, 1]
-    with pytest.raises(ValueError, match=r"classes are \[0, 1\] since the first call"):
+    with pytest.raises(ValueError, match=r"differs from the first call, which had \[0, 1\]"):
         model.partial_fit(rows, np.ones(50, int), classes=[1, 2])
 
 
