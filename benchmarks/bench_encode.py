@@ -28,7 +28,7 @@ from rafm.cli.convert import WAITING_MB
 from rafm.encode.spec import TableSpec
 from rafm.read.convert import convert
 from rafm.read.converted.reader import ArrowRows
-from rafm.read.open import Opening
+from rafm.read.open import ReadOptions
 from rafm.rows.blocks import join_rows
 from rafm.rows.spill import SpillOptions
 
@@ -58,7 +58,9 @@ FILES: dict[str, tuple[str, Callable[[Path, float], None]]] = {  # label, writer
 def ours(path: Path, label: str) -> Path:
     """Convert; return the Arrow file."""
     out, task = path.with_suffix(".arrow"), "regression" if label == "x0" else "binary"
-    convert(path, out, Opening(task, "csv", spec=TableSpec(label=label), room=SpillOptions(WAITING_MB, path.parent)))
+    convert(
+        path, out, ReadOptions(task, "csv", spec=TableSpec(label=label), room=SpillOptions(WAITING_MB, path.parent))
+    )
     return out
 
 

@@ -113,7 +113,7 @@ def test_ids_count_from_where_they_did_in_training(fitted, rows, tmp_path):
     np.testing.assert_array_equal(np.concatenate(list(predictor.predict(tmp_path / "from one.svm"))), expected)
     with pytest.raises(DataValueError, match="id 0 in a file with ids from 1"):
         list(predictor.predict(rows))
-    with pytest.raises(ConfigError, match="count from 1, not from 0") as caught:
+    with pytest.raises(ConfigError, match="trained with index_base=1, not 0") as caught:
         list(predictor.predict(rows, index_base=0))
     assert caught.value.key == "index_base"
     assert list(predictor.predict(tmp_path / "from one.svm", index_base=1))
@@ -158,6 +158,6 @@ def test_both_conventions_of_labels_mean_the_same(tmp_path, negative, small_piec
 
 
 def test_an_unknown_format_is_refused_with_those_there_are(rows):
-    with pytest.raises(ConfigError, match="format must be auto") as caught:
+    with pytest.raises(ConfigError, match="format must be one of auto") as caught:
         read_rows(rows, task="binary", format="svmlight")
     assert caught.value.key == "format"

@@ -1,5 +1,8 @@
-"""Checks of option values, and texts of flags as values. A check takes the name of an option, its value and what is
-checked already, and returns the value to use or raises ConfigError."""
+"""Check option values and parse the text of flags.
+
+A check takes the name of an option, its value and the options checked so far. It returns the value to use or raises
+ConfigError.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from .optimizers.optimizer import Optimizer
 
 UPDATES = ("joint", "algorithm1")
-Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, what is checked already -> value
+Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
 def number(positive: bool = False, optional: bool = False) -> Check:
@@ -43,6 +46,7 @@ def whole(least: int = 1, optional: bool = False) -> Check:
     def check(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
         if optional and value is None:
             return None
+        # Integral and not int: NumPy's integers are common in parameter grids
         if not isinstance(value, Integral) or value < least:
             raise ConfigError(f"{name} must be a whole number of at least {least}, found {value!r}", key=name)
         return int(value)
@@ -51,12 +55,12 @@ def whole(least: int = 1, optional: bool = False) -> Check:
 
 
 def loss(name: str, value: Any, chosen: dict[str, Any]) -> Loss:
-    """Check a loss of the task."""
+    """Check that the loss fits the task."""
     return loss_for(chosen["task"], value)
 
 
 def choice(names: Sequence[str]) -> Check:
-    """Return a check for one of some names."""
+    """Return a check for one of the names."""
 
     def check(name: str, value: Any, chosen: dict[str, Any]) -> str:
         if value not in names:
@@ -67,76 +71,76 @@ def choice(names: Sequence[str]) -> Check:
 
 
 def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
-    """Check increasing ranks that the family can work with."""
+    """Check that ranks increase and suit the model family."""
     from .plan.ranks import check_ranks
 
     return check_ranks(chosen["model"], value)
 
 
 def anything(name: str, value: Any, chosen: dict[str, Any]) -> Any:
-    """Take any value; it is checked where it is used."""
+    """Accept any value; it is checked where it is used."""
     return value
 
 
 def dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-    """Fill in the weight that is usual for the loss and the update rule."""
+    """Check the weight; its default depends on the loss and the update rule."""
     default = chosen["loss"].dependent_weight if chosen["update"] == UPDATES[0] else 1.0
     return number()(name, default if value is None else value, chosen)
 
 
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
-    """Check an optimiser that can train the family."""
+    """Check that the optimiser can train the model family."""
     found, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
     if allowed is not None and found.name not in allowed:
-        raise ConfigError(f"model {chosen['model']!r} is trained by optimizer={allowed[0]!r} alone", key=name)
+        raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
 
 
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-    """Fill in the rate that is usual for the loss and the optimiser."""
+    """Check the learning rate; its default depends on the loss and the optimiser."""
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
     return number(positive=True)(name, default if value is None else value, chosen)
 
 
 def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...]:
-    """Return a number for each rank, given one for all or one for each."""
+    """Return one penalty per rank, from one for all ranks or one for each."""
     value, n_ranks = chosen["loss"].l2 if value is None else value, len(chosen["ranks"])
-    is_one = isinstance(value, str) or not hasattr(value, "__len__")
+    is_one = isinstance(value, str) or not hasattr(value, "__len__")  # a str has a length, but fails as a number
     values = [value] * n_ranks if is_one else list(value)
     if len(values) != n_ranks:
         raise ConfigError(f"{name} must be one number, or {n_ranks}: one per rank, found {len(values)}", key=name)
-    if is_one and not values:
+    if is_one and not values:  # a linear model has no ranks, but a bad value is still an error
         number()(name, value, chosen)
     return tuple(number()(name, one, chosen) for one in values)
 
 
 def l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-    """Check a penalty that only some optimisers can make exact zeros of."""
+    """Check an L1 penalty, which only some optimisers support."""
     if value and not chosen["optimizer"].has_l1:
-        raise ConfigError(f"{name} needs optimizer='ftrl': the others would reach no zeros", key=name)
+        raise ConfigError(f"{name} requires optimizer='ftrl': no other optimizer yields exact zeros", key=name)
     return number()(name, value, chosen)
 
 
 def metric(name: str, value: Any, chosen: dict[str, Any]) -> str:
-    """Check a metric of the loss."""
+    """Check that the metric suits the loss."""
     return check_metric(value, chosen["loss"])
 
 
 def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
-    """Check a share of kept negatives."""
+    """Check the share of negatives that were kept."""
     rate = number(positive=True)(name, value, chosen)
     if rate > 1:
-        raise ConfigError(f"{name} must be a share of at most 1, found {value!r}", key=name)
+        raise ConfigError(f"{name} must be at most 1, found {value!r}", key=name)
     if rate < 1 and chosen["loss"].task != "binary":
-        raise ConfigError(f"{name} needs task='binary': ratings have no negatives", key=name)
+        raise ConfigError(f"{name} requires task='binary': other tasks have no negatives", key=name)
     return rate
 
 
-# ---- Texts of flags
+# ---- Parsing the text of flags
 
 
 def whole_numbers(text: str, name: str) -> tuple[int, ...]:
-    """Read "8,32,128".
+    """Parse comma-separated whole numbers.
 
     >>> whole_numbers("8,32", "ranks")
     (8, 32)
@@ -144,12 +148,12 @@ def whole_numbers(text: str, name: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        rule = f"{name} must be whole numbers with commas, such as 8,32,128"
+        rule = f"{name} must be comma-separated whole numbers such as 8,32,128"
         raise ConfigError(f"{rule}; found {text!r}", key=name) from None
 
 
 def one_or_more(text: str, name: str) -> float | tuple[float, ...]:
-    """Read one number, or several with commas.
+    """Parse one number, or several separated by commas.
 
     >>> one_or_more("0.01", "l2"), one_or_more("0.01,0.005", "l2")
     (0.01, (0.01, 0.005))
@@ -157,23 +161,24 @@ def one_or_more(text: str, name: str) -> float | tuple[float, ...]:
     try:
         values = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ConfigError(f"{name} must be a number, or one per rank with commas; found {text!r}", key=name) from None
+        rule = f"{name} must be one number, or one per rank separated by commas"
+        raise ConfigError(f"{rule}; found {text!r}", key=name) from None
     return values[0] if len(values) == 1 else values
 
 
 def loss_setting(text: str, name: str) -> Any:
-    """Read the name of a loss, or its name and setting, such as "huber:0.5"."""
+    """Parse the name of a loss, optionally with its setting, such as "huber:0.5"."""
     loss, colon, setting = text.partition(":")
     if not colon:
         return loss
     try:
         return type(loss_named(loss))(float(setting))  # type: ignore[call-arg]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # no such loss, one without a setting, no number
         raise ConfigError(f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA", key=name) from None
 
 
 def thresholds(text: str, name: str) -> Any:
-    """Read the counts from which on features get the next rank."""
+    """Parse the minimum counts of the higher ranks."""
     from .plan.ranks import Thresholds
 
     return Thresholds(whole_numbers(text, "thresholds"))

@@ -1,34 +1,34 @@
-"""Every error that rafm raises on purpose.
+"""Exceptions raised by rafm.
 
 RafmError                              exit code of the command line
-|-- ConfigError (ValueError)           2   an option has a value that cannot work
-|-- DataError (ValueError)             3   something is wrong with the input; knows path, line, column
+|-- ConfigError (ValueError)           2   an option has an invalid value
+|-- DataError (ValueError)             3   the input is invalid; has path, line and column
 |   |-- DataFormatError                    the bytes do not follow the format
 |   |-- DataValueError                     well-formed, but not allowed
-|   `-- FeatureRangeError                  a feature id outside the range that the model or the limits allow
+|   `-- FeatureRangeError                  a feature id outside the range of the model or the limits
 |-- ModelFileError (ValueError)        4   a model file cannot be used
-|   |-- ModelFormatError                   it is not a model file, or its parts do not fit together
-|   |-- ModelVersionError                  it was written by a newer version
-|   `-- ModelIntegrityError                its content changed after it was written
-|-- CheckpointError (ValueError)       4   a checkpoint belongs to another run, or is in use
-|-- DivergenceError (ArithmeticError)  5   training produced numbers that are not finite, or absurd
-`-- ResourceLimitError (MemoryError)   6   more memory or bytes would be needed than the limits allow
+|   |-- ModelFormatError                   not a model file, or its parts are inconsistent
+|   |-- ModelVersionError                  written by a newer version of rafm
+|   `-- ModelIntegrityError                corrupted after it was written
+|-- CheckpointError (ValueError)       4   a checkpoint belongs to another run, is in use or is damaged
+|-- DivergenceError (ArithmeticError)  5   training diverged
+`-- ResourceLimitError (MemoryError)   6   the input exceeds a limit on memory or size
 
-Each message says what was found, where, which rule it breaks and what to do.
+Each message says what was found, where, which rule it breaks and how to fix it.
 """
 
 from __future__ import annotations
 
 
 class RafmError(Exception):
-    """Base of all errors that rafm raises on purpose; `line` is that of the input, counted from 1, if there is one."""
+    """Base class of all exceptions raised by rafm."""
 
-    exit_code = 1
-    line: int | None = None
+    exit_code = 1  # of the command line; each subclass sets its own
+    line: int | None = None  # of the input, counted from 1
 
 
 class ConfigError(RafmError, ValueError):
-    """An option has a value that cannot work; `key` names the option.
+    """An option has an invalid value; `key` names the option.
 
     >>> raise ConfigError("ranks must be increasing, found (8, 4)", key="ranks")
     Traceback (most recent call last):
@@ -39,11 +39,11 @@ class ConfigError(RafmError, ValueError):
 
     def __init__(self, message: str, key: str | None = None):
         super().__init__(message)
-        self.key = key
+        self.key = key  # as in rafm.options, also where the message names a flag
 
 
 class DataError(RafmError, ValueError):
-    """Something is wrong with the input; `path`, `line` and `column` say where, counted from 1.
+    """The input is invalid; `path`, `line` and `column` say where, counted from 1.
 
     >>> raise DataFormatError('expected "id:value", found "17;1"', path="train.libsvm", line=1207, column=14)
     Traceback (most recent call last):
@@ -54,6 +54,7 @@ class DataError(RafmError, ValueError):
 
     def __init__(self, message: str, path: str | None = None, line: int | None = None, column: int | None = None):
         self.path, self.line, self.column = path, line, column
+        # path:line:column is what editors and terminals turn into a link
         place = ":".join(str(part) for part in (path, line, column) if part is not None)
         super().__init__(f"{place}: {message}" if place else message)
 
@@ -63,11 +64,11 @@ class DataFormatError(DataError):
 
 
 class DataValueError(DataError):
-    """A well-formed value that is not allowed here."""
+    """A value is well-formed, but not allowed here."""
 
 
 class FeatureRangeError(DataError):
-    """A feature id outside the range that the model or the limits allow."""
+    """A feature id is outside the range of the model or the limits."""
 
 
 class ModelFileError(RafmError, ValueError):
@@ -77,7 +78,7 @@ class ModelFileError(RafmError, ValueError):
 
 
 class ModelFormatError(ModelFileError):
-    """Not a model file, or its parts do not fit together."""
+    """Not a model file, or its parts are inconsistent."""
 
 
 class ModelVersionError(ModelFileError):
@@ -85,7 +86,7 @@ class ModelVersionError(ModelFileError):
 
 
 class ModelIntegrityError(ModelFileError):
-    """The content changed after the file was written, or holds numbers that are not finite."""
+    """The file was corrupted after it was written, or holds parameters that are not finite."""
 
 
 class CheckpointError(RafmError, ValueError):
@@ -95,7 +96,7 @@ class CheckpointError(RafmError, ValueError):
 
 
 class DivergenceError(RafmError, ArithmeticError):
-    """Training produced numbers that are not finite, or absurd; `epoch` and `row` say when."""
+    """Training diverged: scores or parameters are not finite, or absurdly large; `epoch` and `row` say when."""
 
     exit_code = 5
 
@@ -105,6 +106,6 @@ class DivergenceError(RafmError, ArithmeticError):
 
 
 class ResourceLimitError(RafmError, MemoryError):
-    """More memory or bytes would be needed than the limits allow."""
+    """The input exceeds a limit on memory or size."""
 
     exit_code = 6

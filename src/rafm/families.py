@@ -1,6 +1,6 @@
-"""Model families: what each is. To add one: an entry here, and an engine if it trains in a way of its own.
+"""Registry of model families. To add one: an entry here, and an engine if it trains in a way of its own.
 
-Everywhere else a family is asked for what it has, never for its name.
+Elsewhere, code depends on the properties of a family, never on its name.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Family:
-    """What a feature has, what a row needs, and how a model of this kind is trained.
+    """Structure of a model: what each feature has, what a row requires, and how it is trained.
 
     Parameters
     ----------
     name, help : str
-        What users call it, and what it is in a few words.
+        Name in options and files, and a short description.
     default_ranks : tuple of int
         Ranks if none are given.
     max_ranks : int, optional
-        How many ranks it can have; any number by default.
+        Maximum number of ranks; unlimited by default.
     levels_by_count : bool
-        Whether a rule on counts gives each feature its level. Otherwise every feature has all ranks.
+        Whether the level of a feature depends on its count. Otherwise every feature has all ranks.
     nested : bool
         Whether a feature of level k has k vectors, of which the lower ones depend on the top one. A row then needs two
         sums per block: S over all features that have it, T over those that have a higher one.
     is_prefix : bool
-        Whether a feature has one vector, to which each level adds coordinates. A pair uses the common prefix.
+        Whether a feature has one vector that each level extends. A pair of features uses their common prefix.
     has_mixture : bool
         Whether a feature also has one mixture weight per rank, trained by an engine of its own.
     features_per_row : int, optional
-        How many features a row must have; any number by default.
+        Exact number of features in a row; any by default.
     uses_fields : bool
-        Whether the field of a feature matters.
+        Whether the model depends on the fields of features.
     optimizers : tuple of str, optional
         Optimisers that can train it; all by default.
     """
@@ -51,17 +51,17 @@ class Family:
     optimizers: tuple[str, ...] | None = None
 
     def block_ranks(self, ranks: Sequence[int]) -> tuple[int, ...]:
-        """Return how many factors each level adds to a feature: its rank, or what it adds to a prefix.
+        """Return the number of factors that each level adds to a feature.
 
         >>> FAMILIES["difacto"].block_ranks((8, 32, 128))
         (8, 24, 96)
         """
         if not self.is_prefix:
             return tuple(ranks)
-        return tuple(rank - below for rank, below in zip(ranks, (0, *ranks)))
+        return tuple(rank - below for rank, below in zip(ranks, (0, *ranks)))  # zip drops the last of the lower ranks
 
     def n_mixture_weights(self, n_features: int, n_levels: int) -> int:
-        """Return how many parameters there are besides bias, weights and factors."""
+        """Return the number of mixture weights: the parameters besides bias, weights and factors."""
         return n_features * n_levels if self.has_mixture else 0
 
 
@@ -72,12 +72,12 @@ FAMILIES = {
         Family("fm", "factorization machine of one rank", default_ranks=(32,), max_ranks=1),
         Family("lr", "linear model", default_ranks=(), max_ranks=0),
         Family("difacto", "one vector per feature, longer if it is frequent", levels_by_count=True, is_prefix=True),
-        Family(
+        Family(  # matrix approximation: a row is one (user, item) pair
             "mrma",
             "mixture of ranks, two features per row",
             has_mixture=True,
             features_per_row=2,
-            optimizers=("adagrad",),
+            optimizers=("adagrad",),  # its engine has its own AdaGrad step
         ),
     )
 }

@@ -2,7 +2,7 @@
 
 Estimator parameters and their documentation, the flags of `rafm train`, the summary in a model file and the identity
 of a checkpoint derive from the fields of TrainingOptions. To add an option: one field here, and the line that uses it.
-Nothing heavy is imported before an option is checked.
+Heavy modules are imported only when an option is checked.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from .optimizers.optimizer import Optimizer
     from .plan.ranks import LevelRule
 
-USUAL_ROW = 10.0  # nonzeros of a row up to which learning rates are as they are
+USUAL_NONZEROS = 10.0  # per row; rows with more get a lower default learning rate
 
 
 @dataclass(frozen=True)
 class Option:
-    """What is declared about one option besides its name and default.
+    """Declaration of one option.
 
     Parameters
     ----------
@@ -41,23 +41,25 @@ class Option:
     check : callable
         Returns the value to use, or raises ConfigError.
     type : str
-        How numpydoc names the type.
+        Type as shown in docstrings.
     flag_type : type
-        Of the command-line flag, before `parse`.
+        Type of the command-line flag, before `parse`.
+    default : object
+        Default of the command line and, unless `parameter` is set, of the estimators.
     flag : str, optional
-        Its command-line name if that differs from the name.
+        Name of the flag, if different.
     parse : callable, optional
-        Turns the text of the flag into a value.
+        Converts the text of the flag to a value.
     parameter : str, optional
-        Its name as an estimator parameter if that differs from the name.
+        Name of the estimator parameter, if different.
     parameter_default : object
-        Its default there.
+        Default of that parameter.
     parameter_help : str, optional
-        Its help there.
+        Help of the estimator parameter, if different.
     is_kept : bool
-        Whether its value goes into the model file.
+        Whether the value is stored in the model file under its own name.
     has_effect : bool
-        Whether it changes what a run computes, not only how far or how fast it gets.
+        Whether it changes what a run computes, rather than how long or how fast it runs.
     """
 
     help: str
@@ -84,17 +86,17 @@ def option(default: Any, help: str, check: Check, type: str, flag_type: Any, **m
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """All choices of one training run, as `resolve` checked them and filled them in, in the order it does so."""
+    """Options of one training run, checked and completed by `resolve` in the order of the fields."""
 
     loss: Loss = option(
         None,
         "Loss to train on: log for clicks, squared, huber or huber:DELTA for ratings, poisson for counts "
-        "(default: the first one of the task).",
+        "(default: log, squared or poisson, depending on the task).",
         checks.loss,
         "str or settings",
         str,
         parse=checks.loss_setting,
-        parameter_help='"squared", "huber" or "poisson" (counts), or settings such as `rafm.Huber(delta=2.0)`.',
+        parameter_help='"squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.',
         is_kept=False,
     )
     model: str = option(
@@ -116,7 +118,7 @@ class TrainingOptions:
     )
     rank_scale: float = option(
         1.0,
-        "A feature seen n times gets the rank nearest to this number times n, in logarithms.",
+        "A feature seen n times gets the rank nearest to this number times n, on a log scale.",
         number(positive=True),
         "float",
         float,
@@ -129,19 +131,19 @@ class TrainingOptions:
         str,
         flag="thresholds",
         parse=checks.thresholds,
-        parameter_help="Another rule, such as `rafm.Thresholds((10, 100))`, or one level per feature.",
+        parameter_help="Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.",
         is_kept=False,
     )
     update: str = option(
         "joint",
-        "Update rule of RaFM: joint, or algorithm1 for the paper's Algorithm 1 to the letter.",
+        "Update rule of RaFM: joint, or algorithm1 (Algorithm 1 of the paper, unmodified).",
         choice(UPDATES),
         "str",
         str,
     )
     dependent_weight: float = option(
         None,
-        "Weight of the dependent factors' own loss (default: 0.5 for clicks and counts, 3 for ratings, "
+        "Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, "
         "1 with algorithm1).",
         checks.dependent_weight,
         "float",
@@ -174,10 +176,8 @@ class TrainingOptions:
         is_kept=False,
     )
     l2_weights: float = option(0.0, "L2 penalty of linear weights at each occurrence.", number(), "float", float)
-    l1: float = option(0.0, "With ftrl: the larger, the more whole vectors are exactly 0.", checks.l1, "float", float)
-    l1_weights: float = option(
-        0.0, "With ftrl: the larger, the more linear weights are exactly 0.", checks.l1, "float", float
-    )
+    l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
+    l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(30, "Maximum number of passes over the data.", whole(), "int", int, flag="epochs")
     patience: int | None = option(
         3,
@@ -188,7 +188,7 @@ class TrainingOptions:
     )
     metric: str = option(
         None,
-        f"Metric that the best epoch is chosen by: {one_of([*METRICS])}, as the loss allows (default: its own).",
+        f"Metric that selects the best epoch: {one_of([*METRICS])} (default: that of the loss).",
         checks.metric,
         "str",
         str,
@@ -204,7 +204,7 @@ class TrainingOptions:
     )
     negative_rate: float = option(
         1.0,
-        "Share of the negatives that was kept in the training rows; probabilities are corrected for it.",
+        "Share of negatives kept when the training rows were sampled; corrects the predicted probabilities.",
         checks.negative_rate,
         "float",
         float,
@@ -229,46 +229,48 @@ class TrainingOptions:
         is_kept=False,
         has_effect=False,
     )
+    # Switches without a flag of their own; a given learning rate is never adapted to the rows.
     is_rate_given: bool = field(default=True)
-    shuffle: bool = field(default=True)  # else rows are visited as they come
-    keep_state: bool = field(default=False)  # of the optimiser, in the model
-    replan: bool = field(default=False)  # ranks of the features of a model that training goes on from
+    shuffle: bool = field(default=True)  # otherwise rows are visited in input order
+    keep_state: bool = field(default=False)  # whether the model keeps its optimiser state
+    replan: bool = field(default=False)  # whether to raise the features of a resumed model to higher ranks
 
     @property
     def family(self) -> Family:
-        """What the model's family is."""
+        """Properties of the model family."""
         return FAMILIES[self.model]
 
     @property
     def rule(self) -> LevelRule | np.ndarray:
-        """How features get their levels."""
+        """Rule that assigns levels to features, or the levels themselves."""
         from .plan.ranks import NearestRank
 
         return NearestRank(self.rank_scale) if self.levels is None else self.levels
 
     @property
     def joint(self) -> bool:
-        """Whether dependent factors follow both gradients."""
+        """Whether dependent factors follow the gradients of both losses."""
         return self.update == UPDATES[0]
 
     @property
     def score_shift(self) -> float:
-        """What to add to a score so that probabilities are those of rows of which no negatives were left out."""
+        """Correction added to scores, so that probabilities hold for rows with all negatives."""
+        # Keeping a share r of the negatives multiplies the odds by 1/r; log(r) takes that back.
         return math.log(self.negative_rate)
 
     def for_rows_of(self, nonzeros: float) -> TrainingOptions:
-        """Return the options with a lower learning rate for rows of many nonzeros, unless it was given.
+        """Return the options with a lower default learning rate for rows with many nonzeros.
 
-        A step moves all features of a row at once, and with them the row's score.
+        A step moves all features of a row at once, so the score of the row moves further the more there are.
 
         >>> round(resolve(task="binary").for_rows_of(40).learning_rate, 3)
         0.025
         """
-        share = min(1.0, (USUAL_ROW / max(nonzeros, 1.0)) ** 1.5)
+        share = min(1.0, (USUAL_NONZEROS / max(nonzeros, 1.0)) ** 1.5)  # see decision 0009
         return self if self.is_rate_given else replace(self, learning_rate=self.learning_rate * share)
 
     def summary(self) -> dict[str, Any]:
-        """Return the choices as plain values, for the model file; levels given one by one are in the plan."""
+        """Return the options as plain values for the model file; explicit levels are stored in the plan."""
         from .plan.ranks import NearestRank, Thresholds
 
         rule = self.rule
@@ -281,7 +283,7 @@ class TrainingOptions:
         }
 
     def identity(self) -> dict[str, Any]:
-        """Return, by names that people know, all choices that decide what a run computes."""
+        """Return all options that decide what a run computes, by the names that users know."""
         chosen = {
             declared.flag or name: getattr(self, name) for name, declared in declared_options() if declared.has_effect
         }
@@ -290,7 +292,7 @@ class TrainingOptions:
 
 
 def declared_options() -> Iterator[tuple[str, Option]]:
-    """Yield the name of every option and what is declared about it.
+    """Yield the name and the declaration of every option.
 
     >>> dict(declared_options())["rank_scale"].default
     1.0
@@ -300,7 +302,7 @@ def declared_options() -> Iterator[tuple[str, Option]]:
 
 
 def resolve(*, task: str, **given: Any) -> TrainingOptions:
-    """Check every choice and fill in what was left open.
+    """Check all options and fill in defaults.
 
     >>> resolve(task="binary", l2=-1)
     Traceback (most recent call last):
@@ -309,8 +311,9 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     declared = dict(declared_options())
     unknown = [name for name in given if name not in declared]
     if unknown:
-        raise ConfigError(f"unknown option {unknown[0]!r}; there are {', '.join(declared)}", key=unknown[0])
+        raise ConfigError(f"unknown option {unknown[0]!r}; the options are {', '.join(declared)}", key=unknown[0])
     chosen: dict[str, Any] = {"task": task}
+    # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
     chosen.pop("task")
@@ -318,21 +321,21 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
-    """Return what `resolve` takes, from what `summary` wrote; what is unknown is left open.
+    """Convert what `summary` wrote back to arguments of `resolve`; unknown entries are ignored.
 
     >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1})
     {'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
     """
     kept = [name for name, declared in declared_options() if declared.is_kept or name == "l2"]
     chosen = {name: summary[name] for name in kept if name in summary}
-    if chosen.get("rank_scale") is None:
+    if chosen.get("rank_scale") is None:  # written as None if another rule assigned the levels
         chosen.pop("rank_scale", None)
     if summary.get("thresholds"):
         from .plan.ranks import Thresholds
 
         chosen["levels"] = Thresholds(tuple(float(part) for part in summary["thresholds"].split(",")))
     if name := summary.get("optimizer"):
-        usual = optimizer_class(name)()
+        usual = optimizer_class(name)()  # a name alone stands for all defaults
         size = summary.get("batch_size", usual.batch_size)
         chosen["optimizer"] = name if size == usual.batch_size else optimizer_class(name)(batch_size=size)
     return chosen

@@ -1,4 +1,4 @@
-"""Encoder and model together: raw rows -> predictions."""
+"""Score files with a saved model: raw rows -> encoder -> model -> predictions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import ConfigError, DataValueError
 from .files.atomic import PathLike
 from .metrics.evaluation import Evaluation
 from .model.file import Saved, load
-from .read.open import Opening, batches_of
+from .read.open import ReadOptions, batches_of
 from .rows.checked import CheckedRows
 
 
@@ -31,53 +31,52 @@ class Predictor:
     def batches(
         self,
         path: PathLike,
-        opening: Opening | None = None,
+        read_options: ReadOptions | None = None,
         index_base: int | None = None,
         targets: bool = True,
         coverage: Coverage | None = None,
     ) -> Iterator[CheckedRows]:
-        """Yield the rows of a file, checked, in pieces of bounded size; ids count from where they did in training.
+        """Yield the checked rows of a file in batches of bounded size.
 
-        opening: how the file is to be read; the model knows its task.
+        read_options: options for reading; task and index base are those of the model. index_base: if given, must match.
         """
         trained = self.saved.index_base
         if index_base is not None and index_base != trained:
-            raise ConfigError(
-                f"the model was trained on ids that count from {trained}, not from {index_base}", key="index_base"
-            )
-        opening = opening or Opening("binary")
-        opening = replace(opening, task=self.saved.model.loss.task, index_base=trained)
-        return batches_of(path, opening, self.saved.encoder, targets, coverage)
+            raise ConfigError(f"the model was trained with index_base={trained}, not {index_base}", key="index_base")
+        read_options = read_options or ReadOptions("binary")  # any task: the next line sets the model's
+        read_options = replace(read_options, task=self.saved.model.loss.task, index_base=trained)
+        return batches_of(path, read_options, self.saved.encoder, targets, coverage)
 
     def predict(
         self,
         path: PathLike,
-        opening: Opening | None = None,
+        read_options: ReadOptions | None = None,
         index_base: int | None = None,
         coverage: Coverage | None = None,
     ) -> Iterator[np.ndarray]:
-        """Yield the predictions of a file's rows, in input order; tables need no labels.
+        """Yield the predictions for a file in batches, in input order; a table needs no label column.
 
-        coverage: where values of tables are counted that training has seen or not.
+        coverage: if given, counts the known and unseen values of a table.
         """
-        for batch in self.batches(path, opening, index_base, targets=False, coverage=coverage):
+        for batch in self.batches(path, read_options, index_base, targets=False, coverage=coverage):
             yield self.saved.model.predict(batch)
 
     def evaluate(
         self,
         path: PathLike,
-        opening: Opening | None = None,
+        read_options: ReadOptions | None = None,
         index_base: int | None = None,
         coverage: Coverage | None = None,
     ) -> dict[str, Any]:
-        """Return the number of rows of a file, the metrics of the task, and how well predictions are calibrated.
+        """Return the number of rows in a file, the metrics of the task, and the calibration of the predictions.
 
-        coverage is filled as in `predict`.
+        coverage: as in `predict`.
         """
         evaluation = Evaluation(self.saved.model.loss)
-        for batch in self.batches(path, opening, index_base, coverage=coverage):
-            if batch.labels is None:
-                raise DataValueError("there are no labels to compare with", path=str(path))
+        for batch in self.batches(path, read_options, index_base, coverage=coverage):
+            if batch.labels is None:  # only a converted file can lack them; other readers have complained already
+                raise DataValueError("cannot evaluate without labels", path=str(path))
             weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights
+            # scores, not predictions: log loss from scores is exact where a probability would round to 0 or 1
             evaluation.add(batch.labels, self.saved.model.scores(batch), weights)
         return evaluation.report()

@@ -61,8 +61,14 @@ WRONG_OPTIONS = {
     "unknown update": (["train", "rows.svm", "--out", "x.rafm", "--update", "x"], "update must be"),
     "unknown format": (["train", "rows.svm", "--out", "x.rafm", "--format", "svm"], "format must be"),
     "ranks that fall": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "8,4"], "ranks must be strictly ascending"),
-    "ranks as text": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "a,b"], "ranks must be whole numbers"),
-    "no ranks": (["train", "rows.svm", "--out", "x.rafm", "--ranks", ""], "ranks must be whole numbers"),
+    "ranks as text": (
+        ["train", "rows.svm", "--out", "x.rafm", "--ranks", "a,b"],
+        "ranks must be comma-separated whole numbers",
+    ),
+    "no ranks": (
+        ["train", "rows.svm", "--out", "x.rafm", "--ranks", ""],
+        "ranks must be comma-separated whole numbers",
+    ),
     "rank 0": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "0,4"], "ranks must be between 1 and"),
     "two ranks for fm": (
         ["train", "rows.svm", "--out", "x.rafm", "--model", "fm", "--ranks", "2,4"],
@@ -81,10 +87,10 @@ WRONG_OPTIONS = {
     "index base 2": (["train", "rows.svm", "--out", "x.rafm", "--index-base", "2"], "index_base must be 0 or 1"),
     "duplicates": (["train", "rows.svm", "--out", "x.rafm", "--duplicates", "keep"], "duplicates must be"),
     "max features": (["train", "rows.svm", "--out", "x.rafm", "--max-features", "0"], "max_features must be"),
-    "another index base": (["predict", "m.rafm", "rows.svm", "--index-base", "1"], "count from 0, not from 1"),
+    "another index base": (["predict", "m.rafm", "rows.svm", "--index-base", "1"], "trained with index_base=0, not 1"),
     "another index base to evaluate": (
         ["evaluate", "m.rafm", "rows.svm", "--index-base", "1"],
-        "count from 0, not from 1",
+        "trained with index_base=0, not 1",
     ),
 }
 
@@ -199,7 +205,7 @@ def test_a_model_of_ids_from_1_never_guesses_that_a_file_counts_from_0(folder): 
         assert "id 0 in a file with ids from 1; check --index-base" in ran.error()
         assert ran.code == DATA
         ran = run("predict", "one.rafm", "rows.svm", "--index-base", "0", "--out", "p.txt")
-        assert "count from 1, not from 0" in ran.error()
+        assert "trained with index_base=1, not 0" in ran.error()
         assert ran.code == USAGE
 
 
@@ -337,14 +343,14 @@ def test_a_folder_in_the_place_of_the_model_is_noticed_before_training(folder):
     (folder / "bad.svm").write_bytes(b"not even rows")
     with nothing_left_behind(folder):
         ran = train(out="sub")
-        assert ran.error().startswith("sub: is a folder")
+        assert ran.error().startswith("sub: is a directory")
         assert ran.code == SYSTEM
 
 
 def test_predictions_into_a_folder_that_does_not_exist_fail(folder):
     with nothing_left_behind(folder):
         ran = run("predict", "m.rafm", "rows.svm", "--out", "nowhere/p.txt")
-        assert (ran.error(), ran.code) == ("nowhere: the folder for the output does not exist", SYSTEM)
+        assert (ran.error(), ran.code) == ("nowhere: the output directory does not exist", SYSTEM)
 
 
 def test_the_standard_input_may_be_cut_between_rows_but_not_inside(folder):  # case 43
@@ -356,7 +362,7 @@ def test_the_standard_input_may_be_cut_between_rows_but_not_inside(folder):  # c
 
 def test_a_closed_standard_input_is_an_error_of_the_system(folder):
     ran = run("predict", "m.rafm", "-", stdin=None)
-    assert (ran.error(), ran.code) == ("the standard input is closed", SYSTEM)
+    assert (ran.error(), ran.code) == ("standard input is closed", SYSTEM)
 
 
 def test_a_line_that_is_too_long_is_refused_with_exit_code_6(folder):  # case 35

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tables import assert_same_rows, encoded, features_of, spec_of
 
 from rafm.encode.column import RARE
-from rafm.encode.coverage import Coverage, Tally
+from rafm.encode.coverage import ColumnCounts, Coverage
 from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.errors import DataValueError
@@ -62,7 +62,7 @@ def test_rare_values_share_a_feature_with_unseen_ones():
     coverage = Coverage()
     found = features_of(encoder, pa.table({"x": ["a", "c", "new", None]}), coverage=coverage)
     assert [list(row) for row in found] == [["x=a"], [f"x={RARE}"], [f"x={RARE}"], ["x=<missing>"]]
-    assert coverage["x"] == Tally(seen=4, known=1, rare=2, missing=1)
+    assert coverage["x"] == ColumnCounts(seen=4, known=1, rare=2, missing=1)
 
 
 def test_rare_values_are_left_out_if_they_are_to_be_dropped():
@@ -216,7 +216,7 @@ def test_a_date_has_the_hour_0_and_a_missing_time_is_missing_once():
     assert encoded(cells, "datetime") == [{"x=hour 0": 1, "x=Sunday": 1}, {"x=<missing>": 1}]
     table, coverage = pa.table({"x": cells}), Coverage()
     TableEncoder.learn(table).encode(table, coverage=coverage)
-    assert coverage["x"] == Tally(seen=2, known=1, missing=1)
+    assert coverage["x"] == ColumnCounts(seen=2, known=1, missing=1)
 
 
 @pytest.mark.parametrize(
@@ -224,8 +224,8 @@ def test_a_date_has_the_hour_0_and_a_missing_time_is_missing_once():
     [
         (["2014-10-21T08:00", "soon"], None, "column 'x', row 1: expected a time like 2014.*found 'soon'"),
         ([14102108, 14109908], "%y%m%d%H", "column 'x', row 1: expected a time like %y%m%d%H, found 14109908"),
-        ([14102108], None, "column 'x' has type int64; say how to read it as a time: format ="),
-        ([True], None, "column 'x' has type bool, which cannot be of kind datetime"),
+        ([14102108], None, "column 'x' has type int64; set how to read it as a time: format ="),
+        ([True], None, "column 'x' has type bool, which cannot be encoded as datetime"),
     ],
 )
 def test_what_is_no_time_is_refused(cells, format, message):
@@ -281,5 +281,5 @@ def test_rare_and_hashed_values_of_a_list_share_features():
 
 
 def test_text_needs_a_separator_to_be_a_list():
-    with pytest.raises(DataValueError, match="column 'x' is text; say what stands between its values"):
+    with pytest.raises(DataValueError, match="column 'x' is text; set the separator of its values"):
         encoded(["a b"], "list")

@@ -81,7 +81,7 @@ def test_arguments_of_a_command_give_kinds_and_their_first_setting():
 
 WRONG = {
     "unknown setting": ("lable = 'y'", "unknown setting 'lable'; did you mean 'label'"),
-    "unknown setting, nothing near": ("zzz = 1", "unknown setting 'zzz'; known are columns, label"),
+    "unknown setting, nothing near": ("zzz = 1", "unknown setting 'zzz'; choose from columns, label"),
     "unknown kind": ("[columns]\nx = 'categry'", "unknown kind of column 'x' 'categry'; did you mean 'category'"),
     "unknown setting of a column": (
         "[columns]\nx = {kind = 'bins', bins = 3}",
@@ -104,14 +104,17 @@ WRONG = {
     "unknown rare": ("rare = 'keep'", 'rare must be "shared" or "drop", found \'keep\''),
     "unknown missing": ("missing = 'mean'", 'missing must be "feature" or "error"'),
     "unknown others": ("others = 'drop'", 'others must be "auto" or "ignore"'),
-    "label as a number": ("label = 3", "label must be a column's name, found 3"),
-    "hash and count": ("hash_size = 10\nmin_count = 2", "hashed values have no counts: choose hash_size or min_count"),
+    "label as a number": ("label = 3", "label must be the name of a column, found 3"),
+    "hash and count": (
+        "hash_size = 10\nmin_count = 2",
+        "hashed values are not counted: choose either hash_size or min_count",
+    ),
     "clicks alone": ("clicks = 'c'", "clicks and impressions must be given together"),
-    "clicks and a label": ("clicks = 'c'\nimpressions = 'i'\nlabel = 'y'", "take the place of label and weight"),
+    "clicks and a label": ("clicks = 'c'\nimpressions = 'i'\nlabel = 'y'", "replace label and weight"),
     "one column twice": ("label = 'y'\nweight = 'y'", "must be different columns"),
     "label as a feature": (
         "label = 'y'\n[columns]\ny = 'number'",
-        "column 'y' is a label or weight and cannot be a feature",
+        "column 'y' is a label or weight and cannot also be a feature",
     ),
     "no TOML": ("label = ", "not TOML: Invalid value"),
 }
@@ -209,5 +212,7 @@ def test_choices_are_told_one_line_each_in_columns():
 
 def test_a_type_that_cannot_be_encoded_is_refused_by_name():
     table = pa.table({"odd": pa.array([{"a": 1}])})
-    with pytest.raises(DataValueError, match="column 'odd' has type struct<a: int64>; make it text"):
+    with pytest.raises(
+        DataValueError, match="column 'odd' has type struct<a: int64>, which is not supported; convert it to text"
+    ):
         choose_kinds(table.schema, table)

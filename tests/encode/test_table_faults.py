@@ -172,7 +172,7 @@ def test_columns_are_found_by_name(tmp_path, model, format):  # case 45
     assert (first.code, first.out) == (0, turned.out)
     more = run("predict", model, write(table.append_column("zip", table["city"]), tmp_path / f"more.{format}"))
     assert (more.code, more.out) == (0, first.out)
-    assert more.err == "warning: columns that the model does not know are left out: zip\n"
+    assert more.err == "warning: ignoring columns that the model was not trained with: zip\n"
     fewer = run("predict", model, write(table.drop_columns(["price"]), tmp_path / f"fewer.{format}"))
     assert fewer.code == DATA
     assert "column 'price' is missing" in fewer.error()
@@ -203,7 +203,7 @@ def test_an_empty_cell_is_a_feature_of_its_own_or_refused(tmp_path, format):  # 
 
 def test_a_column_of_several_types_is_refused_by_its_name():  # case 46
     frame = pd.DataFrame({"city": ["Rome", "Oslo"], "code": [1, "x"]})
-    with pytest.raises(DataValueError, match="column 'code' has values of types int and str; make them one type"):
+    with pytest.raises(DataValueError, match="column 'code' has values of types int and str; convert them to one type"):
         RaFMClassifier(ranks=2).fit(frame, [0, 1])
 
 

@@ -38,7 +38,7 @@ def test_clicks_and_impressions_become_up_to_two_weighted_rows():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"y": ["1", "0"]}, "column 'y' must be numbers or true and false, but its type is string"),
+        ({"y": ["1", "0"]}, "column 'y' must hold numbers or booleans, but its type is string"),
         ({"y": [1, None]}, "column 'y' must have a number in every row, found nan in row 1"),
         ({"y": [1.0, np.inf]}, "column 'y', row 1: inf is not finite"),
         ({"w": [1, -2]}, "weight 'w' must not be negative, found -2 in row 1"),

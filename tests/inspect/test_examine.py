@@ -24,11 +24,11 @@ from rafm.encode.spec import TableSpec
 from rafm.inspect import examine as examining
 from rafm.inspect.columns import join_frequencies
 from rafm.inspect.examine import examine
-from rafm.inspect.leaks import deal
+from rafm.inspect.leaks import assign_halves
 from rafm.inspect.report import BINS, histogram, plan_for, suggest_ranks
 from rafm.inspect.sketch import Frequencies
 from rafm.plan.ranks import NearestRank, describe_plan, plan_ranks
-from rafm.read.open import Opening
+from rafm.read.open import ReadOptions
 from rafm.rows.checked import check_batch
 from rafm.rows.stats import count_rows
 
@@ -112,7 +112,7 @@ def test_the_faults_of_a_table_are_found_in_every_format(table, tmp_path, format
     assert [line.split("`")[1] for line in found] == ["score", "bought_at", "row_id", "country", "note"]
     assert "alone has AUC" in found[0]
     assert "is it known before the label?" in found[0]
-    assert "value of its own in nearly every row" in found[2]
+    assert "different value in nearly every row" in found[2]
     assert "is constant: ignore it" in found[3]
     assert "is always empty" in found[4]
 
@@ -131,7 +131,7 @@ def test_the_power_of_a_column_is_the_auc_that_scikit_learn_finds_on_the_other_h
     shop = np.where(draw.random(n) < 0.4, y, draw.integers(0, 5, n))
     path = tmp_path / "t.parquet"
     parquet.write_table(pa.table({"click": y, "shop": [f"s{i}" for i in shop]}), path)
-    half = deal(0, n) == 1
+    half = assign_halves(0, n) == 1
     means = [(y[~half & (shop == s)].sum() + 2 * y.mean()) / ((~half & (shop == s)).sum() + 2) for s in range(5)]
     expected = roc_auc_score(y[half], np.array(means)[shop[half]])
     assert columns_of(inspect(path, "--label", "click"))["shop"]["auc"] == pytest.approx(expected, abs=1e-12)
@@ -156,7 +156,7 @@ def test_a_column_that_tells_a_rating_is_suspected_by_its_correlation(tmp_path):
 
 def test_without_a_label_its_column_is_asked_for(table, tmp_path):
     report = inspect(write(table, tmp_path, "csv"))
-    assert report["findings"][0] == "no labels: name their column with --label COLUMN"
+    assert report["findings"][0] == "no labels: name the label column with --label COLUMN"
     assert (report["task"], report["labels"]) == (None, None)
     assert columns_of(report)["click"]["values"] == 2
 
@@ -180,7 +180,7 @@ def test_features_are_those_that_training_would_make(tmp_path):
     table = table.drop(["size", "tags", "w"])
     parquet.write_table(table, tmp_path / "t.parquet")
     counts = count_rows([check_batch(TableEncoder.learn_encode(table, spec)[1])]).counts
-    found = examine(tmp_path / "t.parquet", Opening("regression", spec=spec)).frequencies()
+    found = examine(tmp_path / "t.parquet", ReadOptions("regression", spec=spec)).frequencies()
     assert dict(zip(*found)) == dict(zip(*np.unique(counts, return_counts=True)))
 
 
@@ -188,7 +188,7 @@ def test_clicks_out_of_impressions_are_labels_with_weights(tmp_path):
     rows = pa.table({"c": [1, 0, 2], "n": [4, 1, 5], "city": ["Rome", "Oslo", "Rome"]})
     parquet.write_table(rows, tmp_path / "t.parquet")
     spec = TableSpec(clicks="c", impressions="n")
-    labels = examine(tmp_path / "t.parquet", Opening("regression", spec=spec)).labels
+    labels = examine(tmp_path / "t.parquet", ReadOptions("regression", spec=spec)).labels
     assert (labels.weight, labels.mean) == (10, pytest.approx(0.3))
 
 
@@ -285,7 +285,7 @@ def test_bad_lines_are_numbered_and_left_out_and_reading_goes_on(tmp_path, monke
     assert report["bad_lines"]["count"] == len(lines)
     assert [bad["line"] for bad in report["bad_lines"]["first"]] == lines[:20]
     assert all(f"{path}:{bad['line']}:" in bad["message"] for bad in report["bad_lines"]["first"])
-    assert report["findings"][0] == f"{len(lines)} bad lines: training would stop at the first"
+    assert report["findings"][0] == f"{len(lines)} bad lines: training stops at the first"
 
 
 def test_bad_lines_are_listed_with_the_error_of_training_and_exit_code_3(tmp_path):
@@ -373,7 +373,7 @@ def test_a_converted_table_has_the_columns_of_the_table(table, tmp_path):
     [
         ("0 0 0", "all labels are 0: there is nothing to learn"),
         ("0 1 -1", "the labels 0 and -1 are mixed: use 0 and 1, or -1 and 1"),
-        ("1 " + "0 " * 1999, "0.05 % of the labels are 1: AUC and log loss will say little"),
+        ("1 " + "0 " * 1999, "0.05 % of the labels are 1: AUC and log loss will be unreliable"),
     ],
 )
 def test_labels_that_cannot_teach_are_named(tmp_path, labels, finding):
@@ -431,14 +431,14 @@ def test_ranks_are_suggested_while_enough_features_would_get_them():
 
 MEASURE = """
 import re, sys
-from rafm.read.open import Opening
+from rafm.read.open import ReadOptions
 from rafm.inspect.examine import examine
 def megabytes():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) / 1000
-opening = Opening("regression", "csv")
+read_options = ReadOptions("regression", "csv")
 peaks = []
 for path in sys.argv[1:]:
-    found = examine(path, opening)
+    found = examine(path, read_options)
     peaks.append(megabytes())
 print(found.rows, found.distinct.is_exact, peaks[1] - peaks[0])
 """

@@ -351,7 +351,7 @@ def test_the_command_writes_where_it_is_told(data, tmp_path):
     ("arguments", "code", "words"),
     [
         (["figure9"], 2, "unknown artefact 'figure9'; choose from figure1"),
-        (["figure1"], 6, "`rafm datasets get frappe` makes it"),
+        (["figure1"], 6, "run `rafm datasets get frappe`"),
     ],
 )
 def test_what_cannot_be_run_is_explained(tmp_path, arguments, code, words):

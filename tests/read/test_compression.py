@@ -163,7 +163,9 @@ def test_a_flipped_bit_in_zstd_is_an_error_or_gives_text(write):
 @pytest.mark.parametrize("name", ["bzip2", "xz", "zip", "lz4"])
 def test_other_ways_of_compressing_are_named(write, name):
     head = {"bzip2": b"BZh9", "xz": b"\xfd7zXZ\0", "zip": b"PK\3\4", "lz4": b"\4\x22\x4d\x18"}[name]
-    with pytest.raises(DataFormatError, match=f"looks like {name}; unpack it, or compress it with gzip or zstd"):
+    with pytest.raises(
+        DataFormatError, match=f"{name} is not supported; decompress the file, or compress it with gzip or zstd"
+    ):
         open_bytes(write(head + b"....."))
 
 

@@ -104,7 +104,7 @@ def test_rows_converted_like_a_model_are_scored_as_their_source(folder, tmp_path
 def test_the_columns_of_a_model_cannot_be_said_differently(folder, tmp_path, option):
     ran = run("convert", folder / "b.csv", tmp_path / "o.arrow", "--like", folder / "m.rafm", *option)
     assert ran.code == USAGE
-    assert f"{option[0]} cannot be given with --like" in ran.error()
+    assert f"{option[0]} cannot be combined with --like" in ran.error()
 
 
 def test_task_and_index_base_cannot_contradict_the_model(folder, tmp_path):
@@ -143,7 +143,7 @@ def test_another_index_base_is_refused(ids, command):  # fault 94
     ran = run(*used.get(command, (command, ids / "1.rafm", ids / "0.arrow")))
     assert ran.code == DATA
     whose = "the training rows" if command == "--valid" else "the model"
-    assert f"0.arrow: its ids count from 0, those of {whose} from 1. " in ran.err
+    assert f"0.arrow: its ids start from 0, those of {whose} from 1. " in ran.err
     assert "rafm convert IN OUT --like" in ran.err
 
 
@@ -151,7 +151,7 @@ def test_an_index_base_or_task_that_contradicts_the_file_is_refused(ids):  # fau
     for option, value in (("--index-base", "0"), ("--task", "regression")):
         ran = run("train", ids / "1.arrow", "--out", ids / "no", option, value)
         assert ran.code == USAGE
-        assert f"leave {option} out" in ran.error()
+        assert f"drop {option}" in ran.error()
     assert run("train", ids / "1.arrow", "--out", ids / "same", "--index-base", 1, "--task", "binary").code == 0
 
 
@@ -344,7 +344,7 @@ def test_files_of_other_versions_and_programs_are_refused(tmp_path):
     path = tmp_path / "old.arrow"
     for metadata, message in (
         ({"rafm": '{"version": 1}'}, "converted by an older version; convert it again"),
-        ({}, "an Arrow file, but not one of `rafm convert`"),
+        ({}, "an Arrow file, but not written by `rafm convert`"),
     ):
         with pa.ipc.new_file(path, record().schema.with_metadata(metadata)) as writer:
             writer.write_batch(record())

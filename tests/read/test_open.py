@@ -13,7 +13,7 @@ from rafm.model.file import load
 from rafm.read.convert import convert, is_current
 from rafm.read.converted.reader import ArrowRows
 from rafm.read.converted.writer import write_arrow
-from rafm.read.open import Opening, batches_of, training_rows
+from rafm.read.open import ReadOptions, batches_of, training_rows
 from rafm.rows.blocks import join_rows
 
 COLORS, SHAPES = ("red", "blue"), ("round", "square", "flat")
@@ -37,7 +37,7 @@ def table(tmp_path):
     return path
 
 
-OPENING = Opening("binary", spec=TableSpec(label="click"))
+READ_OPTIONS = ReadOptions("binary", spec=TableSpec(label="click"))
 
 
 def test_a_csv_trains_scores_and_predicts_from_the_command_line(tmp_path, table):
@@ -122,9 +122,9 @@ def test_a_converted_table_trains_like_the_table_and_knows_its_columns(tmp_path,
 def test_converted_rows_are_those_of_the_text(tmp_path):
     path, out = tmp_path / "rows.svm", tmp_path / "rows.arrow"
     path.write_text(rows_of_pairs(300))
-    opening = Opening("binary")
-    convert(path, out, opening)
-    text, arrow = (join_rows(list(batches_of(source, opening, None))) for source in (path, out))
+    read_options = ReadOptions("binary")
+    convert(path, out, read_options)
+    text, arrow = (join_rows(list(batches_of(source, read_options, None))) for source in (path, out))
     for name in ("indptr", "indices", "values", "labels"):
         np.testing.assert_array_equal(getattr(text, name), getattr(arrow, name))
 
@@ -134,11 +134,11 @@ def test_a_conversion_is_kept_until_its_source_or_the_options_change(tmp_path):
     path.write_text(rows_of_pairs(20))
     assert "saved" in run("convert", path, out).out
     assert "has not changed" in run("convert", path, out).out
-    assert not is_current(path, out, Opening("regression"))
-    assert not is_current(path, out, Opening("binary", index_base=1))
+    assert not is_current(path, out, ReadOptions("regression"))
+    assert not is_current(path, out, ReadOptions("binary", index_base=1))
     path.write_text(rows_of_pairs(21))
     assert "saved" in run("convert", path, out).out
-    assert join_rows(list(batches_of(out, Opening("binary"), None))).n_rows == 21
+    assert join_rows(list(batches_of(out, ReadOptions("binary"), None))).n_rows == 21
 
 
 @pytest.mark.parametrize(
@@ -153,26 +153,26 @@ def test_a_table_needs_labels_that_fit_the_task(tmp_path, text, options, message
     path = tmp_path / "t.csv"
     path.write_text(text)
     with pytest.raises((ConfigError, DataValueError), match=message):
-        training_rows(path, Opening("binary", spec=TableSpec(**options)))
+        training_rows(path, ReadOptions("binary", spec=TableSpec(**options)))
 
 
 def test_a_model_of_tables_refuses_ids_and_the_other_way_round(tmp_path, table):
-    _, encoder = training_rows(table, OPENING)
+    _, encoder = training_rows(table, READ_OPTIONS)
     ids = tmp_path / "rows.svm"
     ids.write_text(rows_of_pairs(5))
-    with pytest.raises(DataValueError, match="takes tables"):
-        next(batches_of(ids, OPENING, encoder))
-    with pytest.raises(DataValueError, match="takes feature ids"):
-        next(batches_of(table, OPENING, None))
+    with pytest.raises(DataValueError, match="expects a table"):
+        next(batches_of(ids, READ_OPTIONS, encoder))
+    with pytest.raises(DataValueError, match="expects feature ids"):
+        next(batches_of(table, READ_OPTIONS, None))
 
 
 def test_unknown_formats_are_named(table):
-    with pytest.raises(ConfigError, match="format must be auto"):
-        training_rows(table, dataclasses.replace(OPENING, format="xml"))
+    with pytest.raises(ConfigError, match="format must be one of auto"):
+        training_rows(table, dataclasses.replace(READ_OPTIONS, format="xml"))
 
 
 def test_a_damaged_or_foreign_arrow_file_is_refused(tmp_path):
-    rows, _ = training_rows(_pairs(tmp_path), Opening("binary"))
+    rows, _ = training_rows(_pairs(tmp_path), ReadOptions("binary"))
     out = tmp_path / "rows.arrow"
     write_arrow(out, [rows.block(0)])
     whole = out.read_bytes()
@@ -191,7 +191,7 @@ def _pairs(folder):
 def test_wide_ids_are_refused_unless_asked_for(tmp_path):
     path, out = tmp_path / "wide.svm", tmp_path / "wide.arrow"
     path.write_text(f"1 {2**31}:1\n")
-    (batch,) = batches_of(path, Opening("binary"), None)
+    (batch,) = batches_of(path, ReadOptions("binary"), None)
     with pytest.raises(FeatureRangeError, match="--wide-ids"):
         write_arrow(out, [batch])
     assert not out.exists()

@@ -152,7 +152,7 @@ def test_a_folder_and_a_pattern_stand_for_parquet(tmp_path):
         detect_format(tmp_path / "*.parquet")
     for name in ("a", "b"):
         pq.write_table(pa.table({"n": [name]}), tmp_path / f"{name}.parquet")
-    assert detect_format(tmp_path) == ("parquet", "it stands for 2 Parquet files")
+    assert detect_format(tmp_path) == ("parquet", "it matches 2 Parquet files")
     assert read(tmp_path) == read(tmp_path / "*.parquet") == {"n": ["a", "b"]}
 
 

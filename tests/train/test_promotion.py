@@ -286,4 +286,4 @@ def test_the_command_says_how_many_rise_and_how_well_their_pairs_are_kept(files)
 def test_planning_again_needs_a_model(files):
     done = run("train", files / "b.libsvm", "--out", files / "n.rafm", "--replan")
     assert done.code == 2
-    assert "--replan is for the features of a model: give --resume-from MODEL too" in done.error()
+    assert "--replan raises features of an existing model: add --resume-from MODEL" in done.error()

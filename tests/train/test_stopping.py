@@ -246,8 +246,8 @@ def test_the_rate_is_kept_in_the_file(sampled, tmp_path):
     ("task", "rate", "message"),
     [
         ("binary", 0, "negative_rate must be a positive number"),
-        ("binary", 1.5, "negative_rate must be a share of at most 1, found 1.5"),
-        ("regression", 0.5, "negative_rate needs task='binary'"),
+        ("binary", 1.5, "negative_rate must be at most 1, found 1.5"),
+        ("regression", 0.5, "negative_rate requires task='binary'"),
     ],
 )
 def test_a_rate_that_cannot_be_is_refused(task, rate, message):

@@ -105,11 +105,11 @@ def test_the_training_loss_of_one_pass_is_that_of_rows_before_they_are_used():
 
 def test_classes_are_named_when_the_first_rows_have_but_one():
     rows, _ = table(50)
-    with pytest.raises(ValueError, match="name both: classes"):
+    with pytest.raises(ValueError, match="pass both classes: classes"):
         RaFMClassifier().partial_fit(rows, np.ones(50, int))
     model = RaFMClassifier().partial_fit(rows, np.ones(50, int), classes=[0, 1])
     assert model.classes_.tolist() == [0, 1]
-    with pytest.raises(ValueError, match=r"classes are \[0, 1\] since the first call"):
+    with pytest.raises(ValueError, match=r"differs from the first call, which had \[0, 1\]"):
         model.partial_fit(rows, np.ones(50, int), classes=[1, 2])
 
 
@@ -147,8 +147,8 @@ def test_the_command_goes_on_with_the_choices_of_the_model(files):
         (("--model", "difacto"), "model was rafm when the model was trained, now it is difacto"),
         (("--ranks", "2,8"), "ranks was 2,4 when the model was trained, now it is 2,8"),
         (("--optimizer", "sgd"), "optimizer was adagrad when the model was trained, now it is sgd"),
-        (("--index-base", "1"), "was trained on ids that count from 0, not from 1"),
-        (("--label", "click"), "--label cannot be given with --resume-from"),
+        (("--index-base", "1"), "was trained with --index-base 0, not 1"),
+        (("--label", "click"), "--label cannot be combined with --resume-from"),
     ],
 )
 def test_what_does_not_fit_the_model_is_refused_by_name(files, given, said):

@@ -1,4 +1,4 @@
-"""The command line: parse, call the library, print. Nothing heavy is imported before a command runs."""
+"""Command line: parse, call the library, print. Heavy modules are imported only when a command runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .paper import paper
 from .predict import predict
 from .train import train
 
-# Typer brings its own copy of click or imports it, depending on its version; this finds the one in use.
+# Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ app = typer.Typer(
 for command in (train, evaluate, predict, inspect, convert, demo, paper, bench):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
-SHOWN = 300  # characters of an error that nobody foresaw
+MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file
 
 
 @app.callback(invoke_without_command=True)
@@ -59,20 +59,22 @@ def common(
 
 
 def main() -> NoReturn:
-    """Run the command line; errors become one line on stderr and an exit code."""
-    atexit.register(gc.freeze)  # what ends anyway is not searched for garbage, which takes a tenth of a second
+    """Run the command line; turn errors into one line on stderr and an exit code."""
+    atexit.register(gc.freeze)  # skips the final garbage collection, which takes about 0.1 s
     arguments = sys.argv[1:]
-    debug = "--debug" in arguments
+    debug = "--debug" in arguments  # taken out by hand, so that it may stand anywhere
     occupy_descriptors()
     try:
+        # standalone_mode=False below: typer would otherwise print its own errors and choose the exit code
         with safe_streams(), warnings.catch_warnings(), _NoPandas():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
             sys.stdout.flush()
-    except (BrokenPipeError, SystemExit) as leaving:  # the reader of our output has left; some typers exit for that
+    except (BrokenPipeError, SystemExit) as leaving:  # `| head` closed the pipe; some versions of typer exit on that
         if isinstance(leaving, SystemExit) and not isinstance(leaving.__context__, BrokenPipeError):
             raise
+        # Python flushes stdout once more at exit, which would fail on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (KeyboardInterrupt, typer.Abort):
@@ -82,13 +84,13 @@ def main() -> NoReturn:
             print_to_open_stream(traceback.format_exc().rstrip())
             sys.exit(1)
         fail(*describe(error))
-    if code == 130:  # what some versions of typer make of Ctrl-C
+    if code == 130:  # some versions of typer turn Ctrl-C into this return value
         fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 class _NoPandas:
-    """Keeps Arrow from importing pandas, which takes long and which no command needs; see decision 0011."""
+    """Stops Arrow from importing pandas, which is slow and which no command needs; see decision 0011."""
 
     def find_spec(self, name: str, *_: Any) -> None:
         if name == "pandas":
@@ -107,21 +109,21 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def describe(error: Any) -> tuple[str, int]:
-    """Return the line and the exit code of an error."""
+    """Return the message and the exit code of an error."""
     if isinstance(error, RafmError):
         return str(error), error.exit_code
     if isinstance(error, ClickException):
         return " ".join(error.format_message().split()), 2
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and error.filename is not None:  # str(error) would start with "[Errno 2]"
         return f"{error.filename}: {error.strerror}", 6
     if isinstance(error, OSError | MemoryError):
-        return str(error) or "out of memory", 6
-    told = " ".join(f"{type(error).__name__}: {error}".split())
+        return str(error) or "out of memory", 6  # MemoryError usually has no message
+    message = " ".join(f"{type(error).__name__}: {error}".split())
     advice = "run again with --debug for the traceback, and please report it"
-    return f"internal error: {told[:SHOWN]} ({advice})", 1
+    return f"internal error: {message[:MAX_ERROR_CHARS]} ({advice})", 1
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Print one line and leave."""
+    """Print one line on stderr and exit."""
     print_to_open_stream(f"error: {one_line(message)}")
     sys.exit(code)

@@ -14,36 +14,40 @@ from ..read.formats import format_help
 
 if TYPE_CHECKING:
     from ..encode.coverage import Coverage
-    from ..read.open import Opening
+    from ..read.open import ReadOptions
 
-DATA_HELP = (
-    f'A file of format {format_help().removeprefix("auto, ")} Text: also gzip, zstd, or "-" for the standard input.'
-)
+FILE_FORMATS = format_help().removeprefix("auto, ").removesuffix(".")
+DATA_HELP = f'Data file ({FILE_FORMATS}). Text may be compressed with gzip or zstd; "-" reads standard input.'
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
-ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="A .rafm file.")]
-Format = Annotated[str, typer.Option(help=format_help())]
-Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the column of labels.")]
-Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the column of row weights.")]
+ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="Model file (.rafm).")]
+Format = Annotated[str, typer.Option(help=f"Input format: {format_help()}")]
+Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: label column.")]
+Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: column of row weights.")]
 Column = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=KIND", help="Tables: what a column is, e.g. price=bins:20; may be repeated."),
+    typer.Option(metavar="NAME=KIND", help="Tables: kind of a column, e.g. price=bins:20. Can be repeated."),
 ]
-Columns = Annotated[str | None, typer.Option(metavar="FILE", help="Tables: a TOML file that says it for all.")]
-MinCount = Annotated[int | None, typer.Option(help="Tables: rarer values share one feature per column.")]
-Duplicates = Annotated[str, typer.Option(help='What to do with an id twice in a row: "error" or "sum".')]
-MaxFeatures = Annotated[int | None, typer.Option(help="Refuse larger feature ids.")]
-MaxLineBytes = Annotated[int | None, typer.Option(help="Refuse longer lines.")]
-Memory = Annotated[float, typer.Option(metavar="MB", help="Encoded rows beyond this go to a temporary file.")]
-Spill = Annotated[str | None, typer.Option(metavar="DIR", help="The folder of that file, not the system's.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+Columns = Annotated[str | None, typer.Option(metavar="FILE", help="Tables: TOML file with the kinds of all columns.")]
+MinCount = Annotated[
+    int | None, typer.Option(help="Tables: values seen less often share one feature per column (default: 1).")
+]
+Duplicates = Annotated[str, typer.Option(help='If an id occurs twice in a row: "error" or "sum".')]
+MaxFeatures = Annotated[
+    int | None, typer.Option(help="Maximum number of feature ids; larger ids are errors (default: 2**32).")
+]
+MaxLineBytes = Annotated[int | None, typer.Option(help="Maximum length of a line (default: 16 MiB).")]
+Memory = Annotated[float, typer.Option(metavar="MB", help="Memory for encoded rows; further rows spill to disk.")]
+Spill = Annotated[str | None, typer.Option(metavar="DIR", help="Directory for spilled rows (default: system temp).")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
+TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")  # meaningless once an encoder is fitted
 
 
 def given_options(context: typer.Context) -> set[str]:
-    """Return the names of the options that stand in the command."""
+    """Return the names of the options given on the command line, defaults excluded."""
     return {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
 
 
-def opening(
+def read_options(
     task: str,
     format: str,
     duplicates: str,
@@ -51,28 +55,29 @@ def opening(
     max_features: int | None = None,
     max_line_bytes: int | None = None,
     spec: Any = None,
-) -> Opening:
-    """Return how files are to be read."""
-    from ..read.open import Limits, Opening
+) -> ReadOptions:
+    """Return the options for reading files."""
+    from ..read.open import Limits, ReadOptions
 
+    # Limits knows its own defaults, so only what was given is passed on.
     given = {"max_features": max_features, "max_line_bytes": max_line_bytes}
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
-    return Opening(task, format, index_base, duplicates, limits, spec)
+    return ReadOptions(task, format, index_base, duplicates, limits, spec)
 
 
-def with_room(files: Opening, memory: float, folder: str | None, told: Any = None) -> Opening:
-    """Return how files are to be read, with so many megabytes of memory for rows and a folder for the others."""
+def with_room(files: ReadOptions, memory: float, folder: str | None, report: Any = None) -> ReadOptions:
+    """Set the megabytes of memory for rows, and the directory that further rows spill to."""
     from dataclasses import replace
 
     from ..rows.spill import SpillOptions
 
-    return replace(files, room=SpillOptions(memory, folder, told))
+    return replace(files, room=SpillOptions(memory, folder, report))
 
 
 def table_spec(
     columns: str | None, column: list[str] | None, label: str | None, weight: str | None, min_count: int | None
 ) -> Any:
-    """Return the specification of a table from a file and, stronger, from arguments; None if nothing is given."""
+    """Return the table spec from a TOML file, overridden by arguments; None if neither is given."""
     from dataclasses import replace
 
     from ..encode.spec import TableSpec
@@ -81,6 +86,7 @@ def table_spec(
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if columns is None:
         return TableSpec.from_arguments(column or (), **settings) if column or settings else None
+    # Column by column: an argument replaces all that the file says of that column.
     base, more = TableSpec.from_toml(columns), TableSpec.from_arguments(column or ())
     named = {spec.name for spec in more.columns}
     kept = tuple(spec for spec in base.columns if spec.name not in named)
@@ -88,7 +94,7 @@ def table_spec(
 
 
 def check_output(out: str, *inputs: str | None) -> None:
-    """Refuse an output that would replace an input, or cannot be written, before anything is done."""
+    """Reject an output path that is an input or cannot be written, before any work is done."""
     from pathlib import Path
 
     from ..errors import ConfigError
@@ -96,38 +102,39 @@ def check_output(out: str, *inputs: str | None) -> None:
 
     folder = Path(out).parent
     if not folder.is_dir():
-        raise FileNotFoundError(2, "the folder for the output does not exist", str(folder))
+        raise FileNotFoundError(2, "the output directory does not exist", str(folder))
     if Path(out).is_dir():
-        raise IsADirectoryError(21, "is a folder, not a place for a file", out)
+        raise IsADirectoryError(21, "is a directory; give a file name", out)
     check_writable(out)
     for path in inputs:
+        # samefile sees through links and different spellings of the same path
         if path is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
-            raise ConfigError(f"{out} is an input and would be replaced; choose another output", key="out")
+            raise ConfigError(f"{out} is an input and would be overwritten; choose another output", key="out")
 
 
-def teller(stream: TextIO) -> Callable[[str], None]:
-    """Return what prints news of a command to a stream; the command does its work even if nobody can listen."""
+def print_safely(stream: TextIO) -> Callable[[str], None]:
+    """Return a function that prints to a stream and ignores errors, so that a closed pipe does not end training."""
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         with suppress(OSError):
             print(text, file=stream)
 
-    return tell
+    return report
 
 
 def print_json(values: dict[str, Any]) -> None:
-    """Print one line of JSON; what is not finite or unknown is null."""
+    """Print one line of JSON; NaN and infinity are errors, since JSON has neither."""
     print(json.dumps(values, allow_nan=False))
 
 
 def print_notes(coverage: Coverage) -> None:
-    """Tell on stderr which values training has never seen."""
+    """Report on stderr which values were never seen in training."""
     for line in coverage.notes():
         print(line, file=sys.stderr)
 
 
 def print_metrics(values: dict[str, Any]) -> None:
-    """Print names and values, one per line, with six decimals."""
+    """Print one metric per line, with six decimals."""
     for name, value in values.items():
         shown = f"{value:.6f}" if isinstance(value, float) else "undefined" if value is None else value
         print(f"{name:18} {shown}")

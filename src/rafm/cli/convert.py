@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..losses import TASKS, one_of
 from .arguments import (
+    TABLE_OPTIONS,
     Column,
     Columns,
     DataPath,
@@ -17,32 +19,30 @@ from .arguments import (
     MaxFeatures,
     MaxLineBytes,
     MinCount,
-    Spill,
     Weight,
     check_output,
     given_options,
-    opening,
     print_notes,
+    read_options,
     table_spec,
     with_room,
 )
 
 if TYPE_CHECKING:
-    from ..read.convert import Like
+    from ..read.convert import ConversionTemplate
 
-WAITING_MB = 128  # of codes, before they wait in a temporary file beside the output
-OF_A_NEW_ENCODER = ("label", "weight", "column", "columns", "min_count")
+MEMORY_MB = 128  # for codes; further ones spill to a temporary file next to the output
 
 
 def convert(
     context: typer.Context,
     data: DataPath,
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The Arrow file to write.")],
-    task: Annotated[str, typer.Option(help="binary or regression: which labels there are.")] = "binary",
-    index_base: Annotated[int, typer.Option(help="The smallest feature id of the file, 0 or 1.")] = 0,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="Arrow file to write.")],
+    task: Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")] = TASKS[0],
+    index_base: Annotated[int, typer.Option(help="Smallest feature id in the file: 0 or 1.")] = 0,
     like: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="Use the encoder, index base and task of a model or a converted file."),
+        typer.Option(metavar="MODEL", help="Use the encoder, index base and task of this model or converted file."),
     ] = None,
     format: Format = "auto",
     label: Label = None,
@@ -53,12 +53,14 @@ def convert(
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
-    wide_ids: Annotated[bool, typer.Option("--wide-ids", help="Store feature ids in 8 bytes, not in 4.")] = False,
-    spill: Spill = None,
+    wide_ids: Annotated[bool, typer.Option("--wide-ids", help="Store feature ids in 8 bytes instead of 4.")] = False,
+    spill: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Directory for spilled codes (default: that of OUT).")
+    ] = None,
 ) -> None:
-    """Write rows as an Arrow file, which opens at once and trains without fitting in memory.
+    """Convert data to an Arrow file, which opens instantly and can be larger than memory.
 
-    The file is read back and checked before it replaces an older one.
+    The file is read back and verified before it replaces an existing one.
     """
     from pathlib import Path
 
@@ -68,38 +70,39 @@ def convert(
 
     check_output(out, data, like)
     spec = table_spec(columns, column, label, weight, min_count)
-    files = opening(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
-    source = None if like is None else _read_like(like, files, given_options(context))
-    if is_current(data, out, files, source, wide_ids):
+    files = read_options(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
+    template = None if like is None else _read_template(like, files, given_options(context))
+    if is_current(data, out, files, template, wide_ids):
         print(f"kept {out}: {data} has not changed since")
         return
-    files, coverage = with_room(files, WAITING_MB, spill or str(Path(out).parent)), Coverage()
-    size = convert(data, out, files, lambda text: print(text, file=sys.stderr), source, wide_ids, coverage)
+    files, coverage = with_room(files, MEMORY_MB, spill or str(Path(out).parent)), Coverage()
+    size = convert(data, out, files, lambda text: print(text, file=sys.stderr), template, wide_ids, coverage)
     print(f"saved {out}: {size} bytes")
     print_notes(coverage)
 
 
-def _read_like(path: str, files: object, given: set[str]) -> Like:
-    """Return what a model or a converted file says; an option cannot say it differently."""
+def _read_template(path: str, files: object, given: set[str]) -> ConversionTemplate:
+    """Read the encoder, index base and task of a model or converted file; reject options that contradict them."""
     from ..errors import ConfigError
-    from ..read.convert import Like
+    from ..read.convert import ConversionTemplate
     from ..read.formats import FORMATS
 
-    for name in OF_A_NEW_ENCODER:
+    for name in TABLE_OPTIONS:
         if name in given:
             flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} cannot be given with --like: {path} knows its columns", key=name)
+            raise ConfigError(f"--{flag} cannot be combined with --like: {path} defines the columns", key=name)
     if FORMATS["arrow"].starts(path):
         rows = FORMATS["arrow"].read(path)
-        found = Like(rows.conversion.task, rows.conversion.index_base, rows.encoder)
+        found = ConversionTemplate(rows.conversion.task, rows.conversion.index_base, rows.encoder)
     else:
         from ..model.file import load
 
         saved = load(path)
-        found = Like(saved.model.loss.task, saved.index_base, saved.encoder)
+        found = ConversionTemplate(saved.model.loss.task, saved.index_base, saved.encoder)
+    # The defaults of --task and --index-base are not a contradiction; only what was typed is.
     for name in ("task", "index_base"):
         if name in given and getattr(files, name) != getattr(found, name):
             flag = name.replace("_", "-")
-            message = f"--{flag} {getattr(files, name)} contradicts --like: that of {path} is {getattr(found, name)}"
+            message = f"--{flag} {getattr(files, name)} contradicts --like: {path} has {getattr(found, name)}"
             raise ConfigError(message, key=name)
     return found

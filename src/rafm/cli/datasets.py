@@ -9,16 +9,16 @@ import typer
 
 from .arguments import Json, print_json
 
-datasets = typer.Typer(help="List, get and check public data sets.", rich_markup_mode=None, no_args_is_help=True)
+datasets = typer.Typer(help="List, download and check public data sets.", rich_markup_mode=None, no_args_is_help=True)
 Folder = Annotated[
     str | None,
-    typer.Option("--folder", metavar="FOLDER", help="Instead of RAFM_DATA, or rafm-data where that is unset."),
+    typer.Option("--folder", metavar="DIR", help="Directory of data sets (default: $RAFM_DATA, else ./rafm-data)."),
 ]
 
 
 @datasets.command("list")
 def list_(folder: Folder = None, json: Json = False) -> None:
-    """Show every data set, its terms and whom to cite, and whether it is there."""
+    """List all data sets with terms of use, citation and whether they are downloaded."""
     from dataclasses import asdict
 
     from ..datasets import CATALOG, data_folder
@@ -33,24 +33,24 @@ def list_(folder: Folder = None, json: Json = False) -> None:
         print(f"{name:22} {'ready ' if name in ready else 'absent'} {entry.task:10} {entry.title}")
         print(f"{'':29} terms: {entry.licence}\n{'':29} cite:  {entry.citation}\n{'':29} from:  {entry.page}")
     for name in ready:
-        if name not in CATALOG:
+        if name not in CATALOG:  # a directory that the user prepared
             print(f"{name:22} ready")
 
 
 @datasets.command()
 def get(
-    name: str,
+    name: Annotated[str, typer.Argument(help="Data set; see `rafm datasets list`.")],
     raw: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The archive, file or folder, if you have it.")
+        str | None, typer.Option(metavar="PATH", help="Use this archive, file or directory instead of downloading.")
     ] = None,
-    rows: Annotated[int | None, typer.Option(help="Keep the first so many rows only.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random split and of sampled negatives.")] = 0,
+    rows: Annotated[int | None, typer.Option(help="Keep only this many rows from the start.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the split and of sampled negatives.")] = 0,
     folder: Folder = None,
     unverified: Annotated[
-        bool, typer.Option("--unverified", help="Download files whose SHA-256 is not known; shows the one seen.")
+        bool, typer.Option("--unverified", help="Accept downloads without a known SHA-256; prints the one found.")
     ] = False,
 ) -> None:
-    """Download a data set, or take its published files from PATH, and prepare it for training."""
+    """Download a data set, or read its published files from PATH, and prepare it for training."""
     from pathlib import Path
 
     from ..datasets import data_folder, entry_of
@@ -64,11 +64,11 @@ def get(
 
 @datasets.command()
 def check(
-    names: Annotated[list[str] | None, typer.Argument(help="All that are there unless given.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets to check (default: all downloaded).")] = None,
     folder: Folder = None,
     json: Json = False,
 ) -> None:
-    """Read prepared data sets, and compare them with recorded checksums and counts."""
+    """Read prepared data sets and verify their checksums and counts."""
     from ..datasets import data_folder
     from ..datasets.prepared import check_prepared, ready_names
 

@@ -8,11 +8,11 @@ import typer
 
 
 def demo(
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where rows, models and picture go.")] = "rafm-demo",
-    rows: Annotated[int, typer.Option(min=1000, help="Rows to generate.")] = 300_000,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal logs and models.")] = 0,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Directory for rows, models and the figure.")] = "rafm-demo",
+    rows: Annotated[int, typer.Option(min=1000, help="Number of rows to generate.")] = 300_000,
+    seed: Annotated[int, typer.Option(help="Random seed. Equal seeds give equal logs and models.")] = 0,
 ) -> None:
-    """Make a long-tailed click log, train LR, FM, DiFacto and RaFM on it, and compare them."""
+    """Generate a long-tailed click log, train LR, FM, DiFacto and RaFM on it, and compare them."""
     from ..lab.demo import run_demo
 
     run_demo(out, rows, seed)

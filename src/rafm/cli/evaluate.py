@@ -6,27 +6,40 @@ from typing import Annotated
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, Json, ModelPath, opening, print_json, print_metrics, print_notes
+from .arguments import (
+    DataPath,
+    Duplicates,
+    Format,
+    Json,
+    ModelPath,
+    print_json,
+    print_metrics,
+    print_notes,
+    read_options,
+)
 
 
 def evaluate(
     model: ModelPath,
     data: DataPath,
-    index_base: Annotated[int | None, typer.Option(help="Must agree with the model's.")] = None,
+    index_base: Annotated[
+        int | None, typer.Option(help="Smallest feature id in DATA; must match the model (default: the model's).")
+    ] = None,
     format: Format = "auto",
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
     """Score labelled rows and print log loss, AUC and calibration, or RMSE and MAE.
 
-    Of tables it is told on stderr, and within --json, which values training has never seen.
+    For tables, values never seen in training are reported on stderr, and as `coverage` with --json.
     """
     from ..encode.coverage import Coverage
     from ..errors import DataValueError
     from ..predictor import Predictor
 
     coverage = Coverage()
-    found = Predictor.load(model).evaluate(data, opening("binary", format, duplicates), index_base, coverage)
+    # "binary" is a placeholder: the predictor uses the task of the model.
+    found = Predictor.load(model).evaluate(data, read_options("binary", format, duplicates), index_base, coverage)
     if not found["rows"]:
         raise DataValueError("no rows", path=data)
     if json:
@@ -39,7 +52,7 @@ def evaluate(
 
 
 def _print_reliability(table: list[dict[str, float]]) -> None:
-    """Print what was predicted and what happened, from the lowest predictions to the highest."""
+    """Print mean prediction and mean label per bin, lowest predictions first."""
     if table:
         print("\n    weight   mean prediction   mean label")
     for line in table:

@@ -1,4 +1,4 @@
-"""Groups of flags: a command takes a group as one parameter, and typer sees its flags one by one."""
+"""Groups of flags: a command takes a group as one parameter, while typer sees the single flags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 class TrainingFlags(dict[str, Any]):
-    """What was given for every training option, by its name in `rafm.options`; one flag for each of them."""
+    """Value of every training option by its name in `rafm.options`; each has a flag."""
 
 
 def training_flags() -> Flags:
@@ -28,13 +28,14 @@ def training_flags() -> Flags:
 
 
 def _flag(flag: str, declared: Any) -> inspect.Parameter:
+    # an option without a default stays None until it is resolved
     kind: Any = declared.flag_type if declared.default is not None else declared.flag_type | None
     annotation = Annotated[kind, typer.Option(help=in_flags(declared.help))]
     return inspect.Parameter(flag, KEYWORD, default=declared.default, annotation=annotation)
 
 
 def in_flags(text: str) -> str:
-    """Return a text with options in backticks as the command line spells them.
+    """Replace option names in backticks by their flags.
 
     >>> in_flags("Replaces `rank_scale`.")
     'Replaces --rank-scale.'
@@ -44,22 +45,22 @@ def in_flags(text: str) -> str:
 
 
 def flag_name(name: str) -> str:
-    """Return the flag of a parameter."""
+    """Return a parameter name spelled as a flag."""
     return f"--{name.replace('_', '-')}"
 
 
 def parse_training_flags(given: dict[str, Any]) -> TrainingFlags:
-    """Return option values from the texts and numbers of their flags."""
+    """Convert flag values to option values."""
     chosen = TrainingFlags()
     for name, declared in declared_options():
         value = given[declared.flag or name]
-        is_text = declared.parse is not None and isinstance(value, str)
+        is_text = declared.parse is not None and isinstance(value, str)  # a default is a value already
         chosen[name] = declared.parse(value, declared.flag or name) if is_text and declared.parse else value
     return chosen
 
 
 def naming_flags(error: ConfigError) -> ConfigError:
-    """Return an error about an option that calls it by its flag."""
+    """Return the error with the option named by its flag."""
     for name, declared in declared_options():
         if error.key == name and str(error).startswith(f"{name} "):
             return ConfigError(flag_name(declared.flag or name) + str(error).removeprefix(name), key=name)
@@ -67,9 +68,9 @@ def naming_flags(error: ConfigError) -> ConfigError:
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with the flags of its groups in the place of each parameter that is a group.
+    """Return the command with each group parameter replaced by its flags.
 
-    A group is TrainingFlags, or a dataclass whose fields are annotated as typer wants it.
+    A group is TrainingFlags, or a dataclass whose fields carry typer annotations.
     """
     hints = get_type_hints(command, include_extras=True)
     own, groups = [], {}
@@ -90,6 +91,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
             collected[name] = parse_training_flags(values) if hints[name] is TrainingFlags else hints[name](**values)
         command(**given, **collected)
 
+    # typer reads both: the signature for order and defaults, the annotations for types
     expanded.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *flags)}
     return expanded

@@ -17,17 +17,21 @@ from .arguments import (
     Label,
     MinCount,
     Weight,
-    opening,
     print_json,
+    read_options,
     table_spec,
 )
 
 
 def inspect(
-    path: Annotated[str, typer.Argument(metavar="DATA|MODEL", help='A data file, "-", or a .rafm file.')],
-    ranks: Annotated[str | None, typer.Option(help="Ranks to plan for data; suggested unless given.")] = None,
-    rank_scale: Annotated[float, typer.Option(help="A feature seen n times gets the rank nearest to C n.")] = 1.0,
-    index_base: Annotated[int, typer.Option(help="The smallest feature id of data, 0 or 1.")] = 0,
+    path: Annotated[
+        str, typer.Argument(metavar="DATA|MODEL", help='Data file, "-" for standard input, or model file (.rafm).')
+    ],
+    ranks: Annotated[str | None, typer.Option(help="Ranks to plan for the data (default: suggested).")] = None,
+    rank_scale: Annotated[
+        float, typer.Option(help="A feature seen n times gets the rank nearest to this number times n, on a log scale.")
+    ] = 1.0,
+    index_base: Annotated[int, typer.Option(help="Smallest feature id in the data: 0 or 1.")] = 0,
     label: Label = None,
     weight: Weight = None,
     column: Column = None,
@@ -37,18 +41,20 @@ def inspect(
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
-    """Describe a model, or look at data as a doctor would: labels, columns, duplicates, leaks, bad lines, a plan.
+    """Describe a model, or check data for problems: labels, columns, duplicates, leaks, bad lines; and plan ranks.
 
-    Bad lines are listed and left out, and the exit code is then 3, for training would stop at the first.
+    Bad lines are listed and skipped. The exit code is then 3, since training would stop at the first of them.
     """
     from ..errors import DataValueError
     from ..files.container import is_container
 
+    # By name too, so that a damaged .rafm file is reported as such and not as odd data.
     if path.endswith(".rafm") or (path != "-" and is_container(path)):
         report, lines = model_report(path)
     else:
         spec = table_spec(columns, column, label, weight, min_count)
-        files = opening("regression", format, duplicates, index_base, spec=spec)
+        # as regression, so that any number is a valid label and binary ones are found rather than required
+        files = read_options("regression", format, duplicates, index_base, spec=spec)
         report, lines = _data_report(path, ranks, rank_scale, files)
     if json:
         print_json(report)
@@ -59,7 +65,7 @@ def inspect(
 
 
 def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
-    """Describe a model file, for scripts and in lines."""
+    """Return the description of a model file as a dict and as lines of text."""
     from ..model.file import load
     from ..plan.ranks import describe_plan
     from ..train.progress import plan_lines
@@ -92,6 +98,7 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _plan_report(lines: list[dict[str, float]]) -> dict[str, Any]:
+    # the last line compares with an FM that gives every feature the top rank
     return {"plan": lines[:-1], "fm_of_top_rank": lines[-1] if lines else None}
 
 

@@ -11,25 +11,29 @@ import typer
 def paper(
     artefacts: Annotated[
         list[str] | None,
-        typer.Argument(help="figure1 table1 figure3 table2 tables34 frontier update-rules figure4; all unless given."),
+        typer.Argument(
+            help="Any of figure1 table1 figure3 table2 tables34 frontier update-rules figure4 (default: all)."
+        ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Five minutes instead of two hours; for a look, not a verdict.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Rough results in five minutes instead of two hours.")] = False,
     authors_protocol: Annotated[
-        bool, typer.Option("--authors-protocol", help="Also count over test rows and clip, as the authors' scripts do.")
+        bool,
+        typer.Option(
+            "--authors-protocol", help="Count features in test rows too and clip, as the authors' scripts do."
+        ),
     ] = False,
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where results and figures go.")] = "rafm-paper",
-    page: Annotated[str | None, typer.Option(metavar="FILE", help="The page; FOLDER/results.md unless given.")] = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Directory for results and figures.")] = "rafm-paper",
+    page: Annotated[str | None, typer.Option(metavar="FILE", help="Page to write (default: DIR/results.md).")] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Of data sets, instead of RAFM_DATA or rafm-data.")
+        str | None,
+        typer.Option(metavar="DIR", help="Directory of data sets (default: $RAFM_DATA, else ./rafm-data)."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that train at a time.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Number of training processes.")] = 2,
     stream_rows: Annotated[
-        int | None, typer.Option(min=1000, help="Rows per day of the stream of figure4; millions for full scale.")
+        int | None, typer.Option(min=1000, help="Rows per day in figure4; full scale needs millions.")
     ] = None,
 ) -> None:
-    """Run the paper's tables and figures again, and write a page that compares. A second call continues the first."""
+    """Reproduce the paper's tables and figures and write a page that compares them. Can be interrupted and rerun."""
     from dataclasses import replace
     from pathlib import Path
 
@@ -39,7 +43,7 @@ def paper(
 
     folder = Path(out)
     target = Path(page) if page else folder / "results.md"
-    words = [" --quick" * quick, " --authors-protocol" * authors_protocol]
+    words = [" --quick" * quick, " --authors-protocol" * authors_protocol]  # the page states how to reproduce it
     budget = QUICK if quick else FULL
     if stream_rows is not None:
         budget = replace(budget, stream_rows_per_day=stream_rows)

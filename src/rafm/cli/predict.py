@@ -8,29 +8,34 @@ from typing import Annotated
 
 import typer
 
-from .arguments import DataPath, Duplicates, Format, ModelPath, check_output, opening, print_notes
+from .arguments import DataPath, Duplicates, Format, ModelPath, check_output, print_notes, read_options
 
 
 def predict(
     model: ModelPath,
     data: DataPath,
-    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write here, all or nothing, not to stdout.")] = None,
-    index_base: Annotated[int | None, typer.Option(help="Must agree with the model's.")] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write to this file instead of stdout; nothing on failure.")
+    ] = None,
+    index_base: Annotated[
+        int | None, typer.Option(help="Smallest feature id in DATA; must match the model (default: the model's).")
+    ] = None,
     format: Format = "auto",
     duplicates: Duplicates = "error",
 ) -> None:
-    """Print one prediction per line, in input order: probabilities, or values.
+    """Print one prediction per line, in input order: probabilities or values.
 
-    Of tables it is told on stderr which values training has never seen.
+    For tables, values never seen in training are reported on stderr.
     """
     if out is not None:
-        check_output(out, model, data)
+        check_output(out, model, data)  # before the imports below, which take longer than the check
     from ..encode.coverage import Coverage
     from ..files.atomic import write_atomically
     from ..predictor import Predictor
 
     coverage = Coverage()
-    predictions = Predictor.load(model).predict(data, opening("binary", format, duplicates), index_base, coverage)
+    predictions = Predictor.load(model).predict(data, read_options("binary", format, duplicates), index_base, coverage)
+    # nine digits tell any two float32 numbers apart
     lines: Iterator[bytes] = (b"".join(b"%.9g\n" % value for value in part.tolist()) for part in predictions)
     if out is not None:
         write_atomically(out, lines)

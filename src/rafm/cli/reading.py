@@ -1,4 +1,4 @@
-"""Flags about the files that commands read."""
+"""Flags that say how files are read."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .arguments import (
     MinCount,
     Spill,
     Weight,
-    opening,
+    read_options,
     table_spec,
     with_room,
 )
 
 if TYPE_CHECKING:
-    from ..read.open import Opening
+    from ..read.open import ReadOptions
 
 
 @dataclass(frozen=True)
 class ReadingFlags:
     """How training files are read."""
 
-    index_base: Annotated[int, typer.Option(help="Smallest feature id of the files, 0 or 1.")] = 0
+    index_base: Annotated[int, typer.Option(help="Smallest feature id in the files: 0 or 1.")] = 0
     format: Format = "auto"
     label: Label = None
     weight: Weight = None
@@ -45,8 +45,10 @@ class ReadingFlags:
     memory: Memory = 1000
     spill: Spill = None
 
-    def opening(self, task: str, index_base: int, told: Any) -> Opening:
-        """Return how files are to be read; told is called with a line when rows go to a temporary file."""
+    def read_options(self, task: str, index_base: int, report: Any) -> ReadOptions:
+        """Return the options for reading files; report is called with a message if rows spill to disk."""
         spec = table_spec(self.columns, self.column, self.label, self.weight, self.min_count)
-        files = opening(task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec)
-        return with_room(files, self.memory, self.spill, told)
+        files = read_options(
+            task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec
+        )
+        return with_room(files, self.memory, self.spill, report)

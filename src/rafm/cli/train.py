@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..losses import TASKS, one_of
-from .arguments import DataPath, Json, check_output, given_options, print_json, teller
+from .arguments import TABLE_OPTIONS, DataPath, Json, check_output, given_options, print_json, print_safely
 from .groups import TrainingFlags, naming_flags, with_groups
 from .reading import ReadingFlags
 
@@ -19,12 +19,9 @@ if TYPE_CHECKING:
     from ..options import TrainingOptions
 
 
-TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")
-
-
 @dataclass(frozen=True)
 class RunFlags:
-    """What becomes of a run: where it is kept, what it goes on from, and who is told."""
+    """Checkpoints, the model to continue from, and the event log of a run."""
 
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Directory for checkpoints; the same command resumes from it.")
@@ -36,11 +33,13 @@ class RunFlags:
         str | None, typer.Option(metavar="MODEL", help="Continue from this model (default: one more epoch).")
     ] = None
     replan: Annotated[
-        bool, typer.Option(help="With --resume-from: raise features to the ranks that their new counts allow.")
+        bool, typer.Option(help="With --resume-from: raise features to the ranks that their new counts support.")
     ] = False
-    keep_state: Annotated[bool, typer.Option(help="Keep the optimiser state in MODEL, to continue from it.")] = False
+    keep_state: Annotated[
+        bool, typer.Option(help="Save the optimiser state in MODEL, so that --resume-from continues exactly.")
+    ] = False
     events: Annotated[
-        str | None, typer.Option(metavar="FILE", help='Append one JSON line per event; "-" is standard output.')
+        str | None, typer.Option(metavar="FILE", help='Append one JSON line per event; "-" writes to stdout.')
     ] = None
 
 
@@ -52,45 +51,48 @@ def train(
     training: TrainingFlags,
     reading: ReadingFlags,
     running: RunFlags,
-    valid: Annotated[str | None, typer.Option(metavar="FILE", help="Validation rows; they choose the epoch.")] = None,
+    valid: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Validation rows, used to choose the best epoch.")
+    ] = None,
     task: Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")] = TASKS[0],
     json: Json = False,
 ) -> None:
     """Train a model and save it. Prints the plan of ranks, then one line per epoch."""
     from ..errors import ConfigError
-    from ..read.open import facts_of_converted
+    from ..read.open import converted_task_and_base
 
     base = reading.index_base
     if running.resume_from is None:
-        task, base = facts_of_converted(data, reading.format, task, base, given_options(context))
+        task, base = converted_task_and_base(data, reading.format, task, base, given_options(context))
     if running.replan and running.resume_from is None:
-        raise ConfigError("--replan is for the features of a model: give --resume-from MODEL too", key="replan")
+        raise ConfigError("--replan raises features of an existing model: add --resume-from MODEL", key="replan")
     start = None if running.resume_from is None else _read_start(context, running.resume_from, reading.index_base)
     options = _options(context, task, training, running, start)
     check_output(out, data, valid)
-    stream = sys.stderr if json or running.events == "-" else sys.stdout
+    stream = sys.stderr if json or running.events == "-" else sys.stdout  # stdout must stay valid JSON
     base = base if start is None else start.index_base
-    files = reading.opening(options.loss.task, base, teller(stream))
+    files = reading.read_options(options.loss.task, base, print_safely(stream))
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
         print_json(report)
     else:
-        teller(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
+        print_safely(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
 
 
 def _options(
     context: typer.Context, task: str, training: TrainingFlags, running: RunFlags, start: Saved | None
 ) -> TrainingOptions:
-    """Return the checked options of the command, completed by those of the model that it continues from."""
+    """Return the checked options, with those not given taken from the model to resume from."""
     from ..errors import ConfigError
     from ..options import resolve
 
     chosen = {"task": task, **training}
     try:
-        options = resolve(**(chosen if start is None else _choices_to_go_on(context, start.model, chosen)))
+        options = resolve(**(chosen if start is None else _options_to_resume(context, start.model, chosen)))
     except ConfigError as error:
         raise naming_flags(error) from None
+    # A model that was saved with its optimiser state keeps it, or the next --resume-from would lose it.
     had_states = start is not None and start.model.parameters.states is not None
     kept = running.keep_state or had_states
     return replace(options, shuffle=start is None, keep_state=kept, replan=running.replan)
@@ -111,7 +113,7 @@ def _log(events: str | None) -> Any:
 
 
 def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
-    """Read the model to go on from; what it knows of its input cannot be said differently."""
+    """Read the model to resume from; reject options that contradict what it knows of its input."""
     from ..errors import ConfigError
     from ..model.file import load
 
@@ -119,23 +121,24 @@ def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
     for name in TABLE_OPTIONS:
         if name in given:
             flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} cannot be given with --resume-from: {path} knows its columns", key=name)
+            raise ConfigError(f"--{flag} cannot be combined with --resume-from: {path} defines the columns", key=name)
     if "index_base" in given and index_base != saved.index_base:
         raise ConfigError(
-            f"{path} was trained on ids that count from {saved.index_base}, not from {index_base}", key="index_base"
+            f"{path} was trained with --index-base {saved.index_base}, not {index_base}", key="index_base"
         )
     return saved
 
 
-def _choices_to_go_on(context: typer.Context, model: Model, chosen: dict[str, Any]) -> dict[str, Any]:
-    """Return the choices of the model, but what the command says; and one epoch unless it says more."""
+def _options_to_resume(context: typer.Context, model: Model, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the model, overridden by those of the command; the default is one epoch."""
     from ..options import declared_options, from_summary
 
     names = {declared.flag or name: name for name, declared in declared_options()}
     given = {names.get(name, name) for name in given_options(context)}
     known = {**from_summary(model.options), "task": model.loss.task, "model": model.plan.family, "n_epochs": 1}
-    known["loss"] = model.loss
+    known["loss"] = model.loss  # with its settings, which the summary lacks
     known["ranks"] = model.plan.ranks or None
+    # Options that depend on one the user changed fall back to its defaults.
     if "task" in given and chosen["task"] != known["task"]:
         for name in ("metric", "negative_rate", "loss"):
             known.pop(name, None)
@@ -152,16 +155,19 @@ def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple
     from ..read.open import further_rows, training_rows
 
     if start is None:
-        return training_rows(data, files, teller(stream))
+        return training_rows(data, files, print_safely(stream))
     rows, encoder = further_rows(data, files, start.encoder)
     n_inputs = start.model.numbering.n_inputs
+    # A model fitted on a data frame has a name for every id, and none for new ones.
     if start.columns is not None and rows.n_features > n_inputs:
-        raise FeatureRangeError(f"has feature id {rows.n_features - 1}, the model {n_inputs} named columns", path=data)
+        raise FeatureRangeError(
+            f"has feature id {rows.n_features - 1}, but the model has {n_inputs} named columns", path=data
+        )
     return rows, encoder
 
 
 def _check_size(encoder: Any) -> None:
-    """Refuse columns that the model file could not describe, before training."""
+    """Reject columns that would not fit into the header of a model file, before training."""
     if encoder is not None:
         from ..encode.serialize import check_size
 
@@ -169,7 +175,7 @@ def _check_size(encoder: Any) -> None:
 
 
 def _renumbered(start: Saved | None, encoder: Any) -> Model | None:
-    """Return the model to go on from, with ids as the grown encoder has them."""
+    """Return the model to resume from, renumbered to the ids of the grown encoder."""
     if start is None or start.encoder is None:
         return None if start is None else start.model
     return start.model.with_ids(start.encoder.ids_in(encoder), encoder.n_features)
@@ -199,10 +205,11 @@ def _run(
     rows, encoder = _open_rows(data, files, start, stream)
     _check_size(encoder)
     before = _renumbered(start, encoder)
+    # Read only now: a table of validation rows needs the encoder of the training rows.
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_events(rows, options, held_out, states, before), log)
     promotion = {}
-    for event in show_events(events, options, stream=stream):
+    for event in show_events(events, options, stream=stream):  # training runs as the events are consumed
         last = event
         if isinstance(event, Continued) and options.replan:
             promotion = {"promoted": event.promoted, "pair_error": event.pair_error}
@@ -212,6 +219,7 @@ def _run(
     described = (None, None) if start is None else (start.classes, start.columns)
     size = save(out, Saved(fitted, encoder, files.index_base, *described))
     done = 0 if before is None else len(before.history)
+    # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
     progressive = {} if before is None else {"progressive_loss": fitted.history[done]["train_loss"]}
     return {
         "model": fitted.plan.family,

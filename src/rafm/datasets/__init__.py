@@ -1,8 +1,8 @@
-"""Public data sets: what they are and whose, how to get them, and their rows as parts for training and judging.
+"""Public data sets: catalog, download, and preparation for training.
 
     catalog (what exists) -> fetch (archive -> raw files) -> formats (raw files -> table) -> prepared (libfm files)
 
-Everything else reads prepared folders alone, so a folder filled by hand is as good as one that was downloaded.
+Everything else reads only prepared directories, so one that was filled by hand works as well as a downloaded one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["CATALOG", "Entry", "data_folder", "entry_of"]
 
 
 def data_folder(given: str | None = None) -> Path:
-    """Return the folder of all data sets: the given one, that of RAFM_DATA, or rafm-data.
+    """Return the directory of all data sets: the given one, $RAFM_DATA, or rafm-data.
 
     >>> data_folder("sets").name
     'sets'

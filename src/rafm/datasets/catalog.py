@@ -1,7 +1,7 @@
-"""What is known of each data set: task, terms, citation, where it is published and how its files are read.
+"""Catalog of data sets: task, terms, citation, where each is published and how its files are read.
 
-A download whose SHA-256 is known here is compared with it. Where it is not, the download is taken only if the user asks
-for it unverified. Those of MovieLens 100K, 1M and 20M are the ones that TensorFlow Datasets pins too.
+Downloads are verified by SHA-256. Where none is known, the user must opt in with --unverified. Those of MovieLens 100K,
+1M and 20M are also pinned by TensorFlow Datasets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNSTATED = "none stated; ask the publisher before use beyond research"
 
 @dataclass(frozen=True)
 class Download:
-    """One file to fetch, by https alone; sha256 is what it must have, md5 what its publisher announces."""
+    """A file to download over https; sha256: pinned here; md5: announced by the publisher."""
 
     url: str
     sha256: str | None = None
@@ -32,7 +32,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set. loader names a function of formats.py; members are the files that it reads."""
+    """One data set; loader: a function of formats.py; members: the files that it reads, or alternatives."""
 
     name: str
     title: str
@@ -61,7 +61,7 @@ SHA256 = {
     "ml-1m.zip": "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
     "ml-20m.zip": "96f243c338a8665f6bcc89c53edf6ee39162a846940de6b7c8c48aeada765ff3",
 }
-MD5 = {
+MD5 = {  # as announced by the publisher
     "ml-100k.zip": "0e33842e24a9c977be4e0107933c0723",
     "ml-1m.zip": "c4d9eecfca2ab87c1945afe126590906",
     "ml-10m.zip": "ce571fd55effeba0271552578f2648bd",
@@ -104,7 +104,7 @@ ENTRIES = (
         "binary",
         "published_parts",
         _published("ml-tag"),
-        MOVIELENS_TERMS,
+        MOVIELENS_TERMS,  # the tags are those of MovieLens
         "He and Chua: Neural Factorization Machines for Sparse Predictive Analytics. SIGIR 2017",
         "https://github.com/hexiangnan/neural_factorization_machine",
     ),
@@ -188,12 +188,12 @@ CATALOG = {entry.name: entry for entry in ENTRIES}
 
 
 def entry_of(name: str) -> Entry:
-    """Return what is known of a data set.
+    """Return the catalog entry of a data set.
 
     >>> entry_of("netflix")
     Traceback (most recent call last):
-    rafm.errors.ConfigError: no data set 'netflix'; `rafm datasets list` names those there are
+    rafm.errors.ConfigError: unknown data set 'netflix'; `rafm datasets list` shows all
     """
     if name not in CATALOG:
-        raise ConfigError(f"no data set {name!r}; `rafm datasets list` names those there are", key="name")
+        raise ConfigError(f"unknown data set {name!r}; `rafm datasets list` shows all", key="name")
     return CATALOG[name]

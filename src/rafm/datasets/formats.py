@@ -1,6 +1,6 @@
-"""Published raw files -> tables: one function per format, named by the catalog.
+"""Read raw files into tables: one function per data set, named in the catalog.
 
-Each takes the folder of raw files and a seed for what is sampled. Errors name file and line.
+Each takes the directory of raw files and the seed for sampled negatives. Errors name file and line.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FRAPPE = ("user", "item", "daytime", "weekday", "isweekend", "homework", "cost",
 
 
 def movielens_100k(raw: Path, seed: int) -> Table:
-    """Read u.data (user, movie, rating, time by tabs) and u.user (age, gender, occupation, zip by bars)."""
+    """Read u.data (user, movie, rating, time; tabs) and u.user (user, age, gender, occupation, zip; bars)."""
     people = {cells[0]: cells[1:] for _, cells in split_lines(raw / "u.user", "|", 5)}
     return _ratings_of_people(raw / "u.data", "\t", people, ("age", "gender", "occupation", "zip"))
 
 
 def movielens_1m(raw: Path, seed: int) -> Table:
-    """Read ratings.dat (user::movie::rating::time) and users.dat (gender, age, occupation, zip)."""
+    """Read ratings.dat (user::movie::rating::time) and users.dat (user::gender::age::occupation::zip)."""
     people = {cells[0]: cells[1:] for _, cells in split_lines(raw / "users.dat", "::", 5)}
     return _ratings_of_people(raw / "ratings.dat", "::", people, ("gender", "age", "occupation", "zip"))
 
@@ -43,23 +43,24 @@ def movielens_20m(raw: Path, seed: int) -> Table:
 
 
 def movielens_10m_tags(raw: Path, seed: int) -> Table:
-    """Read tags.dat, user::movie::tag::time, and sample negative tags."""
+    """Read tags.dat (user::movie::tag::time) and sample negative tags."""
+    # free_text: a tag may contain :: itself
     return _tags(("user", "movie", "tag"), split_lines(raw / "tags.dat", "::", 4, free_text=2), seed)
 
 
 def movielens_20m_tags(raw: Path, seed: int) -> Table:
-    """Read tags.csv, user,movie,tag,time with quoted tags, and sample negative tags."""
+    """Read tags.csv (user,movie,tag,time; tags may be quoted) and sample negative tags."""
     return _tags(("user", "movie", "tag"), _quoted_lines(raw / "tags.csv", 4, header="userId"), seed)
 
 
 def lastfm_tags(raw: Path, seed: int) -> Table:
-    """Read user_taggedartists.dat, user, artist, tag and a date by tabs, and sample negative tags."""
-    lines = split_lines(raw / "user_taggedartists.dat", "\t", 6, header="userID")
+    """Read user_taggedartists.dat (user, artist, tag and a date; tabs) and sample negative tags."""
+    lines = split_lines(raw / "user_taggedartists.dat", "\t", 6, header="userID")  # day, month and year are cells
     return _tags(("user", "artist", "tag"), lines, seed)
 
 
 def amazon_ratings(raw: Path, seed: int) -> Table:
-    """Read user,item,rating,time lines, or else the 5-core reviews, one JSON object per line."""
+    """Read ratings (user,item,rating,time), or else the 5-core reviews, one JSON object per line."""
     if (raw / "ratings_Movies_and_TV.csv").exists():
         return _ratings(raw / "ratings_Movies_and_TV.csv", split_lines(raw / "ratings_Movies_and_TV.csv", ",", 4))
     path = raw / "reviews_Movies_and_TV_5.json.gz"
@@ -67,14 +68,14 @@ def amazon_ratings(raw: Path, seed: int) -> Table:
 
 
 def ciao_ratings(raw: Path, seed: int) -> Table:
-    """Read rating.mat: a matrix of user, product, category, rating and helpfulness."""
+    """Read rating.mat, a matrix with columns user, product, category, rating and helpfulness."""
     from scipy.io import loadmat
 
     path = raw / "rating.mat"
     try:
         matrix = loadmat(path)["rating"]
     except (KeyError, ValueError, NotImplementedError) as error:
-        raise DataFormatError(f"not a MATLAB file with a matrix 'rating': {error}", path=str(path)) from None
+        raise DataFormatError(f"expected a MATLAB file with a matrix 'rating': {error}", path=str(path)) from None
     if matrix.ndim != 2 or matrix.shape[1] < 4:
         raise DataFormatError(f"expected user, product, category and rating, found shape {matrix.shape}", str(path))
     rows = TableBuilder("user", "item")
@@ -84,10 +85,10 @@ def ciao_ratings(raw: Path, seed: int) -> Table:
 
 
 def frappe_log(raw: Path, seed: int) -> Table:
-    """Read frappe.csv, tabs with a header, and sample apps that the user never used in the same contexts."""
+    """Read frappe.csv (tabs, with a header) and sample apps that the user never used, in the same contexts."""
     rows = TableBuilder(*FRAPPE)
     for _, cells in split_lines(raw / "frappe.csv", "\t", 11, header="user"):
-        rows.add(1.0, cells[0], cells[1], *cells[3:])
+        rows.add(1.0, cells[0], cells[1], *cells[3:])  # cell 2 counts uses, which would give the label away
     return with_negatives(rows.table(), "item", NEGATIVES, seed, known_by=("user",))
 
 
@@ -95,7 +96,7 @@ def _ratings_of_people(path: Path, separator: str, people: dict[str, list[str]],
     rows = TableBuilder("user", "movie", *facts)
     for line, (user, movie, rating, _) in split_lines(path, separator, 4):
         if user not in people:
-            raise DataFormatError(f"nothing is known of user {user!r}", str(path), line)
+            raise DataFormatError(f"unknown user {user!r}", str(path), line)
         rows.add(_number(rating, path, line), user, movie, *people[user])
     return rows.table("label = rating")
 
@@ -124,16 +125,16 @@ def _number(text: str, path: Path, line: int) -> float:
 def split_lines(
     path: Path, separator: str, n_cells: int, header: str | None = None, free_text: int | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of every line.
+    """Yield the number and the cells of each line.
 
-    header: how a first line begins that is to be skipped. free_text: the cell in which the separator may occur too.
+    header: skip the first line if it starts with this. free_text: position of a cell that may contain the separator.
     """
     with _open(path) as file:
         for line, text in enumerate(file, start=1):
             if line == 1 and header is not None and text.startswith(header):
                 continue
             cells = text.rstrip("\r\n").split(separator)
-            if free_text is not None and len(cells) > n_cells:
+            if free_text is not None and len(cells) > n_cells:  # join the surplus cells again
                 end = len(cells) - (n_cells - free_text) + 1
                 cells[free_text:end] = [separator.join(cells[free_text:end])]
             if len(cells) != n_cells:
@@ -163,9 +164,9 @@ def _reviews(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _open(path: Path) -> TextIO:
-    """Open text, plain or gzip; lines end at line feeds alone."""
+    """Open plain or gzip text; only line feeds end lines."""
     file = gzip.open(path) if path.suffix == ".gz" else open(path, "rb")  # noqa: SIM115
-    return io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="\n")
+    return io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="\n")  # stray bytes must not fail a set
 
 
 TABLES: dict[str, Callable[[Path, int], Table]] = {

@@ -1,4 +1,4 @@
-"""Raw files -> a prepared folder."""
+"""Prepare a data set from its raw files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..encode.encoder import TableEncoder
 from ..encode.spec import TableSpec
 from ..errors import DataValueError
-from ..read.open import Opening, read_rows, read_table
+from ..read.open import ReadOptions, read_rows, read_table
 from ..rows.blocks import join_rows
 from .catalog import Entry
 from .fetch import raw_files
@@ -28,15 +28,15 @@ def get(
     raw: Path | None = None,
     seed: int = 0,
     max_rows: int | None = None,
-    tell: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
     unverified: bool = False,
 ) -> None:
-    """Fetch a data set unless its raw files are given or there already, and prepare it.
+    """Prepare a data set, downloading its raw files unless they are given or already present.
 
-    unverified: also from downloads whose SHA-256 is not known.
+    unverified: accept downloads without a known SHA-256.
     """
-    check_max_rows(max_rows)
-    files = raw_files(entry, folder, raw, tell, unverified)
+    check_max_rows(max_rows)  # before a download that may take long
+    files = raw_files(entry, folder, raw, report, unverified)
     write_prepared(folder, entry.name, read_whole(entry, files, seed, max_rows), seed)
 
 
@@ -55,22 +55,23 @@ def _of_table(table: Table, max_rows: int | None) -> Whole:
 
 
 def _published_parts(entry: Entry, raw: Path) -> Whole:
-    """Read libfm files that are split already; nothing is known of their features but the ids."""
+    """Read libfm files that are already split; only the ids of their features are known."""
     missing = [name for name in entry.members if not (raw / name).exists()]
     if missing:
         raise DataValueError(f"{missing[0]} is missing", path=str(raw))
     batches = [read_rows(raw / name, task=entry.task) for name in entry.members]
     rows = join_rows(batches)
-    names = [("id", str(i)) for i in range(rows.n_features)]
+    names = [("id", str(i)) for i in range(rows.n_features)]  # one field, since the files name none
     note = f"published parts: {', '.join(PARTS)}"
     return Whole(rows, names, note, tuple(batch.n_rows for batch in batches))
 
 
 def _log(entry: Entry, raw: Path, format: str, max_rows: int | None) -> Whole:
-    """Read a click log through the encoder of tables."""
+    """Read a click log with the table encoder."""
     path = next(raw / name for name in entry.members if (raw / name).exists())
-    spec = Opening("binary", format, spec=TableSpec(min_count=MIN_COUNT)).table_spec(format)
+    spec = ReadOptions("binary", format, spec=TableSpec(min_count=MIN_COUNT)).table_spec(format)
     kinds = {column.name: column.kind for column in spec.columns} | dict.fromkeys(spec.targets(), "number")
+    # max_rows before encoding, so that values are counted in the kept rows only
     blocks = _first_rows(read_table(path, format=format, columns=kinds), max_rows)
     encoder, rows = TableEncoder.learn_encode(blocks, spec)
     if rows.labels is None or not np.isin(rows.labels, (0, 1)).all():

@@ -1,4 +1,4 @@
-"""A table of categories and a label per row, from which rows of features are made; and sampled negatives for it."""
+"""Tables of categories with a label per row, and sampled negatives."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from ..errors import DataValueError
 from ..rows.checked import Batch
 
-MAX_ROUNDS = 100  # of drawing negatives again that turned out to be positives
+MAX_ROUNDS = 100  # of redrawing negatives that turned out to be positives
 
 
 @dataclass(frozen=True)
 class Table:
-    """codes[r, f] numbers the value of field f in row r; values[f] are the values in the order of their codes."""
+    """Table of categories: codes[r, f] is the code of field f in row r; values[f] lists its values by code."""
 
     fields: tuple[str, ...]
     values: list[list[str]]
@@ -29,19 +29,19 @@ class Table:
         return np.cumsum([0, *(len(values) for values in self.values)])
 
     def batch(self) -> Batch:
-        """Return the rows as features: those of a field have consecutive ids, in the order of first appearance."""
+        """Return the rows as features; the ids of a field are consecutive, in order of first appearance."""
         n_rows, n_fields = self.codes.shape
         indices = (self.codes + self.offsets[:-1]).astype(np.int32).ravel()
         indptr = np.arange(n_rows + 1, dtype=np.int64) * n_fields
         return Batch(indptr, indices, np.ones(indices.size, np.float32), int(self.offsets[-1]), self.labels)
 
     def feature_names(self) -> list[tuple[str, str]]:
-        """Return field and value of every feature id."""
+        """Return field and value of each feature."""
         return [(field, value) for field, values in zip(self.fields, self.values) for value in values]
 
 
 class TableBuilder:
-    """Collects rows one by one, keeping each value once.
+    """Collects rows one by one; stores each distinct value once.
 
     >>> rows = TableBuilder("user", "item")
     >>> rows.add(4.0, "ann", "tea"); rows.add(2.0, "bob", "tea")
@@ -52,7 +52,7 @@ class TableBuilder:
     def __init__(self, *fields: str):
         self.fields = fields
         self.known: list[dict[str, int]] = [{} for _ in fields]
-        self.codes = [array("i") for _ in fields]
+        self.codes = [array("i") for _ in fields]  # 4 bytes per cell; a list of ints would take 8 and more
         self.labels = array("f")
 
     def add(self, label: float, *cells: str) -> None:
@@ -62,7 +62,7 @@ class TableBuilder:
             codes.append(known.setdefault(cell, len(known)))
 
     def table(self, note: str = "") -> Table:
-        """Return what was collected."""
+        """Return the table."""
         if not self.labels:
             raise DataValueError("the source has no rows")
         codes = np.column_stack([np.frombuffer(column, np.int32) for column in self.codes])
@@ -70,10 +70,10 @@ class TableBuilder:
 
 
 def with_negatives(positives: Table, field: str, per_row: int, seed: int, known_by: Sequence[str] = ()) -> Table:
-    """Return the rows with label 1, each followed by so many with label 0 in which the value of one field is redrawn.
+    """Return each row with label 1, followed by per_row copies with label 0 in which one field is redrawn.
 
-    A value is drawn as often as it occurs among the positives. What a negative must not be is decided by the field and
-    the fields of known_by (all others unless given): their values together must not occur among the positives.
+    Values are drawn by their frequency among the positives. A negative is redrawn while its values in that field and in
+    the fields of known_by (default: all other fields) occur together among the positives.
     """
     at = positives.fields.index(field)
     others = [f for f, name in enumerate(positives.fields) if f != at and (not known_by or name in known_by)]
@@ -86,16 +86,16 @@ def with_negatives(positives: Table, field: str, per_row: int, seed: int, known_
         if not redo.size:
             break
     else:
-        raise DataValueError(f"no {field} is left to sample negatives from for {redo.size} rows")
+        raise DataValueError(f"cannot sample negatives for {redo.size} rows: nearly every {field} is a positive")
     groups = [positives.codes, *(negatives[k::per_row] for k in range(per_row))]
-    codes = np.stack(groups, axis=1).reshape(-1, len(positives.fields))
+    codes = np.stack(groups, axis=1).reshape(-1, len(positives.fields))  # each positive, then its negatives
     labels = np.tile(np.array([1, *[0] * per_row], np.float32), len(positives.codes))
     note = f"{len(positives.codes)} positives, {per_row} negatives each, {field} drawn by popularity, seed {seed}"
     return Table(positives.fields, positives.values, codes, labels, note)
 
 
 def _keys(table: Table, codes: np.ndarray, columns: Sequence[int]) -> np.ndarray:
-    """Return one number per row for its values in some columns."""
+    """Return one number per row that identifies its values in some columns."""
     keys = np.zeros(len(codes), np.int64)
     for column in columns:
         keys = keys * len(table.values[column]) + codes[:, column]

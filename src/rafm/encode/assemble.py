@@ -1,10 +1,10 @@
-"""Compiled assembly of encoded columns into rows.
+"""Compiled assembly of encoded columns into CSR rows.
 
 codes     per entry: the number of a feature within its column, or UNKNOWN, NULL or ABSENT
 values    per entry: its value; empty if all are 1
 offsets   where the entries of each row begin; empty if every row has exactly one
 at        per row: where its next entry goes
-tally     four numbers: entries seen; of them with a feature of their own, with the shared rare one, nulls
+counts    numbers of entries: all; with their own feature; with the shared rare feature; null (see ColumnCounts)
 """
 
 # mypy: disallow-untyped-defs=False
@@ -19,19 +19,19 @@ from ..jit.cache import kernel
 from ..rows.arrow import new_array
 from .interning import NULL, UNKNOWN
 
-ABSENT = -3  # an entry that is no value at all, such as an empty word of a list
+ABSENT = -3  # an entry that is not a value at all, such as an empty element of a list
 ONES = np.zeros(0, np.float32)
 ONE_EACH = np.zeros(0, np.int64)
 
 
 class _Ones:
-    """Ones that all rows can share: an array that cannot be written, and that has grown to the longest asked for."""
+    """Read-only array of ones, shared by all callers; grows to the longest size requested."""
 
     def __init__(self) -> None:
         self._array = np.ones(0, np.float32)
 
     def __call__(self, size: int) -> np.ndarray:
-        array = self._array
+        array = self._array  # a local name: another thread may replace it meanwhile
         if array.size < size:
             array = np.ones(size, np.float32)
             array.flags.writeable = False
@@ -43,7 +43,7 @@ shared_ones = _Ones()
 
 
 class Slot(NamedTuple):
-    """At most one feature per row, or a list of them; see the top of this file."""
+    """One feature per row or a list of them; see the top of this file."""
 
     codes: np.ndarray
     values: np.ndarray = ONES
@@ -52,34 +52,34 @@ class Slot(NamedTuple):
 
 @kernel()
 def take_codes(table, codes, out):
-    """Set out to what the table has for codes, which count from its end if they are negative."""
+    """Set out[i] = table[codes[i]]; negative codes count from the end, where special codes are stored."""
     for i in range(codes.size):
         out[i] = table[codes[i]]
 
 
 @kernel()
-def resolve_codes(codes, rare, null, tally):
-    """Replace UNKNOWN and NULL by the codes of their features, -1 if they have none; ABSENT has none."""
+def fill_special_codes(codes, rare, null, counts):
+    """Replace UNKNOWN and NULL by the codes of their features, or -1 if there are none; ABSENT becomes -1."""
     known = absent = 0
     for i in range(codes.size):
         if codes[i] >= 0:
             known += 1
         elif codes[i] == UNKNOWN:
             codes[i] = rare
-            tally[2] += rare >= 0
+            counts[2] += rare >= 0
         elif codes[i] == NULL:
             codes[i] = null
-            tally[3] += 1
+            counts[3] += 1
         else:
             codes[i] = -1
             absent += 1
-    tally[0] += codes.size - absent
-    tally[1] += known
+    counts[0] += codes.size - absent
+    counts[1] += known
 
 
 @kernel()
 def count_entries(codes, offsets, sizes):
-    """Add to sizes[row + 1] how many entries of the row have a feature."""
+    """Add the number of entries with a feature to sizes[row + 1]."""
     if offsets.size == 0:
         for row in range(codes.size):
             sizes[row + 1] += codes[row] >= 0
@@ -91,7 +91,7 @@ def count_entries(codes, offsets, sizes):
 
 @kernel()
 def place_ones(codes, first, at, indices):
-    """Append one entry to every row with a feature; its value is 1 already."""
+    """Append one entry to every row with a feature; its value is already 1."""
     for row in range(codes.size):
         if codes[row] >= 0:
             indices[at[row]] = first + codes[row]
@@ -100,7 +100,7 @@ def place_ones(codes, first, at, indices):
 
 @kernel()
 def place_numbers(codes, numbers, first, at, rows):
-    """Append one entry to every row with a feature, and its value."""
+    """Append one entry with its value to every row with a feature."""
     _, indices, values = rows
     for row in range(codes.size):
         if codes[row] >= 0:
@@ -119,24 +119,24 @@ def place_lists(slot, first, at, rows):
                 at[row] += 1
 
 
-def resolve(slot: Slot, rare: int, null: int, tally: np.ndarray) -> Slot:
-    """Return the slot with final codes; a feature that is twice in a list is there once, with the sum of values."""
-    resolve_codes(slot.codes, rare, null, tally)
+def finalize(slot: Slot, rare: int, null: int, counts: np.ndarray) -> Slot:
+    """Return the slot with final codes; sum the values of a feature that occurs twice in a list."""
+    fill_special_codes(slot.codes, rare, null, counts)
     if not slot.offsets.size:
         return slot
-    from scipy import sparse  # which takes as long to import as many a command to run
+    from scipy import sparse  # here, because the import takes longer than many a command
 
     values = slot.values if slot.values.size else np.ones(slot.codes.size, np.float32)
-    width = int(slot.codes.max(initial=0)) + 2  # column 0 takes what has no feature
+    width = int(slot.codes.max(initial=0)) + 2  # column 0 collects entries without a feature (code -1)
     matrix = sparse.csr_array((values, slot.codes + 1, slot.offsets), shape=(slot.offsets.size - 1, width), copy=True)
     matrix.sum_duplicates()
     return Slot(matrix.indices.astype(np.int32) - 1, matrix.data, matrix.indptr.astype(np.int64))
 
 
 def assemble(slots: list[tuple[int, Slot]], n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return indptr, indices and values of rows that hold the slots in this order, each with its first feature id.
+    """Return indptr, indices and values of rows that join the slots in order; each comes with its first feature id.
 
-    Values that are all 1 are shared, and cannot be written.
+    If all values are 1, the array is shared and read-only.
     """
     indptr = np.zeros(n_rows + 1, np.int64)
     for _, slot in slots:
@@ -148,7 +148,7 @@ def assemble(slots: list[tuple[int, Slot]], n_rows: int, n_features: int) -> tup
     if not all_ones:
         values.fill(1)
     rows = (indptr, indices, values)
-    at = indptr[:-1].copy()
+    at = indptr[:-1].copy()  # advances as the slots append their entries
     for first, slot in slots:
         if slot.offsets.size:
             place_lists(slot, first, at, rows)
@@ -160,7 +160,7 @@ def assemble(slots: list[tuple[int, Slot]], n_rows: int, n_features: int) -> tup
 
 
 def take_rows(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indptr of chosen rows, repeats allowed, and the positions of their entries.
+    """Return the indptr of the chosen rows (repeats allowed) and the positions of their entries.
 
     >>> take_rows(np.array([0, 2, 3]), np.array([1, 0, 0]))
     (array([0, 1, 3, 5]), array([2, 0, 1, 0, 1]))

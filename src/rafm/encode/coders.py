@@ -1,7 +1,7 @@
-"""Cells -> codes: the number of a feature within its column. One coder per kind of column.
+"""Encode cells as codes, which number the features of a column. One coder per kind of column.
 
-A coder has `n_values`, how many codes it gives; `slots`, which encodes cells; and `value_name`, which says what a code
-stands for. Codes of rare and of missing values come after those and belong to the column.
+A coder has `n_values`, the number of codes; `slots`, which encodes cells; and `value_name`, which names a code. The
+codes of rare and missing values follow those and belong to the column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..rows.checked import read_only
 from .assemble import ABSENT, Slot
-from .casts import as_finite, as_numbers, as_text, as_times, check_finite, family, plain, without_views
+from .casts import as_finite, as_numbers, as_text, as_times, cell_type, check_finite, plain, without_views
 from .interning import NULL, UNKNOWN
 from .numeric import standardise
 from .spec import ColumnSpec
@@ -25,7 +25,7 @@ from .strings import StringTable, hash_buckets
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 HOURS = 24
-MAX_SPAN = 1 << 16  # bins in a smaller range are looked up in a table
+MAX_SPAN = 1 << 16  # bins within this range are looked up in a table
 
 
 class Coder(Protocol):
@@ -33,25 +33,25 @@ class Coder(Protocol):
 
     @property
     def n_values(self) -> int:
-        """How many codes there are."""
+        """Number of codes."""
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
-        """Return the codes of cells, of which the first is in this row."""
+        """Encode cells; row: number of the first row."""
 
     def value_name(self, code: int) -> str:
-        """Return what a code stands for."""
+        """Return the value that a code stands for."""
 
 
 class TextCoder(Coder, Protocol):
-    """Encodes texts; what categories and lists are made of."""
+    """Encodes text: the cells of categories, the elements of lists."""
 
     @property
     def code_cells(self) -> CellCodes:
-        """Return what gives the code of every cell, UNKNOWN or NULL."""
+        """Function that returns the code of every cell, UNKNOWN or NULL."""
 
 
 class CellCodes:
-    """Codes cells by their texts; those of a dictionary once per distinct value, and once for the blocks it spans."""
+    """Encodes cells by their text; each value of a dictionary once, even if it is shared by many blocks."""
 
     def __init__(self, code_texts: Callable[[pa.Array], np.ndarray]):
         self._code_texts = code_texts
@@ -62,22 +62,22 @@ class CellCodes:
         if not pa.types.is_dictionary(cells.type):
             return self._code_texts(as_text(cells))
         codes = self._dictionary_codes(cells.dictionary)
-        places = cells.indices.cast(pa.int64())  # the number of the null may be too large for their own type
+        places = cells.indices.cast(pa.int64())  # int8 indices could not hold the place of NULL after 128 values
         return codes[places.fill_null(codes.size - 1).to_numpy(zero_copy_only=False)]
 
     def _dictionary_codes(self, words: pa.Array) -> np.ndarray:
-        """Return the codes of a dictionary and at the end NULL, again if it is the same memory as last time."""
+        """Return the codes of a dictionary followed by NULL; cached while the dictionary stays the same."""
         place = (words.offset, len(words), *(buffer.address if buffer else 0 for buffer in words.buffers()))
         last, _, codes = self._last
         if place != last:
             codes = np.append(self._code_texts(as_text(without_views(words))), np.int32(NULL))
-            self._last = (place, words, codes)  # the words are kept, so that their memory is not used again
+            self._last = (place, words, codes)  # holds on to the words, or their address could be reused
         return codes
 
 
 @dataclass(frozen=True)
 class Words:
-    """One code per text of a table."""
+    """One code per distinct text."""
 
     table: StringTable
 
@@ -98,21 +98,21 @@ class Words:
         return [Slot(self.code_cells(cells))]
 
     def grown(self, other: Words) -> Words:
-        """Return these words, then those of the other that are new."""
+        """Return these words followed by the new ones of the other."""
         table = StringTable()
         for words in (self, other):
             table.intern(words.table.as_array())
         return Words(table)
 
     def value_name(self, code: int) -> str:
-        """Return the text; one that looks like <rare> or <missing> gets a backslash in front."""
+        """Return the text, with a backslash before one that could be taken for <rare> or <missing>."""
         text = self.table[code].decode(errors="backslashreplace")
         return f"\\{text}" if text.startswith(("<", "\\")) else text
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """The code of a text is its XXH64 modulo a number of buckets."""
+    """Hashed texts: the code is XXH64 modulo the number of buckets."""
 
     n_values: int
 
@@ -135,7 +135,7 @@ class Buckets:
 
 @dataclass(frozen=True)
 class Number:
-    """One code, whose value is the standardised number."""
+    """A single code, with the standardised number as its value."""
 
     name: str
     mean: float
@@ -143,7 +143,7 @@ class Number:
     n_values = 1
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
-        """Return code 0 and the standardised number; the value of a missing one is 1, for the feature of missing."""
+        """Return code 0 and the standardised number; a missing one has the value 1 of the <missing> feature."""
         numbers = read_only(as_numbers(cells))
         codes, values = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.float32)
         if standardise(numbers, self.mean, self.spread, codes, values):
@@ -151,13 +151,13 @@ class Number:
         return [Slot(codes, values)]
 
     def value_name(self, code: int) -> str:
-        """Return nothing: the feature is named like its column."""
+        """Return nothing: the feature has the name of its column."""
         return ""
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Code i for numbers from edges[i - 1] up to, but not with, edges[i]."""
+    """Code i for numbers in [edges[i - 1], edges[i])."""
 
     name: str
     edges: tuple[float, ...]
@@ -170,7 +170,7 @@ class Bins:
         """Return one code per cell."""
         numbers = as_finite(cells, self.name, row)
         codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
-        codes[np.isnan(numbers)] = NULL
+        codes[np.isnan(numbers)] = NULL  # searchsorted puts NaN into the last bin
         return [Slot(codes)]
 
     def value_name(self, code: int) -> str:
@@ -180,17 +180,18 @@ class Bins:
 
 
 def log_bin(numbers: np.ndarray) -> np.ndarray:
-    """Return floor(log(x)^2) for x > 2, else x rounded down; NaN stays.
+    """Return floor(log(x)^2) for x > 2, else floor(x); NaN stays NaN.
 
     >>> log_bin(np.array([-1.0, 0.0, 2.0, 3.0, 1000.0]))
     array([-1.,  0.,  2.,  1., 47.])
     """
+    # The transformation of the winners of Criteo's challenge (libffm).
     return np.floor(np.where(numbers > 2, np.log(np.maximum(numbers, 1)) ** 2, numbers))
 
 
 @dataclass(frozen=True)
 class LogBins:
-    """One code per distinct log_bin; bins rise."""
+    """One code per distinct log_bin; bins are sorted."""
 
     name: str
     bins: tuple[float, ...]
@@ -208,9 +209,10 @@ class LogBins:
         return [Slot(codes)]
 
     def code_bins(self, found: np.ndarray) -> np.ndarray:
-        """Return the code of every bin; unless those known are far apart, by a table that has UNKNOWN at both ends."""
+        """Return the code of every bin, UNKNOWN for new ones."""
         low, span = (self.bins[0], self.bins[-1] - self.bins[0]) if self.bins else (0.0, 0.0)
         if span < MAX_SPAN:
+            # One entry per possible bin, and one UNKNOWN at either end for anything outside.
             table = np.full(int(span) + 3, UNKNOWN, np.int32)
             table[(np.array(self.bins) - low).astype(int) + 1] = np.arange(self.n_values)
             return table[np.clip(found - (low - 1), 0, span + 2).astype(np.int64)]
@@ -225,17 +227,17 @@ class LogBins:
 
 @dataclass(frozen=True)
 class Clock:
-    """Two codes per time: its hour, its weekday."""
+    """Two codes per time: the hour and the weekday."""
 
     name: str
     format: str | None
     n_values = HOURS + len(WEEKDAYS)
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
-        """Return the hour and the weekday of every cell; a missing time is missing once."""
+        """Return the hour and the weekday of every cell."""
         times = as_times(cells, self.format, self.name, row)
         hours, days = (part(times).fill_null(NULL).to_numpy(zero_copy_only=False) for part in (pc.hour, pc.day_of_week))
-        weekdays = np.where(days == NULL, ABSENT, days + HOURS)
+        weekdays = np.where(days == NULL, ABSENT, days + HOURS)  # a missing time gets <missing> once, not twice
         return [Slot(hours.astype(np.int32)), Slot(weekdays.astype(np.int32))]
 
     def value_name(self, code: int) -> str:
@@ -244,13 +246,13 @@ class Clock:
 
 
 def split_lists(cells: pa.Array, separator: str | None) -> tuple[pa.Array, np.ndarray]:
-    """Return the elements of all lists one after the other, and how many each has, -1 for a null list."""
+    """Return the elements of all lists concatenated, and the size of each list, -1 for null."""
     cells = plain(cells)
-    if family(cells.type) == "text":
+    if cell_type(cells.type) == "text":
         cells = pc.split_pattern(as_text(cells), separator)
         elements = pc.utf8_trim_whitespace(cells.flatten())
-        elements = pc.if_else(pc.equal(elements, ""), pa.scalar(None, elements.type), elements)
-    elif family(cells.type) == "list":
+        elements = pc.if_else(pc.equal(elements, ""), pa.scalar(None, elements.type), elements)  # "a||b", ""
+    elif cell_type(cells.type) == "list":
         elements = without_views(cells.flatten())
     else:
         return pa.nulls(0, pa.string()), np.full(len(cells), -1)
@@ -260,7 +262,7 @@ def split_lists(cells: pa.Array, separator: str | None) -> tuple[pa.Array, np.nd
 
 @dataclass(frozen=True)
 class Lists:
-    """Several codes per cell, each with the value 1, 1/n or 1/sqrt(n)."""
+    """Several codes per cell, each with the value 1, 1/n or 1/sqrt(n) for n elements."""
 
     words: TextCoder
     spec: ColumnSpec
@@ -270,9 +272,9 @@ class Lists:
         return self.words.n_values
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
-        """Return the codes of every list; a null list has the code NULL, a null in a list is left out."""
+        """Return the codes of every list; a null list has the code NULL, null elements are dropped."""
         elements, sizes = split_lists(cells, self.spec.separator)
-        entries = np.where(sizes < 0, 1, sizes)
+        entries = np.where(sizes < 0, 1, sizes)  # a null list takes one entry, for NULL
         codes = np.full(int(entries.sum()), NULL, np.int32)
         found = self.words.code_cells(elements)
         codes[np.repeat(sizes >= 0, entries)] = np.where(found == NULL, ABSENT, found)
@@ -286,5 +288,5 @@ class Lists:
         return np.repeat(scale, np.diff(offsets)).astype(np.float32)
 
     def value_name(self, code: int) -> str:
-        """Return what the code of one element stands for."""
+        """Return the element that a code stands for."""
         return self.words.value_name(code)

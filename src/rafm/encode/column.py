@@ -1,4 +1,4 @@
-"""A column of a table: while it is learnt, and once it has been."""
+"""Columns of a table, during and after fitting."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pyarrow as pa
 from ..errors import DataValueError
 from ..rows.arrow import array_of, numbers_of
 from ..rows.checked import read_only
-from .assemble import Slot, resolve, take_codes
-from .casts import family, is_bytes, naming_column, without_views
+from .assemble import Slot, finalize, take_codes
+from .casts import cell_type, is_bytes, naming_column, without_views
 from .coders import Coder, Lists, Number, Words
 from .learners import CodeLearner, WordLearner, learner_of
 from .spec import ColumnSpec, TableSpec
 
 MISSING, RARE = "<missing>", "<rare>"
-ALLOWED = {  # families of cells that a kind can take
+ALLOWED = {  # cell types that each kind accepts, besides columns that are always empty
     "category": ("text", "number", "boolean", "time"),
     "number": ("number", "boolean"),
     "bins": ("number", "boolean"),
@@ -30,13 +30,13 @@ ALLOWED = {  # families of cells that a kind can take
 
 @dataclass(frozen=True)
 class Column:
-    """A column that has been learnt: after the features of its coder come one for rare and one for missing values.
+    """A fitted column: the features of its coder, then one for rare and one for missing values.
 
-    family: what its cells held in training, as `casts.family` has it.
+    cell_type: that of its cells in training, see `casts.cell_type`.
     """
 
     spec: ColumnSpec
-    family: str
+    cell_type: str
     coder: Coder
     has_rare: bool
     has_missing: bool
@@ -54,46 +54,46 @@ class Column:
         return self.coder.n_values + self.has_rare + self.has_missing
 
     def feature_name(self, code: int) -> str:
-        """Return `column=value`, or the column's name if it is a number."""
-        name = self.name.replace("\\", "\\\\").replace("=", "\\=")
+        """Return `column=value`, or just the column name for a number."""
+        name = self.name.replace("\\", "\\\\").replace("=", "\\=")  # so that names stay unique
         if code >= self.coder.n_values:
             return f"{name}={RARE if self.has_rare and code == self.coder.n_values else MISSING}"
         return name if isinstance(self.coder, Number) else f"{name}={self.coder.value_name(code)}"
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
-        """Return the codes of cells, of which the first is in this row."""
+        """Encode cells; row: number of the first row."""
         self._check_type(cells.type)
         with naming_column(self.name, cells.type):
             return self.coder.slots(cells, row)
 
-    def resolve(self, slots: list[Slot], tally: np.ndarray) -> list[Slot]:
-        """Return the slots with codes of rare and missing values, and count them."""
+    def finalize(self, slots: list[Slot], counts: np.ndarray) -> list[Slot]:
+        """Return the slots with the codes of rare and missing values filled in, and count values."""
         rare = self.coder.n_values if self.has_rare else -1
         null = self.coder.n_values + self.has_rare if self.has_missing else -1
-        rest = np.zeros(4, np.int64)  # a time counts once, not as hour and weekday
-        return [resolve(slot, rare, null, rest if i else tally) for i, slot in enumerate(slots)]
+        rest = np.zeros(4, np.int64)  # discarded: a time counts once, not as hour and weekday
+        return [finalize(slot, rare, null, rest if i else counts) for i, slot in enumerate(slots)]
 
     def grown(self, other: Column) -> Column:
-        """Return this column with the values of another that it does not have; numbers and bins stay as they are."""
-        if self.family != other.family and "nothing" not in (self.family, other.family):
-            raise DataValueError(f"column {self.name!r} was {self.family} in training, now it is {other.family}")
+        """Return this column extended by the new values of another; numbers and bins stay as they are."""
+        if self.cell_type != other.cell_type and "nothing" not in (self.cell_type, other.cell_type):
+            raise DataValueError(f"column {self.name!r} was {self.cell_type} in training, now it is {other.cell_type}")
         return replace(
             self,
-            family=other.family if self.family == "nothing" else self.family,
+            cell_type=other.cell_type if self.cell_type == "nothing" else self.cell_type,
             coder=_grown_coder(self.coder, other.coder),
             has_rare=self.has_rare or other.has_rare,
             has_missing=self.has_missing or other.has_missing,
         )
 
     def codes_in(self, grown: Column) -> np.ndarray:
-        """Return what the codes of this column are in one that grew from it."""
+        """Return the codes that the features of this column have in one grown from it."""
         ends = [grown.coder.n_values] * self.has_rare + [grown.coder.n_values + grown.has_rare] * self.has_missing
         return np.array([*range(self.coder.n_values), *ends], np.int64)
 
     def _check_type(self, found: pa.DataType) -> None:
         check_kind(self.spec, found)
-        if self.family != family(found) and "nothing" not in (self.family, family(found)):
-            raise DataValueError(f"column {self.name!r} was {self.family} in training, now its type is {found}")
+        if self.cell_type != cell_type(found) and "nothing" not in (self.cell_type, cell_type(found)):
+            raise DataValueError(f"column {self.name!r} was {self.cell_type} in training, now its type is {found}")
 
 
 def _grown_coder(old: Coder, new: Coder) -> Coder:
@@ -103,23 +103,23 @@ def _grown_coder(old: Coder, new: Coder) -> Coder:
     return old.grown(new) if isinstance(old, Words) and isinstance(new, Words) else old
 
 
-class Learning:
-    """A column while it is learnt."""
+class ColumnLearner:
+    """A column while it is being fitted."""
 
     def __init__(self, spec: ColumnSpec, table: TableSpec):
         self.spec, self.table, self.learner = spec, table, learner_of(spec, table)
-        self.family, self.has_missing = "nothing", False
+        self.cell_type, self.has_missing = "nothing", False
 
     def update(self, block: pa.RecordBatch, row: int) -> pa.Array:
-        """Learn from the column's cells in a block; return them in a form that `recall` encodes later."""
+        """Fit to the cells of a block; return them in the form that `replay` encodes later."""
         cells = cells_of(block, self.spec.name)
         check_kind(self.spec, cells.type)
-        found = family(cells.type)
-        if self.family == "nothing":
-            self.family = found
-        if found not in (self.family, "nothing"):
+        found = cell_type(cells.type)
+        if self.cell_type == "nothing":
+            self.cell_type = found
+        if found not in (self.cell_type, "nothing"):
             raise DataValueError(
-                f"column {self.spec.name!r} was {self.family}, but from row {row} on it is {cells.type}"
+                f"column {self.spec.name!r} was {self.cell_type}, but from row {row} on it is {cells.type}"
             )
         with naming_column(self.spec.name, cells.type):
             missing = self.learner.update(cells, row)
@@ -131,28 +131,29 @@ class Learning:
 
     @property
     def n_words(self) -> int:
-        """How many distinct words there are so far, which is what takes time to finish."""
+        """Number of distinct words so far, which decides how long `finish` takes."""
         return len(self.learner) if isinstance(self.learner, WordLearner) else 0
 
     def finish(self) -> Column:
-        """Return the column."""
+        """Return the fitted column."""
         coder, left_out = self.learner.finish()
         has_rare = left_out and self.table.rare == "shared"
-        return Column(self.spec, self.family, coder, has_rare, self.has_missing)
+        return Column(self.spec, self.cell_type, coder, has_rare, self.has_missing)
 
     def grow(self, old: Column) -> Column:
-        """Return an old column with what is new here, and recall cells by its codes."""
+        """Return an old column extended by the new values, and replay cells with its codes."""
         column = old.grown(self.finish())
         if isinstance(self.learner, CodeLearner):
             self.learner.recode(column.coder)
         return column
 
-    def recaller(self, column: Column) -> Callable[[pa.Array, int], list[Slot]]:
-        """Return what makes resolved slots of kept cells that were learnt from, of which the first is in a row."""
-        tally = np.zeros(4, np.int64)
+    def replay(self, column: Column) -> Callable[[pa.Array, int], list[Slot]]:
+        """Return a function that encodes the cells returned by `update`, given the number of their first row."""
+        counts = np.zeros(4, np.int64)  # not reported: all values of the training rows are known
         if not isinstance(self.learner, CodeLearner):
-            return lambda kept, row: column.resolve(column.slots(kept, row), tally)
-        [codes] = column.resolve([Slot(self.learner.final_codes.copy())], tally)
+            return lambda kept, row: column.finalize(column.slots(kept, row), counts)
+        # finalize the table of codes once, instead of the codes of every block
+        [codes] = column.finalize([Slot(self.learner.final_codes.copy())], counts)
         return lambda kept, row: [Slot(_taken(codes.codes, numbers_of(kept)))]
 
 
@@ -163,21 +164,20 @@ def _taken(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def _kept_codes(codes: np.ndarray) -> pa.Array:
-    """Return codes as an array of 2 bytes each, where they fit."""
+    """Return codes as int16 if they fit, to halve the spilled bytes; else as int32."""
     return array_of(codes, np.int16 if codes.max(initial=0) < 2**15 else np.int32)
 
 
 def check_kind(spec: ColumnSpec, found: pa.DataType) -> None:
-    """Check that cells of a type can be what the specification says."""
-    if family(found) not in (*ALLOWED[spec.kind], "nothing"):
-        raise DataValueError(f"column {spec.name!r} has type {found}, which cannot be of kind {spec.kind}")
-    if spec.kind == "list" and family(found) == "text" and spec.separator is None:
-        raise DataValueError(
-            f"column {spec.name!r} is text; say what stands between its values, such as separator = '|'"
-        )
+    """Check that the kind of a column accepts cells of this type."""
+    if cell_type(found) not in (*ALLOWED[spec.kind], "nothing"):
+        raise DataValueError(f"column {spec.name!r} has type {found}, which cannot be encoded as {spec.kind}")
+    if spec.kind == "list" and cell_type(found) == "text" and spec.separator is None:
+        raise DataValueError(f"column {spec.name!r} is text; set the separator of its values, such as separator = '|'")
 
 
 def cells_of(block: pa.RecordBatch, name: str) -> pa.Array:
+    """Return a column of a block; bytes become text."""
     place = block.schema.get_field_index(name)
     if place < 0:
         raise DataValueError(f"column {name!r} is missing in some of the batches")
@@ -185,10 +185,11 @@ def cells_of(block: pa.RecordBatch, name: str) -> pa.Array:
     if not is_bytes(cells.type):
         return cells
     try:
-        return cells.cast(pa.large_string())
+        return cells.cast(pa.large_string())  # validates UTF-8
     except pa.ArrowInvalid:
         raise DataValueError(f"column {name!r} has bytes that are not UTF-8 text; decode or ignore it") from None
 
 
 def refuse_missing(name: str, row: int) -> None:
+    """Raise the error about a missing value."""
     raise DataValueError(f'column {name!r}, row {row}: a value is missing; fill it, or set missing = "feature"')

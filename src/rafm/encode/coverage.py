@@ -1,4 +1,4 @@
-"""How many of the values in encoded tables were known from training."""
+"""Count how many values of encoded tables were known from training."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-MOSTLY = 0.5  # a column with so many unseen values is warned of
+MAX_UNSEEN_SHARE = 0.5  # above this, a column gets a warning
 
 
-class Tally(NamedTuple):
-    """Values of one column: seen; of them known by a feature of their own; sharing `<rare>`; missing."""
+class ColumnCounts(NamedTuple):
+    """Numbers of values in one column: all; with their own feature; encoded as `<rare>`; missing."""
 
     seen: int = 0
     known: int = 0
@@ -20,18 +20,18 @@ class Tally(NamedTuple):
 
     @property
     def unseen(self) -> int:
-        """Values that were left out of their rows, or would have been if rare ones did not share a feature."""
+        """Values without their own feature: dropped, or encoded as `<rare>`."""
         return self.seen - self.known - self.missing
 
     @property
     def share(self) -> float:
-        """Known and missing values as a share of all; 1 if there are none."""
+        """Share of known and missing values; 1 if there are no values."""
         return 1 - self.unseen / self.seen if self.seen else 1.0
 
 
 @dataclass
 class Coverage:
-    """Adds up what `TableEncoder.encode` meets; give the same one to several calls to sum over them.
+    """Counts the values seen by `TableEncoder.encode`; pass the same object to several calls to sum over them.
 
     >>> coverage = Coverage()
     >>> coverage.add("city", np.array([4, 3, 0, 0]))
@@ -42,48 +42,52 @@ class Coverage:
     city        4       3      0         0        1
     """
 
-    columns: dict[str, Tally] = field(default_factory=dict)
+    columns: dict[str, ColumnCounts] = field(default_factory=dict)
 
-    def add(self, name: str, tally: np.ndarray) -> None:
+    def add(self, name: str, counts: np.ndarray) -> None:
         """Add counts of seen, known, rare and missing values."""
-        self.columns[name] = Tally(*(a + int(b) for a, b in zip(self[name], tally)))
+        self.columns[name] = ColumnCounts(*(a + int(b) for a, b in zip(self[name], counts)))
 
-    def __getitem__(self, name: str) -> Tally:
-        return self.columns.get(name, Tally())
+    def __getitem__(self, name: str) -> ColumnCounts:
+        return self.columns.get(name, ColumnCounts())
 
     @property
-    def total(self) -> Tally:
+    def total(self) -> ColumnCounts:
         """The sum over all columns."""
-        return Tally(*(sum(counts) for counts in zip(*self.columns.values()))) if self.columns else Tally()
+        return (
+            ColumnCounts(*(sum(counts) for counts in zip(*self.columns.values()))) if self.columns else ColumnCounts()
+        )
 
     def report(self) -> dict[str, dict[str, float]]:
-        """Return the counts of every column and its share of unseen values, as JSON has them."""
+        """Return the counts and the share of unseen values per column, for JSON."""
         return {
-            name: {**tally._asdict(), "unseen": tally.unseen, "unseen_share": 1 - tally.share}
-            for name, tally in self.columns.items()
+            name: {**counts._asdict(), "unseen": counts.unseen, "unseen_share": 1 - counts.share}
+            for name, counts in self.columns.items()
         }
 
     def notes(self) -> list[str]:
-        """Return what a reader should know: which columns have unseen values, and a warning of those that mostly do.
+        """Return messages about columns with unseen values, and warnings for those that are mostly unseen.
 
         >>> coverage = Coverage()
         >>> coverage.add("city", np.array([4, 1, 0, 0]))
         >>> for line in coverage.notes():
         ...     print(line)
         not seen in training: city 75.0 % (3 of 4)
-        warning: most values of column 'city' were never seen in training; is it written as it was there?
+        warning: most values of column 'city' were never seen in training; is it in the same format as there?
         """
-        unseen = {name: tally for name, tally in self.columns.items() if tally.unseen}
-        shares = [f"{name} {1 - tally.share:.1%} ({tally.unseen} of {tally.seen})" for name, tally in unseen.items()]
-        told = [f"not seen in training: {', '.join(shares).replace('%', ' %')}"] if unseen else []
-        return told + [
-            f"warning: most values of column {name!r} were never seen in training; is it written as it was there?"
-            for name, tally in unseen.items()
-            if 1 - tally.share > MOSTLY
+        unseen = {name: counts for name, counts in self.columns.items() if counts.unseen}
+        shares = [
+            f"{name} {1 - counts.share:.1%} ({counts.unseen} of {counts.seen})" for name, counts in unseen.items()
+        ]
+        notes = [f"not seen in training: {', '.join(shares).replace('%', ' %')}"] if unseen else []
+        return notes + [
+            f"warning: most values of column {name!r} were never seen in training; is it in the same format as there?"
+            for name, counts in unseen.items()
+            if 1 - counts.share > MAX_UNSEEN_SHARE
         ]
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("column", *Tally._fields, "unseen")]
-        rows += [(name, *map(str, tally), str(tally.unseen)) for name, tally in self.columns.items()]
+        rows: list[tuple[str, ...]] = [("column", *ColumnCounts._fields, "unseen")]
+        rows += [(name, *map(str, counts), str(counts.unseen)) for name, counts in self.columns.items()]
         widths = [max(map(len, cells)) for cells in zip(*rows)]
         return "\n".join("   ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows)

@@ -1,7 +1,7 @@
-"""Tables -> rows of features, as a TableSpec says. See docs/encoding.md.
+"""Encode tables as rows of features, as specified by a TableSpec. See docs/encoding.md.
 
-Features of a column have consecutive ids, columns come by name and values in a fixed order, so neither the order of
-columns nor that of rows changes what a value is encoded as.
+The features of a column have consecutive ids; columns are sorted by name and values have a fixed order. So the encoding
+depends neither on the order of columns nor on that of rows.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from ..rows.checked import Batch
 from ..rows.prefetch import THREADS, map_ahead, share_out
 from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
-from .column import Column, Learning, cells_of, refuse_missing
+from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
 from .infer import choose_kinds, describe_choices
 from .interning import NULL
 from .spec import TableSpec, check_known, first_repeated
 from .targets import with_targets
 
-BLOCK_ROWS = 1 << 16  # rows encoded at once: a column of them stays in the cache
-FEW_ROWS = 1 << 13
-SAMPLE_ROWS = 20_000  # rows that kinds are chosen by
+BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
+FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
+SAMPLE_ROWS = 20_000  # rows used to choose the kinds of columns
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
 ALL_ROOM = SpillOptions(megabytes=float("inf"))
 
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Encodes tables with the columns it has learnt.
+    """Encodes tables with the columns it was fitted to.
 
     >>> table = pa.table({"city": ["Rome", "Oslo", None], "age": [30.5, 40.0, 50.5]})
     >>> encoder = TableEncoder.learn(table)
@@ -54,7 +54,7 @@ class TableEncoder:
 
     spec: TableSpec
     columns: tuple[Column, ...]
-    _told: set[str] = field(default_factory=set, repr=False, compare=False)
+    _warned: set[str] = field(default_factory=set, repr=False, compare=False)  # columns already warned about
 
     @classmethod
     def learn(
@@ -63,9 +63,9 @@ class TableEncoder:
         spec: TableSpec | None = None,
         report: Callable[[str], Any] | None = None,
     ) -> TableEncoder:
-        """Return the encoder of a table, or of batches that are read once and not kept.
+        """Fit an encoder to a table or to batches, which are read once and not kept.
 
-        report: called with a text that says which kinds were chosen and why, such as `print`.
+        report: function, such as `print`, that is called with a text about the chosen kinds and the reasons.
         """
         return cls._learn(batches, spec, report, None)[0]
 
@@ -77,10 +77,10 @@ class TableEncoder:
         report: Callable[[str], Any] | None = None,
         targets: bool = True,
     ) -> tuple[TableEncoder, Batch]:
-        """Return the encoder and the encoded rows, reading them only once."""
+        """Fit an encoder and return it with the encoded rows, reading the batches once."""
         encoder, rows = cls.learn_then_encode(batches, spec, report, targets)
         batch = join_rows(list(rows))
-        return encoder, replace(batch, values=np.require(batch.values, requirements="W"))
+        return encoder, replace(batch, values=np.require(batch.values, requirements="W"))  # not the shared ones
 
     @classmethod
     def learn_then_encode(
@@ -91,13 +91,13 @@ class TableEncoder:
         targets: bool = True,
         room: SpillOptions = ALL_ROOM,
     ) -> tuple[TableEncoder, Iterator[Batch]]:
-        """Return the encoder and the encoded rows, in pieces, reading the batches once and before this returns.
+        """Fit an encoder and return it with an iterator of the encoded rows; the batches are read once.
 
-        Meanwhile codes are kept, but no texts, in the room that is given.
+        Until then the codes, but no texts, are kept in `room`.
         """
         kept = Spill(room, arrays_of_batch, batch_of_arrays)
-        encoder, learning = cls._learn(batches, spec, report, kept)
-        return encoder, encoder._recalled(learning, kept, targets)
+        encoder, learners = cls._learn(batches, spec, report, kept)
+        return encoder, encoder._replayed(learners, kept, targets)
 
     def grow_then_encode(
         self,
@@ -105,17 +105,18 @@ class TableEncoder:
         targets: bool = True,
         room: SpillOptions = ALL_ROOM,
     ) -> tuple[TableEncoder, Iterator[Batch]]:
-        """Return this encoder with the values that are new in these batches, and the encoded rows, as above.
+        """Return this encoder extended by the new values of these batches, and the encoded rows, as above.
 
-        Values get a feature by the rule of training, min_count in these batches; numbers are scaled and binned as
+        A new value gets a feature if it occurs min_count times in these batches; numbers are scaled and binned as
         before.
         """
+        # others="ignore": columns that are new in these batches have no feature in the model
         kept, spec = Spill(room, arrays_of_batch, batch_of_arrays), replace(self.spec, others="ignore")
         if not targets:
             spec = replace(spec, label=None, weight=None, clicks=None, impressions=None)
-        _, learning = self._learn(self._checked(batches), spec, None, kept)
-        columns = tuple(one.grow(column) for one, column in zip(learning, self.columns))
-        return replace(self, columns=columns), TableEncoder(spec, columns)._recalled(learning, kept, targets)
+        _, learners = self._learn(self._checked(batches), spec, None, kept)
+        columns = tuple(one.grow(column) for one, column in zip(learners, self.columns))
+        return replace(self, columns=columns), TableEncoder(spec, columns)._replayed(learners, kept, targets)
 
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
         for block in _blocks(batches):
@@ -123,7 +124,7 @@ class TableEncoder:
             yield block
 
     def ids_in(self, grown: TableEncoder) -> np.ndarray:
-        """Return the id of each feature in an encoder that grew from this one.
+        """Return the id of each feature in an encoder grown from this one.
 
         >>> old = TableEncoder.learn(pa.table({"city": ["Rome", None], "day": ["Mon", "Tue"]}))
         >>> new, _ = old.grow_then_encode(pa.table({"city": ["Oslo", "Rome"], "day": ["Tue", "Wed"]}))
@@ -135,15 +136,15 @@ class TableEncoder:
         pairs = zip(grown.first_ids, self.columns, grown.columns)
         return np.concatenate([np.zeros(0, np.int64), *(first + old.codes_in(new) for first, old, new in pairs)])
 
-    def _recalled(self, learning: list[Learning], kept: Spill, targets: bool) -> Iterator[Batch]:
-        """Yield the rows that were learnt from."""
+    def _replayed(self, learners: list[ColumnLearner], kept: Spill, targets: bool) -> Iterator[Batch]:
+        """Yield the encoded rows that the encoder was fitted to."""
         names = self.spec.targets()
-        recallers = [one.recaller(column) for one, column in zip(learning, self.columns)]
+        replays = [one.replay(column) for one, column in zip(learners, self.columns)]
 
         def rows_of(placed: tuple[int, pa.RecordBatch]) -> Batch:
             row, block = placed
-            own = zip(self.first_ids, recallers, block.columns[len(names) :])
-            slots = [(first, slot) for first, recall, cells in own for slot in recall(cells, row)]
+            own = zip(self.first_ids, replays, block.columns[len(names) :])
+            slots = [(first, slot) for first, replay, cells in own for slot in replay(cells, row)]
             rows = Batch(*assemble(slots, block.num_rows, self.n_features), self.n_features)
             named = pa.RecordBatch.from_arrays(block.columns[: len(names)], names)
             return with_targets(rows, named, self.spec, row) if targets else rows
@@ -153,31 +154,32 @@ class TableEncoder:
     @classmethod
     def _learn(
         cls, batches: Any, spec: TableSpec | None, report: Callable[[str], Any] | None, kept: Spill | None
-    ) -> tuple[TableEncoder, list[Learning]]:
-        """Return the encoder and how it was learnt; unless kept is None, put there what encodes the rows later."""
+    ) -> tuple[TableEncoder, list[ColumnLearner]]:
+        """Return the encoder and the learners of its columns; append what replays the rows to `kept`, if given."""
         blocks = _blocks(batches)
         first = next(blocks, None)
         if first is None:
             raise DataValueError("there are no rows to learn the columns from")
         spec = _complete(spec or TableSpec(), first, report)
-        learning = [Learning(column, spec) for column in spec.columns if column.kind != "ignore"]
+        learners = [ColumnLearner(column, spec) for column in spec.columns if column.kind != "ignore"]
         with ThreadPoolExecutor(THREADS) as pool:
 
             def learn(placed: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.Array]]:
                 row, block = placed
-                return block, share_out(pool, lambda one: one.update(block, row), learning)
+                return block, share_out(pool, lambda one: one.update(block, row), learners)
 
-            for block, cells in map_ahead(learn, _with_first_rows(chain([first], blocks)), threads=1):  # in order
+            # One thread ahead: blocks must be learned in order, while their columns are shared out to the pool.
+            for block, cells in map_ahead(learn, _with_first_rows(chain([first], blocks)), threads=1):
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
-            longest_first = sorted(learning, key=lambda one: -one.n_words)
-            finished = dict(zip(longest_first, pool.map(Learning.finish, longest_first)))
-            return cls(spec, tuple(finished[one] for one in learning)), learning
+            longest_first = sorted(learners, key=lambda one: -one.n_words)  # or the longest might run alone at the end
+            finished = dict(zip(longest_first, pool.map(ColumnLearner.finish, longest_first)))
+            return cls(spec, tuple(finished[one] for one in learners)), learners
 
     @cached_property
     def first_ids(self) -> list[int]:
-        """The id of each column's first feature, and at the end the number of features."""
+        """Id of the first feature of each column, followed by the number of features."""
         return [0, *accumulate(column.n_features for column in self.columns)]
 
     @property
@@ -185,7 +187,7 @@ class TableEncoder:
         return self.first_ids[-1]
 
     def feature_names(self) -> list[str]:
-        """Return the names of all features, in the order of their ids."""
+        """Return the names of all features, ordered by id."""
         return [column.feature_name(code) for column in self.columns for code in range(column.n_features)]
 
     def feature_name(self, id: int) -> str:
@@ -196,13 +198,13 @@ class TableEncoder:
         return self.columns[place].feature_name(id - self.first_ids[place])
 
     def reader_columns(self) -> dict[str, str]:
-        """Return what a reader of text must read each column as, so that its type is that of training.
+        """Return how a text reader must read each column, so that types are the same as in training.
 
         >>> TableEncoder.learn(pa.table({"city": ["Rome"], "user": [7]})).reader_columns()
         {'city': 'text', 'user': 'number'}
         """
         ignored = {column.name: "ignore" for column in self.spec.columns if column.kind == "ignore"}
-        types = {column.name: column.family for column in self.columns if column.family in ("text", "number")}
+        types = {column.name: column.cell_type for column in self.columns if column.cell_type in ("text", "number")}
         return {**types, **ignored, **dict.fromkeys(self.spec.targets(), "number")}
 
     def encode(
@@ -213,11 +215,10 @@ class TableEncoder:
         coverage: Coverage | None = None,
         first_row: int = 0,
     ) -> Batch:
-        """Return the rows of a table that has these columns, in any order; unseen values are left out.
+        """Encode a table with these columns, in any order; unseen values are dropped or encoded as <rare>.
 
-        targets: with labels and weights, if the table has the columns that the specification names. A row with clicks
-        and impressions then becomes up to two. coverage: where known and unseen values are counted. first_row: what
-        errors call the first of the rows.
+        targets: add labels and weights, if the table has their columns. A row of clicks and impressions then becomes up
+        to two rows. coverage: if given, counts known and unseen values. first_row: number of the first row in messages.
         """
         self._check_columns(table.schema.names)
         coverage = Coverage() if coverage is None else coverage
@@ -233,12 +234,12 @@ class TableEncoder:
         return with_targets(rows, table, self.spec, first_row) if targets else rows
 
     def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> _Rows:
-        """Return the rows that hold the slots of all columns, and count what is in them."""
+        """Return the rows made of the slots of all columns, and count their values."""
         placed: list[tuple[int, Slot]] = []
         for first, column, own in zip(self.first_ids, self.columns, slots):
-            tally = np.zeros(4, np.int64)
-            placed += [(first, slot) for slot in column.resolve(own, tally)]
-            coverage.add(column.name, tally)
+            counts = np.zeros(4, np.int64)
+            placed += [(first, slot) for slot in column.finalize(own, counts)]
+            coverage.add(column.name, counts)
         return assemble(placed, n_rows, self.n_features)
 
     def _check_missing(self, slots: list[list[Slot]], row: int) -> None:
@@ -246,6 +247,7 @@ class TableEncoder:
             missing = np.flatnonzero(own[0].codes == NULL)
             if missing.size:
                 offsets = own[0].offsets
+                # the position in a list column counts elements, not rows
                 at = int(np.searchsorted(offsets, missing[0], "right")) - 1 if offsets.size else int(missing[0])
                 refuse_missing(column.name, row + at)
 
@@ -257,16 +259,16 @@ class TableEncoder:
         if missing is not None:
             raise DataValueError(f"column {missing!r} is missing; the model was trained with {_listed(wanted)}")
         ignored = (column.name for column in self.spec.columns if column.kind == "ignore")
-        known = {*wanted, *ignored, *self.spec.targets(), *self._told}
+        known = {*wanted, *ignored, *self.spec.targets(), *self._warned}
         extra = [name for name in names if name not in known]
         if extra and self.spec.others == "auto":
-            self._told.update(extra)
-            told = f"columns that the model does not know are left out: {_listed(extra)}"
-            warnings.warn(told, stacklevel=_frames_of_ours())
+            self._warned.update(extra)
+            message = f"ignoring columns that the model was not trained with: {_listed(extra)}"
+            warnings.warn(message, stacklevel=_caller_level())
 
 
-def _frames_of_ours() -> int:
-    """Return how far up stands whoever called the library, for a warning to point there."""
+def _caller_level() -> int:
+    """Return the stack level of the caller of the library, so that a warning points there."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("rafm", "sklearn"):
         frame, level = frame.f_back, level + 1
@@ -274,7 +276,7 @@ def _frames_of_ours() -> int:
 
 
 def _blocks(batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in blocks of bounded size, none of them empty."""
+    """Yield non-empty blocks of at most BLOCK_ROWS rows."""
     if isinstance(batches, pa.Table):
         batches = _joined(batches)
     for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
@@ -291,7 +293,7 @@ def _with_first_rows(blocks: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa
 
 
 def _joined(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a table; small ones are joined, because each costs some calls per column."""
+    """Yield the batches of a table; join small ones, since each batch costs some calls per column."""
     n_chunks = max((column.num_chunks for column in table.columns), default=1)
     if n_chunks * FEW_ROWS <= table.num_rows:
         yield from table.to_batches()
@@ -301,7 +303,7 @@ def _joined(table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def _complete(spec: TableSpec, first: pa.RecordBatch, report: Callable[[str], Any] | None) -> TableSpec:
-    """Return the specification with all columns, choosing kinds for those that it does not name."""
+    """Return the spec with all columns, choosing kinds for those that it does not name."""
     names = first.schema.names
     _check_names(names)
     given = set(names)
@@ -309,7 +311,7 @@ def _complete(spec: TableSpec, first: pa.RecordBatch, report: Callable[[str], An
     unknown = next((name for name in named if name not in given), None)
     if unknown is not None:
         check_known(unknown, names, "column")
-    known = {*named, *(column.name for column in spec.columns)}  # a reader may have left out those to ignore
+    known = {*named, *(column.name for column in spec.columns)}  # ignored ones too, which the reader may have dropped
     rest = [] if spec.others == "ignore" else [place for place, name in enumerate(names) if name not in known]
     sample = first.slice(0, SAMPLE_ROWS).select(rest)
     choices = choose_kinds(sample.schema, sample)
@@ -326,7 +328,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _join(parts: list[_Rows]) -> _Rows:
-    """Return blocks of rows as one."""
+    """Concatenate blocks of rows."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -338,5 +340,5 @@ def _join(parts: list[_Rows]) -> _Rows:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first names; a warning brings them to a terminal without passing a command."""
+    """Return the first names, made printable, since warnings go to the terminal as they are."""
     return printable(", ".join(names[:10])) + (", ..." if len(names) > 10 else "")

@@ -1,4 +1,4 @@
-"""The automatic choice of a kind for every column, each with its reason."""
+"""Choose the kind of each column automatically, with a reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataValueError
 from ..rows.arrow import array_of
-from .casts import as_numbers, as_text, family, is_bytes, naming_column, plain, without_views
+from .casts import as_numbers, as_text, cell_type, is_bytes, naming_column, plain, without_views
 from .spec import ColumnSpec
 
 ID_REASON = "name of an id"
@@ -21,14 +21,14 @@ ID_NAME = re.compile(
     r"|session|category|brand|zip|zipcode|postcode|code|hash|key)s?$"
 )
 ISO_DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?)?$"
-FEW_VALUES, ROWS_PER_VALUE = 100, 10  # whole numbers with so few values, each so often, are names of something
-SKEW = 20.0  # counts reach so many times their median
-FEW_TEXTS = 1000  # texts that are looked into
-LIST_SHARE = 0.5  # so many texts have a "|"
+FEW_VALUES, ROWS_PER_VALUE = 100, 10  # integers with at most this many values, each this often, are categories
+SKEW = 20.0  # maximum of counts relative to their median
+FEW_TEXTS = 1000  # texts that are examined
+LIST_SHARE = 0.5  # minimum share of texts with a "|"
 
 
 class Choice(NamedTuple):
-    """A column with its kind, its Arrow type and why it was chosen."""
+    """A column with its kind, its Arrow type and the reason for the kind."""
 
     column: ColumnSpec
     type: str
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
 
 
 def choose_kinds(schema: pa.Schema, sample: pa.RecordBatch | pa.Table) -> list[Choice]:
-    """Choose a kind for every column by its type, its name and a sample of its cells.
+    """Choose the kind of each column by its type, its name and a sample of its cells.
 
     >>> table = pa.table({"user_id": [7, 8], "price": [1.5, 2.5], "city": ["Rome", "Oslo"]})
     >>> print(describe_choices(choose_kinds(table.schema, table)))
@@ -56,14 +56,15 @@ def describe_choices(choices: Iterable[Choice]) -> str:
 
 def _whole(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells  # none or several chunks remain
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells  # Arrow may return chunks again
 
 
 def _choose(field: pa.Field, cells: pa.Array) -> Choice:
-    kind, name = family(field.type), field.name
+    kind, name = cell_type(field.type), field.name
     if kind == "other":
         raise DataValueError(
-            f"column {name!r} has type {field.type}; make it text, a category, a number, a time or a list, or ignore it"
+            f"column {name!r} has type {field.type}, which is not supported; convert it to text, a category, a number, "
+            "a time or a list, or ignore it"
         )
     with naming_column(name, field.type):
         column, reason = _choose_by_cells(field, cells, kind)
@@ -85,6 +86,7 @@ def _choose_text(name: str, cells: pa.Array) -> tuple[ColumnSpec, str]:
     if is_bytes(cells.type):
         return ColumnSpec(name), "bytes"
     text = as_text(plain(cells.drop_null()[:FEW_TEXTS])).cast(pa.large_string())
+    # The first text alone rules out most columns, without running the pattern on all of them.
     if len(text) and all(pc.all(pc.match_substring_regex(some, ISO_DATE)).as_py() for some in (text[:1], text)):
         return ColumnSpec(name, "datetime"), "text of times"
     if len(text) and pc.mean(pc.match_substring(text, "|")).as_py() >= LIST_SHARE:
@@ -97,10 +99,10 @@ def _choose_number(name: str, kind: pa.DataType, numbers: np.ndarray) -> tuple[C
     whole = pa.types.is_integer(kind) or (known.size < numbers.size and bool((known == np.floor(known)).all()))
     if not whole or not known.size:  # pandas turns whole numbers into floats if one is missing
         return ColumnSpec(name, "number"), "has fractions" if known.size else "no values"
-    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()  # userId -> user_id
     if ID_NAME.search(words):
         return ColumnSpec(name), ID_REASON
-    n_values = pc.count_distinct(array_of(known + 0.0, np.float64)).as_py()  # -0.0 is 0.0 then
+    n_values = pc.count_distinct(array_of(known + 0.0, np.float64)).as_py()  # + 0.0 turns -0.0 into 0.0
     if n_values <= min(FEW_VALUES, known.size / ROWS_PER_VALUE):
         return ColumnSpec(name), f"{n_values} values in {known.size} rows"
     if known.min() >= -1 and known.max() > SKEW * max(1.0, float(np.median(known))):

@@ -1,11 +1,11 @@
-"""Compiled code of the string table: hashing, interning, looking up. See strings.py.
+"""Compiled code of the string table: hashing, interning, lookup. See strings.py.
 
-text, ends    the distinct strings one after the other, and where each ends
-slots         open addressing, two numbers each: 0, or a string's size and in the lower half its id + 1; and its word
+text, ends    the distinct strings concatenated, and where each ends
+slots         open addressing, two numbers per slot: 0 if empty, else size << 32 | id + 1; and the word
 used          two numbers: how many strings there are, how many bytes they take
-word          of a string of up to eight bytes itself, so that only longer ones need a look at the text; else its hash
+word          a string of up to eight bytes itself, so that only longer ones are compared with the text; else its hash
 hash          XXH64 with seed 0, which reads little-endian words on every machine
-at, end       unsigned positions of a string's bytes: unsigned indices spare the check for those from the end
+at, end       unsigned positions of the bytes of a string; unsigned indices avoid the check for negative ones
 """
 
 # mypy: disallow-untyped-defs=False
@@ -20,10 +20,10 @@ from ..jit.compile import compiled, entry
 from ..jit.vectors import prefetch
 
 UNKNOWN, NULL = -1, -2
-BLOCK = 32  # strings whose slots are fetched together
-FULL = 0.75  # the share of slots that may be taken
+BLOCK = 32  # strings whose slots are prefetched together
+FULL = 0.75  # maximum share of used slots
 
-P1, P2, P3, P4, P5 = (
+P1, P2, P3, P4, P5 = (  # the primes of XXH64
     np.uint64(prime)
     for prime in (
         11400714785074694791,
@@ -60,7 +60,7 @@ class Slots(NamedTuple):
 
 @compiled
 def load_word(data, at, size):
-    """Return `size` bytes as a little-endian number; an unsigned index spares the check for one from the end."""
+    """Return `size` bytes as a little-endian number."""
     word = U0
     for byte in range(size):
         word |= np.uint64(data[at + np.uint64(byte)]) << np.uint64(8 * byte)
@@ -81,7 +81,7 @@ def mix_lane(lane, word):
 
 @compiled
 def hash_stripes(data, at, end):
-    """Hash the whole blocks of 32 bytes; return where they end and the four lanes as one."""
+    """Hash the whole stripes of 32 bytes; return where they end and the merged lanes."""
     a, b, c, d = P1 + P2, P2, U0, U0 - P1
     while at + U32 <= end:
         a = mix_lane(a, load_word(data, at, 8))
@@ -140,11 +140,11 @@ def same_bytes(left, i, right, j, size):
 
 @compiled
 def word_of(data, at, end):
-    """Return the word of data[at:end]; bytes that a short string does not have are 0."""
+    """Return the word of data[at:end]; a short string is padded with zeros."""
     size = end - at
     if size > U8:
         return hash_bytes(data, at, end)
-    if at + U8 <= np.uint64(data.size):
+    if at + U8 <= np.uint64(data.size):  # one load, unless it would read past the end
         return load_word(data, at, 8) & (ALL_BITS >> ((U8 - size) * U8) if size > U0 else U0)
     word = U0
     for byte in range(size):
@@ -154,7 +154,7 @@ def word_of(data, at, end):
 
 @compiled
 def first_slot(word, size, slots):
-    """Return where to look first: the word of a short string is mixed, that of a long one is a hash already."""
+    """Return the first slot to probe; the word of a short string is mixed, that of a long one is already a hash."""
     if size <= U8:
         word = (word ^ (size * P4)) * P1
         word = (word ^ (word >> U32)) * P2
@@ -164,7 +164,7 @@ def first_slot(word, size, slots):
 
 @compiled
 def next_slot(slot, slots):
-    """Return where to look next."""
+    """Return the next slot to probe."""
     return (slot + U1) & np.uint64(slots.size // 2 - 1)
 
 
@@ -183,6 +183,7 @@ def find_slot(table, word, data, at, end):
     slot = first_slot(word, size, slots)
     while slots[slot + slot] != U0:
         entry = slots[slot + slot]
+        # the size too: "a" and "a\0" have the same word
         alike = slots[slot + slot + U1] == word and entry >> U32 == min(size, LOW_HALF)
         if alike and (size <= U8 or is_string(table, np.int64(entry & LOW_HALF) - 1, data, at, end)):
             break
@@ -191,13 +192,13 @@ def find_slot(table, word, data, at, end):
 
 
 def n_slots_for(n_strings):
-    """Return how many slots there must be, a power of two."""
+    """Return the number of slots for n_strings, a power of two."""
     return 1 << max(4, int(n_strings / FULL).bit_length())
 
 
 @compiled
 def add_string(strings, table, i, slot, word):
-    """Append string i to the table; return False if it has no room."""
+    """Append string i to the table; return False if there is no room."""
     number, begin, at = table.used[0], table.used[1], strings.offsets[i]
     size = strings.offsets[i + 1] - at
     if number + 1 >= FULL * (table.slots.size // 2) or number == table.ends.size or begin + size > table.text.size:
@@ -213,7 +214,7 @@ def add_string(strings, table, i, slot, word):
 
 @compiled
 def load_block(strings, table, first, words):
-    """Set the words of strings from `first` on, and ask for the slots that they will meet."""
+    """Set the words of strings from `first` on, and prefetch their first slots."""
     for i in range(min(words.size, strings.offsets.size - 1 - first)):
         at, end = np.uint64(strings.offsets[first + i]), np.uint64(strings.offsets[first + i + 1])
         words[i] = word_of(strings.data, at, end)
@@ -223,14 +224,14 @@ def load_block(strings, table, first, words):
 
 @compiled
 def find_string(strings, table, i, word):
-    """Return the slot of string i and its id there, UNKNOWN if the slot is empty."""
+    """Return the slot of string i and its id, UNKNOWN if the slot is empty."""
     slot = find_slot(table, word, strings.data, np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1]))
     return slot, np.int64(table.slots[slot + slot] & LOW_HALF) - 1
 
 
 @entry
 def intern_strings(strings, table, ids, first):
-    """Set ids[first:], adding new strings to the table; return where it has no room, or the number of strings."""
+    """Set ids[first:], adding new strings; return the first one without room in the table, or the number of strings."""
     words = np.empty(BLOCK, np.uint64)
     for i in range(first, ids.size):
         place = (i - first) % BLOCK
@@ -263,7 +264,7 @@ def find_strings(strings, table, ids):
 
 @compiled
 def fill_slot(slots, entry, word):
-    """Enter a string that is known not to be there."""
+    """Insert a string that is known to be new."""
     slot = first_slot(word, entry >> U32, slots)
     while slots[slot + slot] != U0:
         slot = next_slot(slot, slots)
@@ -272,7 +273,7 @@ def fill_slot(slots, entry, word):
 
 @entry
 def fill_slots(table):
-    """Enter all strings of the text into empty slots; their bytes are known to be distinct."""
+    """Insert all strings of the text, known to be distinct, into empty slots."""
     begin = U0
     for number in range(table.used[0]):
         end = np.uint64(table.ends[number])
@@ -283,7 +284,7 @@ def fill_slots(table):
 
 @entry
 def move_slots(old, slots):
-    """Enter the strings of other slots into empty ones: neighbours stay neighbours, so no slot is waited for."""
+    """Rehash the old slots into empty ones; neighbours stay neighbours, so access is nearly sequential."""
     for i in range(0, old.size, 2):
         if old[i] != U0:
             fill_slot(slots, old[i], old[i + 1])
@@ -291,11 +292,11 @@ def move_slots(old, slots):
 
 @entry
 def leading_bytes(strings, pairs):
-    """Set pairs to the first eight bytes of every string as a number that rises as they do, and its position."""
+    """Set pairs to the first eight bytes of each string as a number of the same order, and its position."""
     for i in range(len(pairs)):
         at, end = np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1])
         key = U0
-        for byte in range(8):  # a short string ends in zeros
+        for byte in range(8):  # big-endian, so that numbers compare like bytes; short strings end in zeros
             key = key << U8
             if at + np.uint64(byte) < end:
                 key |= np.uint64(strings.data[at + np.uint64(byte)])
@@ -304,9 +305,9 @@ def leading_bytes(strings, pairs):
 
 @entry
 def sort_by_bits(pairs, shift, places, out):
-    """Sort pairs by some bits of their keys, leaving equal ones in their order; return False if all are equal.
+    """Sort pairs stably by some bits of their keys (one pass of a radix sort); return False if all are equal.
 
-    places: one more than there are values of these bits.
+    places: working space, one more entry than there are values of these bits.
     """
     places[:] = 0
     shift, mask = np.uint64(shift), np.uint64(places.size - 2)
@@ -333,15 +334,15 @@ def hash_into(strings, n_buckets, ids):
 
 @entry
 def hash_all(strings, keys):
-    """Set keys to XXH64 of every string, but 1 where that is 0."""
+    """Set keys to XXH64 of each string, with 0 replaced by 1."""
     for i in range(keys.size):
         key = hash_bytes(strings.data, np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1]))
-        keys[i] = key if key != U0 else U1
+        keys[i] = key if key != U0 else U1  # 0 marks an empty slot of a sketch
 
 
 @entry
 def count_ids(ids, counts):
-    """Add one to the count of every id that is not negative; return where the first negative one is, or -1."""
+    """Count the non-negative ids; return the position of the first negative one, or -1."""
     first = -1
     for i in range(ids.size):
         if ids[i] >= 0:
@@ -353,17 +354,17 @@ def count_ids(ids, counts):
 
 @entry
 def write_decimals(numbers, text, offsets):
-    """Write whole numbers as decimal text, one after the other; every number finds 20 bytes of room."""
+    """Write integers as concatenated decimal text; text needs 20 bytes per number."""
     end = 0
     for i in range(numbers.size):
         negative = numbers[i] < 0
-        rest = U0 - np.uint64(numbers[i]) if negative else np.uint64(numbers[i])
+        rest = U0 - np.uint64(numbers[i]) if negative else np.uint64(numbers[i])  # unsigned: -2**63 has no negation
         size, left = 1, rest // np.uint64(10)
         while left > U0:
             left //= np.uint64(10)
             size += 1
         if negative:
-            text[end] = 45
+            text[end] = 45  # "-"; 48 below is "0"
             end += 1
         for byte in range(size - 1, -1, -1):
             text[end + byte] = 48 + rest % np.uint64(10)

@@ -1,6 +1,6 @@
-"""Training rows -> coders: one learner per kind of column, fed block by block, in memory that the rows do not grow.
+"""Fit coders to training rows: one learner per kind of column, fed block by block, in bounded memory.
 
-What a learner finds does not depend on the order of the rows.
+Results do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from .quantiles import ValueCounts, bin_edges
 from .spec import ColumnSpec, TableSpec
 from .strings import StringTable, sorted_order
 
-KEPT_BITS = 20  # of mean and spread, in units of the spread: the order of rows shows only beyond
-LARGEST = 1e100  # the squares of larger numbers could not be summed
+KEPT_BITS = 20  # of mean and spread; rounding errors, which depend on the order of rows, are below
+LARGEST = 1e100  # the sum of larger squares would overflow
 
 
 def first_place(mask: np.ndarray) -> int:
-    """Return where the first True is, or -1.
+    """Return the position of the first True, or -1.
 
     >>> first_place(np.array([False, True, True])), first_place(np.array([False]))
     (1, -1)
@@ -52,30 +52,31 @@ def first_place(mask: np.ndarray) -> int:
 
 
 class Learner(Protocol):
-    """Sees the cells of one column, then makes its coder."""
+    """Sees the cells of one column, then returns its coder."""
 
     def update(self, cells: pa.Array, row: int) -> int:
-        """Learn from cells, of which the first is in this row; return where the first missing one is, or -1."""
+        """Learn from cells; return the position of the first missing one, or -1. row: number of the first row."""
 
     def finish(self) -> tuple[Coder, bool]:
-        """Return the coder, and whether it left out values as rare."""
+        """Return the coder, and whether there are rare values without a code."""
 
 
 class CodeLearner:
-    """Numbers the values of a column by first appearance, so that cells can be encoded without being looked at again.
+    """Learner that numbers values by first appearance, so that cells need not be read again to be encoded.
 
-    codes: of the latest cells. final_codes: what they became, UNKNOWN if rare, and NULL at -2.
+    codes: provisional codes of the latest cells. final_codes: code of each provisional one, UNKNOWN if rare; the last
+    two entries are for NULL (-2) and UNKNOWN (-1).
     """
 
     codes = final_codes = np.zeros(0, np.int32)
 
     def recode(self, coder: Any) -> None:
-        """Let final_codes be those of another coder of the same kind."""
+        """Set final_codes to those of another coder of the same kind."""
         raise NotImplementedError
 
 
 class WordLearner(CodeLearner):
-    """Counts texts; those seen often enough get codes in the order of their bytes."""
+    """Counts texts; those that are frequent enough get codes, sorted by their bytes."""
 
     def __init__(self, min_count: int):
         self.min_count = min_count
@@ -89,12 +90,12 @@ class WordLearner(CodeLearner):
         """Count the cells."""
         self.codes = self._code_cells(cells)
         if len(self._table) > self._counts.size:
-            more = np.zeros(max(self._counts.size, len(self._table)), np.int64)
+            more = np.zeros(max(self._counts.size, len(self._table)), np.int64)  # at least doubles
             self._counts = np.concatenate([self._counts, more])
         return count_ids(self.codes, self._counts)
 
     def finish(self) -> tuple[TextCoder, bool]:
-        """Return the words that are not rare; a dictionary's values that never occurred are none."""
+        """Return the words that are not rare."""
         counts = self._counts[: len(self._table)]
         kept, words = np.flatnonzero(counts >= self.min_count), self._table.as_array()
         order = kept[sorted_order(words if kept.size == counts.size else words.take(array_of(kept, np.int64)))]
@@ -102,15 +103,16 @@ class WordLearner(CodeLearner):
         self.final_codes[order] = np.arange(kept.size, dtype=np.int32)
         self.final_codes[NULL] = NULL
         words = StringTable.of_distinct(words.take(array_of(order, np.int64)))
+        # A dictionary may have values that never occur; they are not rare, but absent.
         return Words(words), bool(((counts > 0) & (counts < self.min_count)).any())
 
     def recode(self, words: Any) -> None:
-        """Let final_codes be those of other words."""
+        """Set final_codes to those of other words."""
         self.final_codes[:NULL] = words.code_texts(self._table.as_array())
 
 
 class BucketLearner:
-    """Has nothing to learn but whether cells are missing."""
+    """Learns only whether cells are missing."""
 
     def __init__(self, n_buckets: int):
         self._coder = Buckets(n_buckets)
@@ -144,7 +146,7 @@ class ListLearner:
 
 
 class NumberLearner:
-    """Keeps count, mean, sum of squares about the mean, and range."""
+    """Tracks count, mean, sum of squared deviations and range."""
 
     def __init__(self, name: str):
         self._name = name
@@ -152,7 +154,7 @@ class NumberLearner:
         self._low, self._high = math.inf, -math.inf
 
     def update(self, cells: pa.Array, row: int) -> int:
-        """Join the block's mean and squares with those so far (Chan, Golub and LeVeque)."""
+        """Merge mean and squares of a block with those so far (Chan, Golub and LeVeque)."""
         numbers = read_only(as_numbers(cells))
         self._low, self._high = (
             float(bound.reduce(numbers, initial=so_far))
@@ -160,7 +162,7 @@ class NumberLearner:
         )
         if max(-self._low, self._high) > LARGEST:
             check_finite(numbers, self._name, row)
-            raise DataValueError(f"column {self._name!r} has numbers beyond {LARGEST}; make it bins")
+            raise DataValueError(f"column {self._name!r} has numbers beyond {LARGEST}; use the kind bins")
         missing = np.isnan(numbers)
         known = numbers.size - int(np.count_nonzero(missing))
         if known:
@@ -172,11 +174,11 @@ class NumberLearner:
         return first_place(missing)
 
     def finish(self) -> tuple[Coder, bool]:
-        """Return mean and spread, rounded so that the order of rows does not show."""
+        """Return mean and spread, rounded so that they do not depend on the order of rows."""
         spread = math.sqrt(self._squares / self._n) if self._n else 0.0
         if spread == 0 or self._low == self._high:
             return Number(self._name, self._low if self._n else 0.0, 1.0), False
-        unit = 2.0 ** (math.frexp(spread)[1] - KEPT_BITS)
+        unit = 2.0 ** (math.frexp(spread)[1] - KEPT_BITS)  # a power of two, so that rounding to it is exact
         return Number(self._name, round(self._mean / unit) * unit, round(spread / unit) * unit), False
 
 
@@ -199,13 +201,13 @@ class BinsLearner:
 
 @cache
 def _whole_bins() -> tuple[np.ndarray, np.ndarray]:
-    """Return the bins of the first whole numbers, and which of them each number has."""
+    """Return the distinct bins of the first MAX_SPAN integers, and the position of each integer's bin."""
     bins, places = np.unique(log_bin(np.arange(MAX_SPAN)), return_inverse=True)
     return bins, places.astype(np.int32)
 
 
 class LogBinsLearner(CodeLearner):
-    """Counts the logarithmic bins; most counts are small whole numbers, whose bins are known."""
+    """Counts logarithmic bins; those of small integers, the usual case, are looked up."""
 
     def __init__(self, name: str, min_count: int):
         self._name, self._min_count = name, min_count
@@ -238,16 +240,16 @@ class LogBinsLearner(CodeLearner):
         return coder, bool(len(kept) < np.count_nonzero(self._counts))
 
     def recode(self, coder: Any) -> None:
-        """Let final_codes be those of these bins."""
+        """Set final_codes to those of these bins."""
         self.final_codes = np.append(
             coder.code_bins(np.array(list(self._numbers))), np.array([NULL, UNKNOWN], np.int32)
         )
 
 
 def _count(bins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return as np.unique does distinct whole numbers, where each bin is among them, and how often they occur.
+    """Return distinct bins, the position of each bin among them, and their counts, as np.unique does.
 
-    It sorts, which is slow in a small range.
+    np.unique sorts; within a small range, counting is faster.
     """
     low, high = bins.min(initial=0), bins.max(initial=0)
     if high - low > MAX_SPAN:
@@ -259,7 +261,7 @@ def _count(bins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class ClockLearner:
-    """Has nothing to learn but whether times can be read and are missing."""
+    """Learns only whether times are valid and whether some are missing."""
 
     def __init__(self, spec: ColumnSpec):
         self._spec = spec
@@ -274,7 +276,7 @@ class ClockLearner:
 
 
 def learner_of(column: ColumnSpec, table: TableSpec) -> Learner:
-    """Return the learner of a column; its own settings come before the table's."""
+    """Return the learner for a column; its settings override those of the table."""
     min_count = table.min_count if column.min_count is None else column.min_count
     hash_size = table.hash_size if column.hash_size is None else column.hash_size
     if column.kind in ("category", "list"):

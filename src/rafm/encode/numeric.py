@@ -1,4 +1,4 @@
-"""Compiled passes over the numbers of a column; NaN stands for a missing one."""
+"""Compiled passes over the numbers of a column, in which NaN is a missing value."""
 
 # mypy: disallow-untyped-defs=False
 
@@ -10,12 +10,12 @@ from ..jit.cache import kernel
 from ..jit.compile import entry
 from .interning import NULL
 
-OTHER = -4  # the code of a number that must be looked at again
+OTHER = -4  # code of a number that is not in the table, to be encoded in a second pass
 
 
 @kernel()
 def standardise(numbers, mean, spread, codes, values):
-    """Set code 0 and the standardised number, for a missing one NULL and 1; return whether any is infinite."""
+    """Set code 0 and the standardised number, or NULL and 1 if missing; return whether any is infinite."""
     infinite = False
     for i in range(numbers.size):
         missing = np.isnan(numbers[i])
@@ -27,7 +27,7 @@ def standardise(numbers, mean, spread, codes, values):
 
 @entry
 def sum_known(numbers):
-    """Return the sum of the numbers."""
+    """Return the sum of the numbers that are not missing."""
     total = 0.0
     for i in range(numbers.size):
         total += 0.0 if np.isnan(numbers[i]) else numbers[i]
@@ -36,7 +36,7 @@ def sum_known(numbers):
 
 @entry
 def sum_squares(numbers, mean):
-    """Return the sum of squares about the mean."""
+    """Return the sum of squared deviations from the mean."""
     total = 0.0
     for i in range(numbers.size):
         step = numbers[i] - mean
@@ -46,7 +46,7 @@ def sum_squares(numbers, mean):
 
 @kernel()
 def code_wholes(numbers, table, codes, counts):
-    """Set and count the codes that the table has for small whole numbers, NULL for NaN; return whether any is OTHER."""
+    """Set and count the codes of small integers, found in the table; NULL for NaN. Return whether any is OTHER."""
     others = False
     for i in range(numbers.size):
         x = numbers[i]

@@ -1,4 +1,4 @@
-"""An encoder as header and tensors of a model file, and back. See docs/file-format.md."""
+"""Convert an encoder to header and tensors of a model file, and back. See docs/file-format.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..errors import DataValueError, ModelFormatError, ModelVersionError
 from ..files.container import MAX_HEADER_BYTES
-from .casts import FAMILIES
+from .casts import CELL_TYPES
 from .coders import Bins, Buckets, Clock, Coder, Lists, LogBins, Number, TextCoder, Words
 from .column import Column
 from .encoder import TableEncoder
@@ -20,18 +20,19 @@ from .spec import MAX_BUCKETS, ColumnSpec, TableSpec
 from .strings import StringTable
 
 VERSION = 1
-RESERVED_BYTES = 2**16  # of a file's header, for what else is in it
+RESERVED_BYTES = 2**16  # of the header of a file, for its other entries
+# What was fitted, as opposed to the settings of a ColumnSpec; names are those of the file format.
 STATE = ("family", "rare", "missing", "n_values", "n_buckets", "mean", "spread", "edges", "bins")
 Header = dict[str, Any]
 Tensors = dict[str, np.ndarray]
 
 
 def encoder_parts(encoder: TableEncoder) -> tuple[Header, Tensors]:
-    """Return the encoder's header and tensors: all texts one after the other, and where each ends."""
+    """Return header and tensors: all texts concatenated, and where each ends."""
     table = encoder.spec.to_dict()
     specs = table.pop("columns", {})
-    learnt = {column.name: _state(column) for column in encoder.columns}
-    columns = [{"name": name, **specs[name], **learnt.get(name, {})} for name in sorted(specs)]
+    fitted = {column.name: _state(column) for column in encoder.columns}
+    columns = [{"name": name, **specs[name], **fitted.get(name, {})} for name in sorted(specs)]
     tables = [words.table for column in encoder.columns if isinstance(words := _words_of(column.coder), Words)]
     starts = np.cumsum([0, *(words.text.size for words in tables)])
     ends = [words.ends + start for words, start in zip(tables, starts)]
@@ -41,18 +42,18 @@ def encoder_parts(encoder: TableEncoder) -> tuple[Header, Tensors]:
 
 
 def check_size(encoder: TableEncoder) -> None:
-    """Refuse columns that no model file could describe; to be asked before training, which may take long."""
-    n_bytes = len(json.dumps(json.dumps(encoder_parts(encoder)[0])))
+    """Reject an encoder that would not fit into the header of a model file; call it before training."""
+    n_bytes = len(json.dumps(json.dumps(encoder_parts(encoder)[0])))  # twice: it is stored as a JSON string in JSON
     if n_bytes > MAX_HEADER_BYTES - RESERVED_BYTES:
         raise DataValueError(
-            f"the {len(encoder.columns)} columns take {n_bytes} bytes to describe, a model file has room for "
-            f"{MAX_HEADER_BYTES - RESERVED_BYTES}. Ignore some, put values that belong together into one list column, "
-            "or use fewer bins."
+            f"the {len(encoder.columns)} columns take {n_bytes} bytes to describe, but a model file has room for "
+            f"{MAX_HEADER_BYTES - RESERVED_BYTES}. Ignore some columns, merge related ones into a list column, or use "
+            "fewer bins."
         )
 
 
 def digest(encoder: TableEncoder) -> str:
-    """Return a few digits that tell one encoder from another."""
+    """Return eight hexadecimal digits that identify an encoder."""
     header, tensors = encoder_parts(encoder)
     sha = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(tensors):
@@ -65,7 +66,7 @@ def _words_of(coder: Coder) -> Coder:
 
 
 def _state(column: Column) -> Header:
-    """Return what was learnt about a column, but for its texts."""
+    """Return the fitted state of a column, except its texts."""
     coder = _words_of(column.coder)
     state: Header = {}
     if isinstance(coder, Words):
@@ -78,24 +79,25 @@ def _state(column: Column) -> Header:
         state = {"edges": list(coder.edges)}
     elif isinstance(coder, LogBins):
         state = {"bins": list(coder.bins)}
-    return {"family": column.family, "rare": column.has_rare, "missing": column.has_missing, **state}
+    return {"family": column.cell_type, "rare": column.has_rare, "missing": column.has_missing, **state}
 
 
 def read_encoder(header: Any, tensors: Tensors) -> TableEncoder:
-    """Return the encoder; whatever it would not write itself is refused."""
+    """Return the encoder; reject anything that `encoder_parts` would not have written."""
     version = header.get("version") if isinstance(header, dict) else None
     if type(version) is int and version > VERSION:
-        raise ModelVersionError(f"its encoder has version {version}, this rafm knows {VERSION}; update rafm")
+        raise ModelVersionError(f"its encoder has version {version}, but rafm supports {VERSION}; update rafm")
     try:
         encoder = _read(header, tensors)
-        told, written = (
+        # The strictest check is the simplest: written again, it must give the same header.
+        given, written = (
             json.dumps(parts, sort_keys=True, allow_nan=False) for parts in (header, encoder_parts(encoder)[0])
         )
     except ModelFormatError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise ModelFormatError(f"its encoder cannot be: {error!r:.200}") from None
-    if told != written:
+        raise ModelFormatError(f"its encoder is invalid: {error!r:.200}") from None
+    if given != written:
         raise ModelFormatError("its encoder is not as rafm writes it")
     return encoder
 
@@ -103,66 +105,66 @@ def read_encoder(header: Any, tensors: Tensors) -> TableEncoder:
 def _read(header: Header, tensors: Tensors) -> TableEncoder:
     texts = _read_texts(tensors["encoder.text"], tensors["encoder.ends"])
     specs, columns, used = [], [], 0
-    for told in header["columns"]:
-        settings = {key: value for key, value in told.items() if key not in STATE and key != "name"}
-        specs.append(ColumnSpec.from_dict(told["name"], settings))
-        n_values = told.get("n_values", 0)
+    for entry in header["columns"]:
+        settings = {key: value for key, value in entry.items() if key not in STATE and key != "name"}
+        specs.append(ColumnSpec.from_dict(entry["name"], settings))
+        n_values = entry.get("n_values", 0)
         if specs[-1].kind != "ignore":
-            coder = _read_coder(specs[-1], told, texts[used : used + n_values])
-            flags = (told["rare"], told["missing"])
-            if told["family"] not in FAMILIES or any(type(flag) is not bool for flag in flags):
-                raise ValueError(f"{told!r:.160}")
-            columns.append(Column(specs[-1], told["family"], coder, told["rare"], told["missing"]))
+            coder = _read_coder(specs[-1], entry, texts[used : used + n_values])
+            flags = (entry["rare"], entry["missing"])
+            if entry["family"] not in CELL_TYPES or any(type(flag) is not bool for flag in flags):
+                raise ValueError(f"{entry!r:.160}")
+            columns.append(Column(specs[-1], entry["family"], coder, entry["rare"], entry["missing"]))
             used += n_values
     if used != len(texts):
-        raise ModelFormatError(f"its encoder has {len(texts)} values, but its columns {used}")
+        raise ModelFormatError(f"its encoder has {len(texts)} values, but its columns have {used}")
     spec = TableSpec.from_dict(header["table"]).with_columns(specs)
     return TableEncoder(spec, tuple(columns))
 
 
-def _read_coder(spec: ColumnSpec, told: Header, texts: pa.Array) -> Coder:
+def _read_coder(spec: ColumnSpec, entry: Header, texts: pa.Array) -> Coder:
     name = spec.name
     if spec.kind in ("category", "list"):
-        words = _read_buckets(told) if "n_buckets" in told else _read_words(name, told["n_values"], texts)
+        words = _read_buckets(entry) if "n_buckets" in entry else _read_words(name, entry["n_values"], texts)
         return words if spec.kind == "category" else Lists(words, spec)
     if spec.kind == "number":
-        mean, spread = float(told["mean"]), float(told["spread"])
+        mean, spread = float(entry["mean"]), float(entry["spread"])
         if not (math.isfinite(mean) and 0 < spread < math.inf):
             raise ValueError(f"mean {mean}, spread {spread}")
         return Number(name, mean, spread)
     if spec.kind == "bins":
-        return Bins(name, _read_rising(told["edges"]))
-    return LogBins(name, _read_rising(told["bins"])) if spec.kind == "log_bins" else Clock(name, spec.format)
+        return Bins(name, _read_increasing(entry["edges"]))
+    return LogBins(name, _read_increasing(entry["bins"])) if spec.kind == "log_bins" else Clock(name, spec.format)
 
 
-def _read_rising(numbers: list[float]) -> tuple[float, ...]:
+def _read_increasing(numbers: list[float]) -> tuple[float, ...]:
     found = tuple(float(number) for number in numbers)
     if list(found) != sorted(set(found)) or not all(map(math.isfinite, found)):
-        raise ValueError("edges and bins must rise")
+        raise ValueError("edges and bins must increase")
     return found
 
 
-def _read_buckets(told: Header) -> TextCoder:
-    if type(told["n_buckets"]) is not int or not 0 < told["n_buckets"] <= MAX_BUCKETS:
-        raise ValueError(f"n_buckets {told['n_buckets']!r:.20}")
-    return Buckets(told["n_buckets"])
+def _read_buckets(entry: Header) -> TextCoder:
+    if type(entry["n_buckets"]) is not int or not 0 < entry["n_buckets"] <= MAX_BUCKETS:
+        raise ValueError(f"n_buckets {entry['n_buckets']!r:.20}")
+    return Buckets(entry["n_buckets"])
 
 
 def _read_words(name: str, n_values: int, texts: pa.Array) -> TextCoder:
     table = StringTable()
     table.intern(texts)
     if len(table) != len(texts):
-        raise ModelFormatError(f"column {name!r:.80} of its encoder has a value twice")
+        raise ModelFormatError(f"column {name!r:.80} of its encoder has a duplicate value")
     if len(texts) != n_values:
         raise ModelFormatError(f"column {name!r:.80} of its encoder has {n_values} values, found {len(texts)}")
     return Words(table)
 
 
 def _read_texts(text: np.ndarray, ends: np.ndarray) -> pa.Array:
-    """Return the texts that end at these places."""
+    """Return the texts that end at these positions."""
     places = np.concatenate([np.zeros(1, np.int64), ends])
     if (places[1:] < places[:-1]).any() or places[-1] != text.size:
-        raise ModelFormatError("the values of its encoder do not fill their text")
+        raise ModelFormatError("the offsets of its encoder's values do not match their text")
     found = pa.Array.from_buffers(pa.large_binary(), ends.size, [None, pa.py_buffer(places), pa.py_buffer(text)])
     try:
         return found.cast(pa.large_string())

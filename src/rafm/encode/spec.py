@@ -1,13 +1,13 @@
-"""What becomes of each column of a table: the specification of an encoder, and the automatic choice.
+"""Specification of how each column of a table is encoded.
 
 | kind | features of a cell |
 |---|---|
-| category | one per distinct text, number or truth value |
-| number | one, whose value is the number standardised by mean and spread of the training rows |
+| category | one per distinct text, number or boolean |
+| number | one, whose value is the number standardised by mean and standard deviation of the training rows |
 | bins | one of n_bins quantile bins of the training rows |
-| log_bins | one per distinct floor(log(x)^2), the whole number itself up to 2 |
-| datetime | its hour and its weekday |
-| list | one per value in it: an Arrow list, or text with a separator |
+| log_bins | one per distinct floor(log(x)^2), or floor(x) up to 2 |
+| datetime | the hour and the weekday |
+| list | one per element: an Arrow list, or text with a separator |
 | ignore | none |
 """
 
@@ -23,6 +23,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..files.atomic import PathLike
 
+# The first setting of a kind is the one that "name=kind:setting" sets.
 SETTINGS: dict[str, tuple[str, ...]] = {
     "category": ("hash_size", "min_count"),
     "number": (),
@@ -34,12 +35,12 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }
 SCALES = ("1", "1/n", "1/sqrt(n)")
 TARGETS = ("label", "weight", "clicks", "impressions")
-MAX_BUCKETS = 2**31 - 2
+MAX_BUCKETS = 2**31 - 2  # codes are int32
 MAX_SPEC_BYTES = 16 * 2**20  # of a TOML file
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs again, or None.
+    """Return the first name that occurs more than once, or None.
 
     >>> first_repeated(["a", "b", "c", "b", "a"])
     'a'
@@ -49,7 +50,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def check_known(found: str, known: Iterable[str], what: str) -> None:
-    """Refuse a name that is not known, and say which one is nearest.
+    """Reject an unknown name and suggest the closest one.
 
     >>> check_known("categry", SETTINGS, "kind")
     Traceback (most recent call last):
@@ -59,7 +60,7 @@ def check_known(found: str, known: Iterable[str], what: str) -> None:
     if found in names:
         return
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names[:20])}"
+    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names[:20])}"
     raise ConfigError(f"unknown {what} {found!r}; {hint}", key=str(found))
 
 
@@ -76,12 +77,27 @@ def _check_one_of(found: Any, key: str, allowed: Sequence[str], where: str = "")
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """One column: its name, its kind, and the settings of that kind.
+    """Kind and settings of one column.
 
-    n_bins: how many quantile bins. format: how text or whole numbers are read as times, such as "%y%m%d%H", or "unix",
-    "unix_ms"; ISO 8601 unless given. separator: what stands between the values of a text list. scale: the value of each
-    of n values in a list: "1", "1/n" or "1/sqrt(n)". hash_size, min_count: instead of the table's.
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    kind : str, default="category"
+        One of "category", "number", "bins", "log_bins", "datetime", "list" and "ignore".
+    n_bins : int, default=10
+        Number of quantile bins.
+    format : str, default=None
+        Format of times in text or integers, such as "%y%m%d%H", "unix" or "unix_ms". ISO 8601 by default.
+    separator : str, default=None
+        Separator of the elements of a list in text.
+    scale : str, default="1"
+        Value of each of n elements of a list: "1", "1/n" or "1/sqrt(n)".
+    hash_size, min_count : int, default=None
+        Override those of the table.
 
+    Examples
+    --------
     >>> ColumnSpec("price", "bins", n_bins=20).n_bins
     20
     """
@@ -114,13 +130,13 @@ class ColumnSpec:
             raise ConfigError(f"{where}format must be text, found {self.format!r}", key="format")
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that are not as they are unless given."""
+        """Return the settings that differ from their defaults."""
         found = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
         return {key: value for key, value in found.items() if value != getattr(type(self), key)}
 
     @classmethod
     def from_dict(cls, name: str, given: str | Mapping[str, Any]) -> ColumnSpec:
-        """Return a column from its kind, or from its kind and settings."""
+        """Create a column from its kind, or from a mapping of kind and settings."""
         given = {"kind": given} if isinstance(given, str) else given
         if not isinstance(given, Mapping):
             raise ConfigError(f"column {name!r} must be a kind or a table of settings, found {given!r}", key=name)
@@ -130,7 +146,7 @@ class ColumnSpec:
 
     @classmethod
     def from_argument(cls, argument: str) -> ColumnSpec:
-        """Return a column from "name=kind" or "name=kind:setting", the kind's first setting.
+        """Create a column from "name=kind" or "name=kind:setting", where setting is the first one of the kind.
 
         >>> ColumnSpec.from_argument("hour=datetime:%y%m%d%H").format
         '%y%m%d%H'
@@ -145,21 +161,38 @@ class ColumnSpec:
         if not SETTINGS[kind]:
             raise ConfigError(f"column {name!r}: kind {kind} has no settings, found {value!r}", key=name)
         key = SETTINGS[kind][0]
-        whole = key not in ("format", "separator")
+        whole = key not in ("format", "separator")  # separator "1" stays text
         return cls(name, kind, **{key: int(value) if whole and value.isdecimal() else value})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A whole table: its columns, which of them are labels or weights, and what holds for all columns.
+    """Specification of how a table is encoded.
 
-    columns: those whose kind is not left to choice. label, weight: names of columns with one number per row. clicks,
-    impressions: instead of both; a row becomes clicks positive and impressions - clicks negative ones, as weights.
-    min_count: values seen less often in training are rare. rare: "shared", one feature `column=<rare>` for all of them
-    and for unseen values, or "drop". hash_size: 0, or how many buckets the values of each column are hashed into.
-    missing: "feature", an empty cell is a feature of its own, or "error". others: "auto" or "ignore", for columns that
-    are not listed.
+    Parameters
+    ----------
+    columns : tuple of ColumnSpec, default=()
+        Columns with a given kind.
+    label : str, default=None
+        Name of the label column.
+    weight : str, default=None
+        Name of the column of row weights.
+    clicks, impressions : str, default=None
+        Names of columns used instead of label and weight. Each row becomes a positive row weighted by clicks and a
+        negative one weighted by impressions - clicks.
+    min_count : int, default=1
+        Values seen less often in training are rare.
+    rare : str, default="shared"
+        "shared" encodes rare and unseen values as one feature `column=<rare>`; "drop" leaves them out.
+    hash_size : int, default=0
+        Number of buckets that the values of each column are hashed into; 0 for no hashing.
+    missing : str, default="feature"
+        "feature" encodes an empty cell as `column=<missing>`; "error" rejects it.
+    others : str, default="auto"
+        "auto" chooses a kind for columns that are not listed; "ignore" leaves them out.
 
+    Examples
+    --------
     >>> TableSpec.from_dict({"label": "clicked", "columns": {"price": {"kind": "bins", "n_bins": 20}}}).columns[0].kind
     'bins'
     """
@@ -183,36 +216,56 @@ class TableSpec:
         _check_one_of(self.others, "others", ("auto", "ignore"))
         self._check_targets()
         if self.hash_size and self.min_count > 1:
-            raise ConfigError("hashed values have no counts: choose hash_size or min_count", key="min_count")
+            raise ConfigError("hashed values are not counted: choose either hash_size or min_count", key="min_count")
         twice = first_repeated(column.name for column in self.columns)
         if twice is not None:
             raise ConfigError(f"column {twice!r} is given twice", key=twice)
         both = [column.name for column in self.columns if column.kind != "ignore" and column.name in self.targets()]
         if both:
-            raise ConfigError(f"column {both[0]!r} is a label or weight and cannot be a feature too", key=both[0])
+            raise ConfigError(f"column {both[0]!r} is a label or weight and cannot also be a feature", key=both[0])
 
     def _check_targets(self) -> None:
         given = {key: getattr(self, key) for key in TARGETS if getattr(self, key) is not None}
         wrong = [key for key, name in given.items() if not isinstance(name, str)]
         if wrong:
-            raise ConfigError(f"{wrong[0]} must be a column's name, found {given[wrong[0]]!r}", key=wrong[0])
+            raise ConfigError(f"{wrong[0]} must be the name of a column, found {given[wrong[0]]!r}", key=wrong[0])
         if len(set(given.values())) < len(given):
             raise ConfigError("label, weight, clicks and impressions must be different columns", key="label")
         if ("clicks" in given) != ("impressions" in given):
             raise ConfigError("clicks and impressions must be given together", key="clicks")
         if "clicks" in given and len(given) > 2:
-            raise ConfigError("clicks and impressions take the place of label and weight", key="clicks")
+            raise ConfigError("clicks and impressions replace label and weight; give either pair", key="clicks")
 
     def targets(self) -> list[str]:
-        """Return the names of the columns that are labels or weights."""
+        """Return the names of the label and weight columns.
+
+        Returns
+        -------
+        list of str
+        """
         return [name for name in (getattr(self, key) for key in TARGETS) if name is not None]
 
     def with_columns(self, columns: Iterable[ColumnSpec]) -> TableSpec:
-        """Return the same with more columns."""
+        """Return a copy with more columns.
+
+        Parameters
+        ----------
+        columns : iterable of ColumnSpec
+            Columns to append.
+
+        Returns
+        -------
+        TableSpec
+        """
         return replace(self, columns=(*self.columns, *columns))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that differs from an empty specification, as `from_dict` takes it."""
+        """Return the settings that differ from their defaults, for `from_dict`.
+
+        Returns
+        -------
+        dict
+        """
         found = {field.name: getattr(self, field.name) for field in fields(self)[1:]}
         changed = {key: value for key, value in found.items() if value != getattr(type(self), key)}
         columns = {column.name: {"kind": column.kind, **column.settings()} for column in self.columns}
@@ -220,7 +273,17 @@ class TableSpec:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> TableSpec:
-        """Return a specification from settings and a mapping `columns` from names to kinds or settings."""
+        """Create a specification from a dict.
+
+        Parameters
+        ----------
+        given : dict
+            Settings by name; `columns` maps names of columns to kinds, or to dicts of kind and settings.
+
+        Returns
+        -------
+        TableSpec
+        """
         known = [field.name for field in fields(cls)]
         for key in given:
             check_known(key, known, "setting")
@@ -232,11 +295,21 @@ class TableSpec:
 
     @classmethod
     def from_toml(cls, path: PathLike) -> TableSpec:
-        """Read a specification from a TOML file; see docs/encoding.md."""
+        """Read a specification from a TOML file; see docs/encoding.md.
+
+        Parameters
+        ----------
+        path : path
+            TOML file with the settings of `from_dict`.
+
+        Returns
+        -------
+        TableSpec
+        """
         with open(path, "rb") as file:
             content = file.read(MAX_SPEC_BYTES + 1)
         if len(content) > MAX_SPEC_BYTES:
-            raise ConfigError(f"{path}: has more than {MAX_SPEC_BYTES} bytes, which no specification needs")
+            raise ConfigError(f"{path}: a specification must not exceed {MAX_SPEC_BYTES} bytes; is this another file?")
         try:
             return cls.from_dict(tomllib.loads(content.decode()))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -246,8 +319,21 @@ class TableSpec:
 
     @classmethod
     def from_arguments(cls, columns: Sequence[str] = (), **settings: Any) -> TableSpec:
-        """Return a specification from command-line arguments; settings that are None count as not given.
+        """Create a specification from command-line arguments.
 
+        Parameters
+        ----------
+        columns : sequence of str, default=()
+            Columns as "name=kind" or "name=kind:setting".
+        **settings
+            Other settings; None means the default.
+
+        Returns
+        -------
+        TableSpec
+
+        Examples
+        --------
         >>> TableSpec.from_arguments(["genres=list:|", "price=bins:20"], label="clicked", weight=None).label
         'clicked'
         """

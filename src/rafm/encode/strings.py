@@ -1,6 +1,6 @@
-"""A growing table of distinct strings: Arrow arrays -> whole numbers, without a Python loop.
+"""Growing table of distinct strings, which maps Arrow arrays to ids without a Python loop.
 
-Strings are bytes here; text is its UTF-8. Equal hashes are settled by comparing bytes, so ids are exact.
+Strings are bytes, here UTF-8. Equal hashes are resolved by comparing bytes, so ids are exact.
 """
 
 # mypy: disallow-untyped-defs=False
@@ -28,8 +28,8 @@ from .interning import (
     write_decimals,
 )
 
-MAX_STRINGS = 2**31 - 2
-MANY_STRINGS = 2**15
+MAX_STRINGS = 2**31 - 2  # ids are int32
+MANY_STRINGS = 2**15  # from here on, larger radix digits and tighter tables pay off
 NO_SLOTS = np.zeros(0, np.uint64)
 
 
@@ -39,7 +39,7 @@ def _buffer(buffer: pa.Buffer | None, dtype: type) -> np.ndarray:
 
 
 def as_strings(array: pa.Array) -> Strings:
-    """Return the buffers of an array of text, bytes or a dictionary of them."""
+    """Return the buffers of an array of text or bytes, or of a dictionary of them."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return as_strings(array.cast(kind.value_type))
@@ -53,27 +53,27 @@ def as_strings(array: pa.Array) -> Strings:
     validity, offsets, data = array.buffers()
     begin, end = array.offset, array.offset + len(array) + 1
     places = _buffer(offsets, np.int64 if wide else np.int32)[begin:end].astype(np.int64)
-    if not places.size:
+    if not places.size:  # an empty array may have no offsets at all
         places = np.zeros(1, np.int64)
     bits = _buffer(validity if array.null_count else None, np.uint8)
     return Strings(_buffer(data, np.uint8), places, bits, array.offset)
 
 
 def decimal_text(numbers: np.ndarray) -> pa.Array:
-    """Return whole numbers as text; much quicker than Arrow's cast.
+    """Return integers as text; much faster than Arrow's cast.
 
     >>> decimal_text(np.array([0, -12, 2**63 - 1])).to_pylist()
     ['0', '-12', '9223372036854775807']
     """
     text, offsets = np.empty(20 * numbers.size, np.uint8), np.zeros(numbers.size + 1, np.int64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # without compilation, NumPy warns of wrapping unsigned numbers
         size = write_decimals(np.ascontiguousarray(numbers, np.int64), text, offsets)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text[:size])]
     return pa.Array.from_buffers(pa.large_string(), numbers.size, buffers)
 
 
 def hash_buckets(array: pa.Array, n_buckets: int) -> np.ndarray:
-    """Return XXH64 of every string modulo n_buckets, NULL for nulls.
+    """Return XXH64 of each string modulo n_buckets, NULL for nulls.
 
     >>> hash_buckets(pa.array(["", "a", None]), 1000).tolist()
     [921, 955, -2]
@@ -85,7 +85,7 @@ def hash_buckets(array: pa.Array, n_buckets: int) -> np.ndarray:
 
 
 def hash_strings(strings: Strings) -> np.ndarray:
-    """Return XXH64 of every string; 1 instead of 0."""
+    """Return XXH64 of each string, with 0 replaced by 1."""
     keys = np.empty(strings.offsets.size - 1, np.uint64)
     with np.errstate(over="ignore"):
         hash_all(strings, keys)
@@ -93,19 +93,19 @@ def hash_strings(strings: Strings) -> np.ndarray:
 
 
 def sorted_order(array: pa.Array) -> np.ndarray:
-    """Return the positions of distinct strings in the order of their bytes.
+    """Return the positions that sort distinct strings by their bytes.
 
     >>> sorted_order(pa.array(["b", "a", "\u00e9", "ab"])).tolist()
     [1, 3, 0, 2]
     """
     pairs, room = np.empty((2, len(array), 2), np.uint64)
     leading_bytes(as_strings(array), pairs)
-    bits = 16 if len(array) > MANY_STRINGS else 8  # at a time, from the last
+    bits = 16 if len(array) > MANY_STRINGS else 8  # per pass of the radix sort, lowest first
     places = np.empty(2**bits + 1, np.int64)
     for shift in range(0, 64, bits):
         if sort_by_bits(pairs, shift, places, room):
             pairs, room = room, pairs
-    if (pairs[1:, 0] == pairs[:-1, 0]).any():  # some begin alike: compare them whole, which is slower
+    if (pairs[1:, 0] == pairs[:-1, 0]).any():  # some share their first eight bytes: sort whole strings, more slowly
         return pc.sort_indices(array).to_numpy(zero_copy_only=False)
     return pairs[:, 1].astype(np.int64)
 
@@ -125,7 +125,7 @@ class StringTable:
 
     @classmethod
     def of_distinct(cls, array: pa.Array) -> StringTable:
-        """Return the table of strings that are known to be distinct, by their order.
+        """Return the table of strings that are known to be distinct, numbered in order.
 
         >>> StringTable.of_distinct(pa.array(["jam", "tea"]))[1]
         b'tea'
@@ -133,7 +133,7 @@ class StringTable:
         strings, table = as_strings(array), cls()
         first, last = strings.offsets[0], strings.offsets[-1]
         ends, used = strings.offsets[1:] - first, np.array([len(array), last - first])
-        table._table = Slots(strings.data[first:last].copy(), ends, NO_SLOTS, used)
+        table._table = Slots(strings.data[first:last].copy(), ends, NO_SLOTS, used)  # slots come with the first lookup
         return table
 
     def __eq__(self, other: object) -> bool:
@@ -146,7 +146,7 @@ class StringTable:
 
     @property
     def text(self) -> np.ndarray:
-        """The bytes of all strings, by number."""
+        """Bytes of all strings, ordered by id."""
         return self._table.text[: self._table.used[1]]
 
     @property
@@ -176,10 +176,10 @@ class StringTable:
         return ids
 
     def _with_slots(self) -> Slots:
-        """Return the table with slots for one more string; many a table is written and never looked into."""
+        """Return the table with room for one more string in its slots, which are created on first use."""
         n_slots = n_slots_for(len(self) + 1)
         if 2 * n_slots > self._table.slots.size:
-            n_slots *= 4 if n_slots < MANY_STRINGS else 1  # in a small table, most strings have a slot to themselves
+            n_slots *= 4 if n_slots < MANY_STRINGS else 1  # memory for fewer collisions, while it fits the cache
             table = self._table._replace(slots=np.zeros(2 * n_slots, np.uint64))
             if self._table.slots.size:
                 move_slots(self._table.slots, table.slots)
@@ -189,7 +189,7 @@ class StringTable:
         return self._table
 
     def _grow(self, n_bytes: int) -> None:
-        """Make room for one more string of n_bytes, and in general twice as much as before."""
+        """Make room for one more string of n_bytes, at least doubling what is full."""
         text, ends, slots, used = self._table
         if used[0] >= MAX_STRINGS:
             raise ResourceLimitError(f"a column has over {MAX_STRINGS} distinct values; hash them with hash_size")
@@ -200,7 +200,7 @@ class StringTable:
         self._table = Slots(text, ends, slots, used)
 
     def as_array(self) -> pa.Array:
-        """Return the strings by number, as bytes."""
+        """Return the strings as bytes, ordered by id."""
         offsets = np.concatenate([np.zeros(1, np.int64), self.ends])
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.text)]
         return pa.Array.from_buffers(pa.large_binary(), len(self), buffers)

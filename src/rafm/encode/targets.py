@@ -1,4 +1,4 @@
-"""Labels and weights of encoded rows, from the columns that the specification names."""
+"""Add labels and weights to encoded rows, from the columns named in the spec."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pyarrow as pa
 from ..errors import DataValueError
 from ..rows.checked import Batch
 from .assemble import take_rows
-from .casts import as_finite, family
+from .casts import as_finite, cell_type
 from .spec import TableSpec
 
 
 def with_targets(rows: Batch, table: pa.Table | pa.RecordBatch, spec: TableSpec, first_row: int = 0) -> Batch:
-    """Return the rows with those labels and weights that the table has; first_row is what errors call the first row."""
+    """Return the rows with the labels and weights of the table; first_row: number of the first row in messages."""
     names = table.schema.names
     if spec.clicks is not None and spec.impressions is not None:
         if spec.clicks not in names or spec.impressions not in names:
@@ -30,9 +30,9 @@ def with_targets(rows: Batch, table: pa.Table | pa.RecordBatch, spec: TableSpec,
 def _numbers(table: pa.Table | pa.RecordBatch, name: str | None, first_row: int) -> np.ndarray:
     """Return a column as float32, one finite number per row."""
     cells = table.column(name)
-    if family(cells.type) not in ("number", "boolean"):
-        raise DataValueError(f"column {name!r} must be numbers or true and false, but its type is {cells.type}")
-    chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
+    if cell_type(cells.type) not in ("number", "boolean"):
+        raise DataValueError(f"column {name!r} must hold numbers or booleans, but its type is {cells.type}")
+    chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]  # of a Table, or of a RecordBatch
     numbers = np.concatenate([np.zeros(0), *(as_finite(chunk, str(name), first_row) for chunk in chunks)])
     _check(np.isnan(numbers), numbers, f"column {name!r}", "must have a number in every row", first_row)
     return numbers.astype(np.float32)
@@ -45,12 +45,12 @@ def _check(wrong: np.ndarray, numbers: np.ndarray, what: str, rule: str, first_r
 
 
 def _with_clicks(rows: Batch, clicks: np.ndarray, impressions: np.ndarray, spec: TableSpec, first_row: int) -> Batch:
-    """Return each row up to twice: label 1 weighted by its clicks, label 0 by the other impressions."""
+    """Return up to two rows for each: label 1 weighted by clicks, label 0 by the other impressions."""
     what = f"clicks {spec.clicks!r}"
     _check(clicks < 0, clicks, what, "must not be negative", first_row)
     _check(clicks > impressions, clicks, what, f"must not exceed impressions {spec.impressions!r}", first_row)
     weights = np.column_stack([clicks, impressions - clicks]).ravel()
-    kept = np.flatnonzero(weights > 0)
+    kept = np.flatnonzero(weights > 0)  # even entries are positives of row kept // 2, odd ones its negatives
     indptr, entries = take_rows(rows.indptr, kept // 2)
     labels = 1 - (kept % 2).astype(np.float32)
     return Batch(indptr, rows.indices[entries], rows.values[entries], rows.n_features, labels, weights[kept])

@@ -1,4 +1,4 @@
-"""The scikit-learn face: the only users of its base classes."""
+"""Estimators with scikit-learn's interface; nothing else in rafm depends on scikit-learn."""
 
 from .classifier import RaFMClassifier
 from .loading import load

@@ -1,4 +1,4 @@
-"""Arguments of estimators in the forms that users give them."""
+"""Convert the arguments of estimators from the forms that users may pass."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ from ..train.checkpoint import Checkpoint, NoCheckpoint
 
 
 def as_frame(X: Any) -> Any:
+    """Convert X to an Arrow table; reject anything but a data frame or table."""
     if not is_frame(X):
-        raise ConfigError("this model was trained on a table; give it a table with the same columns", key="X")
+        raise ConfigError("this model was trained on a table; pass a table with the same columns", key="X")
     return as_table(X)
 
 
 def as_spec(spec: Any) -> TableSpec | None:
+    """Convert a dict or the path of a TOML file to a TableSpec."""
     if spec is None or isinstance(spec, TableSpec):
         return spec
     return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
 
 
 def open_checkpoint(folder: PathLike | None, seconds: float) -> Checkpoint | NoCheckpoint:
+    """Return the checkpoint in a directory, or one that does nothing."""
     if folder is None:
         return NoCheckpoint()
-    return Checkpoint(folder, seconds, lambda text: warnings.warn(text, stacklevel=4))
+    return Checkpoint(folder, seconds, lambda text: warnings.warn(text, stacklevel=4))  # 4: the caller of `fit`
 
 
 def threads_of(n_jobs: int | None) -> int:
-    """Return how many threads n_jobs means: one if it is None, -1 all cores, -2 all but one.
+    """Return the number of threads for n_jobs: None is 1, -1 all cores, -2 all but one.
 
     >>> threads_of(None), threads_of(3), threads_of(-1) >= 1
     (1, 3, True)
@@ -44,6 +47,8 @@ def threads_of(n_jobs: int | None) -> int:
 
 
 def single_pair(eval_set: Any) -> tuple[Any, Any]:
+    """Return the one (X, y) of eval_set."""
+    # LightGBM and XGBoost take a list of pairs, so a list of one is accepted too.
     pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise ConfigError("eval_set must be one pair (X, y)", key="eval_set")

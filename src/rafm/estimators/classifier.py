@@ -1,4 +1,4 @@
-"""The classifier."""
+"""Classifier with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .parameters import with_options
 
 @with_options()
 class RaFMClassifier(ClassifierMixin, FactorizationMachine):
-    """Binary classifier: rank-aware factorization machine, or LR, FM, DiFacto, MRMA, trained on the log loss.
+    """Binary classifier: rank-aware factorization machine (or LR, FM, DiFacto, MRMA) trained on log loss.
 
     Parameters
     ----------
@@ -23,20 +23,28 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine):
 
     Attributes
     ----------
-    classes_ : array
-        The two labels, the negative one first.
+    classes_ : ndarray of shape (2,)
+        Class labels, the negative class first.
     n_parameters_ : int
-        Number of parameters of the model.
+        Number of model parameters.
     history_ : list of dict
-        Losses and metrics of every epoch.
+        Losses and metrics of each epoch.
     best_epoch_ : int
-        The epoch that the model is from.
+        Epoch whose parameters were kept.
+    levels_ : ndarray of shape (n_features,)
+        Level of each feature: the number of its factor vectors, 0 if it was never seen in training.
+    feature_counts_ : ndarray of shape (n_features,)
+        Number of training rows in which each feature was nonzero.
+    n_features_in_ : int
+        Number of input columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the input columns, if X was a table.
 
     Examples
     --------
     >>> from scipy.sparse import csr_matrix
     >>> X = csr_matrix([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]] * 50)
-    >>> y = [1, 0, 0, 1] * 50  # only pairs of features tell
+    >>> y = [1, 0, 0, 1] * 50  # depends on pairs of features only
     >>> model = RaFMClassifier(ranks=4, model="fm", l2=0).fit(X, y)
     >>> model.predict(X[:4])
     array([1, 0, 0, 1])
@@ -50,45 +58,97 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine):
             check_classification_targets(y)
             self.classes_ = np.unique(y if classes is None else classes)
             if type_of_target(y) == "multiclass" or self.classes_.size > 2:
-                raise ValueError(
+                raise ValueError(  # check_estimator expects these words
                     "Only binary classification is supported. The type of the target is "
                     f"{type_of_target(y)}, with {self.classes_.size} classes."
                 )
             if self.classes_.size == 1:
                 only = self.classes_.tolist()[0]
-                warnings.warn(f"all labels are {only!r}; a model of one class is a constant", stacklevel=4)
+                warnings.warn(f"all labels are {only!r}; the model will always predict that class", stacklevel=4)
         unknown = ~np.isin(y, self.classes_)
         if unknown.any():
             raise ValueError(f"label {y[unknown].tolist()[0]!r} is not one of the classes {self.classes_.tolist()}")
         return (np.asarray(y) == self.classes_[-1]).astype(np.float32)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None, replan: bool = False) -> Self:
-        """Train on rows once, in their order, going on from the model if there is one.
+        """Train for one pass over the rows, in order, starting from the current model if there is one.
 
-        The training loss is progressive: that of each row before it was used. classes: both of them, needed only if the
-        first rows have but one. replan: let features of the model rise to the levels that all their counts admit.
+        The training loss is progressive: each row is scored before it is trained on.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows.
+        y : array of shape (n_rows,)
+            Class labels.
+        sample_weight : array of shape (n_rows,), default=None
+            Non-negative row weights.
+        classes : array of shape (2,), default=None
+            Both classes. Required only if the first call sees a single one.
+        replan : bool, default=False
+            Raise features to the levels that their counts over all calls support.
+
+        Returns
+        -------
+        self
         """
         is_first, named = not hasattr(self, "model_"), None if classes is None else np.unique(classes)
         if named is not None and not is_first and not np.array_equal(named, self.classes_):
-            raise ValueError(f"classes are {self.classes_.tolist()} since the first call, now {named.tolist()}")
+            raise ValueError(
+                f"classes={named.tolist()} differs from the first call, which had {self.classes_.tolist()}"
+            )
         if is_first and named is None and np.unique(y).size == 1:
-            raise ValueError(f"the first labels are all {np.unique(y).tolist()[0]!r}; name both: classes=[..., ...]")
+            raise ValueError(f"all labels are {np.unique(y).tolist()[0]!r}; pass both classes: classes=[..., ...]")
         return self._partial_fit(X, y, sample_weight, replan, named)
 
     def decision_function(self, X: Any, level: int | None = None) -> np.ndarray:
-        """Return the scores before the link; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""
+        """Return the score of each row, before the logistic link.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows.
+        level : int, default=None
+            Highest level to use: B_{1,level} in the paper, where level 1 is "RaFM-low". All levels by default.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         return self._scores(X, level)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class."""
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`.
+        """
         if self._fitted() and self.classes_.size == 1:
-            return np.ones((self._scores(X).size, 1))
+            return np.ones((self._scores(X).size, 1))  # scored all the same, to check X
         positive = self.model_.loss.predict(self._scores(X))
         return np.column_stack([1 - positive, positive])
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the more likely class of every row."""
+        """Return the more likely class of each row.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         scores = self._scores(X)
+        # A score above 0 is a probability above 1/2. With a single class, index 0 is the only one.
         return self.classes_[np.where(scores > 0, self.classes_.size - 1, 0)]
 
     def __sklearn_tags__(self) -> Any:

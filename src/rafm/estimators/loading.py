@@ -1,4 +1,4 @@
-"""Model files as fitted estimators."""
+"""Load model files as fitted estimators."""
 
 from __future__ import annotations
 
@@ -15,11 +15,28 @@ from .regressor import RaFMRegressor
 
 
 def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
-    """Read a .rafm file as a fitted estimator; column j of a matrix is id j, or j + 1 if ids counted from 1."""
+    """Load a model file as a fitted estimator.
+
+    Parameters
+    ----------
+    path : path
+        Model file (.rafm), written by `save` or by `rafm train`.
+
+    Returns
+    -------
+    RaFMClassifier or RaFMRegressor
+        Column j of a matrix is feature id j of the training file, or j + 1 if its ids started from 1.
+
+    Raises
+    ------
+    rafm.errors.ModelFileError
+        If the file is not a model, is damaged or was written by a newer version.
+    """
     saved = storage.load(path)
     model, known = saved.model, from_summary(saved.model.options)
     kind: Any = RaFMClassifier if model.loss.is_classification else RaFMRegressor
     if kind is RaFMRegressor:
+        # by name where its settings are the defaults, as a user would write it
         known["loss"] = model.loss.name if model.loss == loss_named(model.loss.name) else model.loss
     estimator = kind(ranks=model.plan.ranks, model=model.plan.family, random_state=known.pop("seed", 0), **known)
     estimator.encoder_ = saved.encoder
@@ -29,5 +46,5 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
     if columns is not None:
         estimator.feature_names_in_ = np.array(columns, object)
     if kind is RaFMClassifier:
-        estimator.classes_ = np.array([0, 1] if saved.classes is None else saved.classes)
+        estimator.classes_ = np.array([0, 1] if saved.classes is None else saved.classes)  # None: from `rafm train`
     return estimator

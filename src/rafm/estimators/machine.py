@@ -1,4 +1,4 @@
-"""What classifier and regressor share."""
+"""Base class of the classifier and the regressor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .parameters import option_parameters
 
 
 class FactorizationMachine(BaseEstimator):
-    """What classifier and regressor share: training, scoring, saving."""
+    """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None
     n_jobs: int | None
@@ -49,15 +49,15 @@ class FactorizationMachine(BaseEstimator):
         Parameters
         ----------
         X : sparse matrix, array, DataFrame or Arrow table
-            Rows. Columns of text and categories become one feature per value.
+            Rows. Columns of text or categories become one feature per value.
         y : array of shape (n_rows,)
             Labels.
         sample_weight : array of shape (n_rows,), default=None
-            Weights of at least 0.
+            Non-negative row weights.
         eval_set : (X, y) or [(X, y)], default=None
-            Validation rows: the best epoch is chosen by them, and training stops early.
+            Validation rows, used to choose the best epoch and to stop early.
         checkpoint : path, default=None
-            Directory for checkpoints. A fit that was interrupted resumes from it.
+            Directory for checkpoints. An interrupted `fit` resumes from it.
         checkpoint_seconds : float, default=60.0
             Seconds between checkpoints, besides the one at the end of each epoch.
 
@@ -65,8 +65,8 @@ class FactorizationMachine(BaseEstimator):
         -------
         self
         """
-        options = replace(self._options(), keep_state=True)
-        self.__dict__.pop("model_", None)  # whatever fails from here on leaves no mixture of two models
+        options = replace(self._options(), keep_state=True)  # so that partial_fit can follow
+        self.__dict__.pop("model_", None)  # a failure below must not leave a mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
         valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
@@ -76,7 +76,7 @@ class FactorizationMachine(BaseEstimator):
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, replan: bool, classes: Any = None) -> Self:
-        """Train on rows once, in their order, going on from the model if there is one."""
+        """Train for one pass over the rows, in order, starting from the current model if there is one."""
         options = replace(self._options(), n_epochs=1, shuffle=False, keep_state=True, replan=replan)
         start, encoder = None, None
         if not hasattr(self, "model_"):
@@ -91,7 +91,7 @@ class FactorizationMachine(BaseEstimator):
         for event in show_events(train(data, options, start=start), options, enabled=self.verbose):
             if isinstance(event, Finished):
                 self._keep(event.model)
-                self.encoder_ = encoder or self.encoder_
+                self.encoder_ = encoder or self.encoder_  # only now: a failed call leaves the estimator as it was
         return self
 
     def _task(self) -> str:
@@ -102,14 +102,14 @@ class FactorizationMachine(BaseEstimator):
         """Return the checked options of training."""
         chosen = {name: getattr(self, parameter) for name, parameter in option_parameters(type(self))}
         chosen["threads"] = threads_of(self.n_jobs)
-        whole = isinstance(self.random_state, int | np.integer)
+        whole = isinstance(self.random_state, int | np.integer)  # used as is, so that it equals --seed
         chosen["seed"] = int(self.random_state if whole else check_random_state(self.random_state).randint(2**31))
         return resolve(task=self._task(), **chosen)
 
     def _rows(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, classes: Any = None
     ) -> CheckedRows:
-        """Return X and y as checked rows; fitting learns the columns or the encoder, otherwise they must agree."""
+        """Return X and y as checked rows; fitting sets the columns or the encoder, otherwise X must match them."""
         if fitting:
             self.encoder_ = None
         if self.encoder_ is not None or (fitting and is_frame(X) and needs_encoder(X)):
@@ -125,12 +125,12 @@ class FactorizationMachine(BaseEstimator):
         labels = None if y is None else self._labels(y, fitting, classes)
         weights = None
         if sample_weight is not None:
-            stand_in = np.empty((rows.n_rows, 1), np.float64)
-            weights = _check_sample_weight(sample_weight, stand_in, ensure_non_negative=True)
+            like_X = np.empty((rows.n_rows, 1), np.float64)  # scikit-learn reads its length and dtype only
+            weights = _check_sample_weight(sample_weight, like_X, ensure_non_negative=True)
         return check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights))
 
     def _encode(self, X: Any) -> Batch:
-        """Return the rows of a table; the first one is learnt."""
+        """Encode a table; the first call fits the encoder."""
         table = as_frame(X)
         if self.encoder_ is not None:
             return self.encoder_.encode(table, targets=False)
@@ -141,19 +141,19 @@ class FactorizationMachine(BaseEstimator):
         return rows
 
     def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:
-        kept: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
-        check_matrix(X)
+        checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
+        check_matrix(X)  # first: validate_data converts to CSR and would crash on malformed indices
         if y is None and not fitting:
-            X = validate_data(self, X, **kept)
+            X = validate_data(self, X, **checks)
         else:
-            X, y = validate_data(self, X, y, **kept)
+            X, y = validate_data(self, X, y, **checks)
         return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         return np.asarray(y, np.float32)
 
     def _keep(self, model: Model) -> None:
-        self._trained = model  # with what partial_fit goes on from; arrays are shared
+        self._trained = model  # with optimiser state, for partial_fit; shares its arrays with model_
         self.model_ = model.for_scoring()
         self.n_parameters_ = self.model_.n_parameters
         self.history_ = model.history
@@ -161,12 +161,12 @@ class FactorizationMachine(BaseEstimator):
 
     @property
     def levels_(self) -> np.ndarray:
-        """Level of every feature: how many vectors it has; 0 for features never seen in training."""
+        """Level of each feature: the number of its factor vectors, 0 if it was never seen in training."""
         return self._fitted().levels()
 
     @property
     def feature_counts_(self) -> np.ndarray:
-        """How often every feature was seen in training."""
+        """Number of training rows in which each feature was nonzero."""
         return self._fitted().feature_counts()
 
     def _fitted(self) -> Model:
@@ -178,16 +178,17 @@ class FactorizationMachine(BaseEstimator):
         return model.scores(self._rows(X, fitting=False), level, threads_of(self.n_jobs)).astype(np.float64)
 
     def save(self, path: PathLike, keep_state: bool = False) -> None:
-        """Write the model to a .rafm file, in one atomic step.
+        """Save the model to a file; an existing file is replaced atomically.
 
         Parameters
         ----------
         path : path
-            File to write or replace.
+            Model file to write (.rafm).
         keep_state : bool, default=False
-            Keep the optimiser state, so that `partial_fit` of the loaded model continues as this one would.
+            Save the optimiser state too, so that `partial_fit` of the loaded model continues exactly.
         """
         model = self._trained if self._fitted() and keep_state else self._fitted()
+        # JSON has no NumPy scalars
         classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
         names = getattr(self, "feature_names_in_", None) if self.encoder_ is None else None
         columns = None if names is None else [str(name) for name in names]

@@ -1,4 +1,4 @@
-"""Constructors of estimators and their documentation, made from the declared training options."""
+"""Generate constructors and docstrings of estimators from the declared training options."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..options import Option, declared_options
 
 Kind = TypeVar("Kind", bound=type)
 VERBOSE = ("verbose", False, "bool", "Print the plan of ranks and one line per epoch.")
-OF_REGRESSION = ("loss",)  # options that only regressors have
+REGRESSOR_ONLY = ("loss",)  # the classifier always trains on log loss
 
 
 def option_parameters(kind: type) -> list[tuple[str, str]]:
-    """Return the name of each option that an estimator has, and that of its parameter."""
+    """Return (option name, parameter name) for each option of an estimator."""
     has = inspect.signature(kind).parameters
     pairs = ((name, declared.parameter or name) for name, declared in declared_options())
     return [(name, parameter) for name, parameter in pairs if parameter in has]
@@ -24,10 +24,10 @@ def option_parameters(kind: type) -> list[tuple[str, str]]:
 def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
     """Return a class decorator that adds the constructor and its documentation.
 
-    defaults: of options that are this estimator's own.
+    defaults: overrides of the declared defaults for this estimator.
     """
-    declared = [(name, one) for name, one in declared_options() if name not in OF_REGRESSION or name in defaults]
-    declared.sort(key=lambda pair: pair[0] != "ranks")  # the only one that may be given by position
+    declared = [(name, one) for name, one in declared_options() if name not in REGRESSOR_ONLY or name in defaults]
+    declared.sort(key=lambda pair: pair[0] != "ranks")  # first, as the only positional parameter
 
     def decorate(kind: Kind) -> Kind:
         given = [(one.parameter or name, defaults.get(name, _default(one)), one) for name, one in declared]
@@ -62,8 +62,9 @@ def _constructor(given: list[tuple[str, Any]]) -> Callable[..., None]:
     def __init__(self: Any, *arguments: Any, **named: Any) -> None:
         bound = signature.bind(self, *arguments, **named)
         bound.apply_defaults()
-        for name, value in [*bound.arguments.items()][1:]:
+        for name, value in [*bound.arguments.items()][1:]:  # without self
             setattr(self, name, value)
 
+    # scikit-learn's get_params and clone read the parameters from the signature.
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     return __init__

@@ -1,4 +1,4 @@
-"""The regressor."""
+"""Regressor with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -14,11 +14,28 @@ from .parameters import with_options
 
 @with_options(loss="squared")
 class RaFMRegressor(RegressorMixin, FactorizationMachine):
-    """Regressor: rank-aware factorization machine, or LR, FM, DiFacto, MRMA, for ratings, other numbers and counts.
+    """Regressor: rank-aware factorization machine (or LR, FM, DiFacto, MRMA) for ratings, amounts and counts.
 
     Parameters
     ----------
     {parameters}
+
+    Attributes
+    ----------
+    n_parameters_ : int
+        Number of model parameters.
+    history_ : list of dict
+        Losses and metrics of each epoch.
+    best_epoch_ : int
+        Epoch whose parameters were kept.
+    levels_ : ndarray of shape (n_features,)
+        Level of each feature: the number of its factor vectors, 0 if it was never seen in training.
+    feature_counts_ : ndarray of shape (n_features,)
+        Number of training rows in which each feature was nonzero.
+    n_features_in_ : int
+        Number of input columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the input columns, if X was a table.
 
     Examples
     --------
@@ -33,16 +50,42 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine):
 
     def _task(self) -> str:
         task = LOSSES.get(getattr(self.loss, "name", self.loss), "regression")
-        return "regression" if task == "binary" else task  # which then refuses the loss of classifiers
+        return "regression" if task == "binary" else task  # so that loss="log" is rejected as not of this task
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, replan: bool = False) -> Self:
-        """Train on rows once, in their order, going on from the model if there is one.
+        """Train for one pass over the rows, in order, starting from the current model if there is one.
 
-        The training loss is progressive: that of each row before it was used. replan: let features of the model rise to
-        the levels that all their counts admit.
+        The training loss is progressive: each row is scored before it is trained on.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows.
+        y : array of shape (n_rows,)
+            Target values.
+        sample_weight : array of shape (n_rows,), default=None
+            Non-negative row weights.
+        replan : bool, default=False
+            Raise features to the levels that their counts over all calls support.
+
+        Returns
+        -------
+        self
         """
         return self._partial_fit(X, y, sample_weight, replan)
 
     def predict(self, X: Any, level: int | None = None) -> np.ndarray:
-        """Return the prediction of every row; with a level p the paper's B_{1,p} ("RaFM-low" is level 1)."""
+        """Return the prediction for each row.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows.
+        level : int, default=None
+            Highest level to use: B_{1,level} in the paper, where level 1 is "RaFM-low". All levels by default.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         return self._fitted().loss.predict(self._scores(X, level))

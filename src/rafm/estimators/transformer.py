@@ -1,4 +1,4 @@
-"""The transformer of tables."""
+"""Transformer of tables with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -15,12 +15,20 @@ from .arguments import as_spec
 
 
 class TableTransformer(TransformerMixin, BaseEstimator):
-    """Turns tables into sparse matrices for any estimator, as the encoder of the estimators above does.
+    """Encode tables as sparse matrices, in the same way as `RaFMClassifier` and `RaFMRegressor` do internally.
 
     Parameters
     ----------
-    spec : a `rafm.TableSpec`, a dict as `TableSpec.from_dict` takes it, the path of a TOML file, or None to choose the
-        kind of every column. Columns that it names as labels or weights are left out.
+    spec : TableSpec, dict, path or None, default=None
+        Kinds of the columns: a `rafm.TableSpec`, a dict for `TableSpec.from_dict`, or the path of a TOML file. None
+        chooses the kind of each column. Label and weight columns are left out.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of input columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the input columns, if X was a table.
 
     Examples
     --------
@@ -38,23 +46,46 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         self.spec = spec
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the columns; y is not looked at."""
+        """Fit the encoder to a table.
+
+        Parameters
+        ----------
+        X : DataFrame, Arrow table or array
+            Rows.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
         self.encoder_ = TableEncoder.learn(self._table(X, fitting=True), as_spec(self.spec))
         return self
 
     def transform(self, X: Any) -> sparse.csr_matrix:
-        """Return one row per row of X, one column per feature."""
+        """Encode a table.
+
+        Parameters
+        ----------
+        X : DataFrame, Arrow table or array
+            Rows with the columns seen in `fit`.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (n_rows, n_features)
+            One column per feature. Values never seen in `fit` are left out or share `column=<rare>`.
+        """
         check_is_fitted(self, "encoder_")
-        rows = self.encoder_.encode(self._table(X, fitting=False), targets=False)
+        rows = self.encoder_.encode(self._table(X, fitting=False), targets=False)  # X may lack the label column
         return sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (rows.n_rows, rows.n_features))
 
     def _table(self, X: Any, fitting: bool) -> Any:
-        """Return X as a table; the columns of a matrix are called x0, x1, ..."""
+        """Return X as an Arrow table; the columns of a matrix are named x0, x1, ..."""
         import pyarrow as pa
 
         if is_frame(X):
             table = as_table(X)
-            if fitting:
+            if fitting:  # validate_data would do this, but it converts the cells too
                 self.feature_names_in_ = np.array(table.column_names, object)
                 self.n_features_in_ = len(table.column_names)
             return table
@@ -62,12 +93,22 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         return pa.table({f"x{i}": pa.array(column, from_pandas=True) for i, column in enumerate(X.T)})
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features, `column=value`."""
+        """Return the feature names, `column=value`.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+        """
         check_is_fitted(self, "encoder_")
         return np.array(self.encoder_.feature_names(), object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
+        tags.transformer_tags.preserves_dtype = []  # values are float32, whatever the input
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
         return tags

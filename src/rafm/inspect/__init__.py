@@ -1,4 +1,4 @@
-"""A look at data before training: what is in them, and what is wrong with them.
+"""Inspect data before training: what they contain, and what is wrong with them.
 
-`examine` reads once, whatever the format, in memory that does not grow with the rows; `report` says what it found.
+`examine` makes one pass over data of any format, in bounded memory; `report` presents the results.
 """

@@ -1,4 +1,4 @@
-"""Looks at one column block by block: a column of a table, or a field of rows that have feature ids."""
+"""Profile one column block by block: a column of a table, or a field of rows with feature ids."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from ..encode.coders import Clock, log_bin, split_lists
 from ..encode.spec import ColumnSpec, TableSpec
 from ..encode.strings import hash_buckets
 from ..errors import DataValueError
-from .keys import cell_keys, fold_lists, mixed
+from .keys import cell_keys, fold_lists, hash_numbers
 from .labels import Labels
-from .leaks import Bins, power
-from .sketch import Frequencies, Sides, Sketch
+from .leaks import BinSums, column_power
+from .sketch import Frequencies, RowTargets, Sketch
 
-LONGEST_NAME = 24
+LONGEST_NAME = 24  # characters of a value in the report
 
 
-class Look:
-    """What every column has: its values, the most frequent one, its gaps, and how labels depend on it."""
+class ColumnProfile:
+    """Values of a column, the most frequent one, missing values, and the relation to the labels."""
 
     def __init__(self, name: str, kind: str, reason: str = ""):
         self.name, self.kind, self.reason = name, kind, reason
-        self.values, self.bins = Sketch(labelled=True), Bins()
+        self.values, self.bins = Sketch(labelled=True), BinSums()
         self.known, self.missing, self._gap = 0, 0, np.zeros(4)
         self.top, self._top_key = "", (-1, -1)
         self.fault: str | None = None
 
-    def take(self, keys: np.ndarray, sides: Sides, gaps: Sides, texts: Any) -> None:
-        """Count values with the labels of their rows, and the rows without one; texts names the value at a place."""
+    def take(self, keys: np.ndarray, targets: RowTargets, gaps: RowTargets, texts: Any) -> None:
+        """Count values with the targets of their rows; gaps: rows without one; texts: names the value at a place."""
         self.known += keys.size
         self.skip(gaps.sums(), gaps.labels.size)
-        self.values.add(keys, sides)
+        self.values.add(keys, targets)
         top = (self.values.depth, self.values.top[0])
+        # The sketch knows only the key of the most frequent value; its text is caught when it occurs again.
         if keys.size and top != self._top_key:
             places = np.flatnonzero(self.values.is_top(keys))
             if places.size:
@@ -43,33 +44,33 @@ class Look:
                 self.top, self._top_key = texts(int(places[firsts[counts.argmax()]])), top
 
     def skip(self, sums: np.ndarray, n_rows: int) -> None:
-        """Take in rows that have no value, by the sums of their labels."""
+        """Count rows without a value, given the sums of their weights and labels."""
         self.missing += n_rows
         self._gap += sums
 
     def power(self, labels: Labels) -> float | None:
-        """Return how well the column alone predicts the label, by its values or by their size."""
-        groups = (self.values.groups() * self.values.scale, self.bins.groups())
-        found = [power(np.vstack([part, self._gap]), labels) for part in groups]
+        """Return how well the column alone predicts the label, as a category or as a number."""
+        sums = (self.values.label_sums() * self.values.scale, self.bins.label_sums())
+        found = [column_power(np.vstack([part, self._gap]), labels) for part in sums]
         return max((number for number in found if number is not None), default=None)
 
     @property
     def is_constant(self) -> bool:
-        return self.values.n_keys + (self.missing > 0) == 1
+        return self.values.n_keys + (self.missing > 0) == 1  # missing is a value too
 
     def frequencies(self) -> Frequencies:
-        """Return how often the features of this column occur."""
+        """Return the frequencies of the features of this column."""
         return self.values.frequencies()
 
     def report(self, labels: Labels) -> dict[str, Any]:
-        """Return what was seen, as JSON has it."""
+        """Return the profile for JSON."""
         counts, features = self.values.frequencies()
         cells = max(self.known + self.missing, 1)
         return {
             "name": self.name,
             "kind": self.kind,
             "reason": self.reason,
-            "values": min(self.values.n_keys, self.known),
+            "values": min(self.values.n_keys, self.known),  # n_keys may be an estimate
             "exact": self.values.is_exact,
             "top": self.top if self.known else None,
             "top_share": self.values.top[1] / cells,
@@ -80,8 +81,8 @@ class Look:
         }
 
 
-class CellLook(Look):
-    """A column of a table, of the kind that training would make of it."""
+class CellProfile(ColumnProfile):
+    """Profile of a table column, with the kind that training would give it."""
 
     def __init__(self, spec: ColumnSpec, table: TableSpec, reason: str):
         super().__init__(spec.name, spec.kind, reason)
@@ -90,79 +91,80 @@ class CellLook(Look):
         self._hash_size = table.hash_size if spec.hash_size is None else spec.hash_size
         self._codes = Sketch()
 
-    def update(self, cells: pa.Array, row: int, sides: Sides) -> np.ndarray:
-        """Look at cells, of which the first is in this row; return their keys."""
+    def update(self, cells: pa.Array, row: int, targets: RowTargets) -> np.ndarray:
+        """Add cells, given the number of their first row; return their keys."""
         if self.kind == "list":
-            return self._update_lists(cells, sides)
+            return self._update_lists(cells, targets)
         keys, known = self._value_keys(cells)
         where = np.flatnonzero(known)
-        own, gaps = (sides, sides.take(where[:0])) if known.all() else (sides.take(where), sides.take(~known))
+        own, gaps = (targets, targets.take(where[:0])) if known.all() else (targets.take(where), targets.take(~known))
         self.take(keys[where], own, gaps, lambda place: _shown(cells, int(where[place])))
         try:
             self._update_codes(cells, row, where, own)
-        except DataValueError as error:
+        except DataValueError as error:  # a bad cell is a finding, not a reason to stop
             self.fault = self.fault or str(error)
         return keys
 
     def _value_keys(self, cells: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return the keys of values, or of the buckets they are hashed to, and which are known."""
+        """Return the keys of values or of their hash buckets, and which are not missing."""
         if not self._hash_size or self.kind not in ("category", "list"):
             return cell_keys(cells)
         buckets = hash_buckets(as_text(plain(cells)), self._hash_size)
-        return mixed(buckets), buckets >= 0
+        return hash_numbers(buckets), buckets >= 0
 
-    def _update_codes(self, cells: pa.Array, row: int, where: np.ndarray, sides: Sides) -> None:
-        """Look at what numbers and times become."""
+    def _update_codes(self, cells: pa.Array, row: int, where: np.ndarray, targets: RowTargets) -> None:
+        """Count the bins of numbers and the parts of times."""
         if self.kind in ("number", "bins", "log_bins"):
             numbers = as_finite(plain(cells), self.name, row)[where]
-            self.bins.add(numbers, *sides)
+            self.bins.add(numbers, *targets)
             if self.kind == "log_bins":
-                self._codes.add(mixed(log_bin(numbers)))
+                self._codes.add(hash_numbers(log_bin(numbers)))
         elif self.kind == "datetime":
             times = as_times(cells, self._spec.format, self.name, row)
             counts = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)[where]
-            self.bins.add(counts.astype(np.float64), *sides)
+            self.bins.add(counts.astype(np.float64), *targets)
             for slot in Clock(self.name, self._spec.format).slots(cells, row):
-                self._codes.add(mixed(slot.codes[slot.codes >= 0]))
+                self._codes.add(hash_numbers(slot.codes[slot.codes >= 0]))
 
-    def _update_lists(self, cells: pa.Array, sides: Sides) -> np.ndarray:
+    def _update_lists(self, cells: pa.Array, targets: RowTargets) -> np.ndarray:
         elements, sizes = split_lists(cells, self._spec.separator)
         keys, known = self._value_keys(elements)
         rows = np.repeat(np.arange(len(cells)), np.maximum(sizes, 0))
         where = np.flatnonzero(known)
         self.take(
-            keys[where], sides.take(rows[where]), sides.take(sizes < 0), lambda i: _shown(elements, int(where[i]))
+            keys[where], targets.take(rows[where]), targets.take(sizes < 0), lambda i: _shown(elements, int(where[i]))
         )
         return fold_lists(sizes, keys)
 
     def frequencies(self) -> Frequencies:
-        """Return how often the features of this column occur, that of missing values too."""
+        """Return the frequencies of the features of this column, including <missing>."""
         if self.kind == "number":
-            found = _of({self.known: 1})
+            found = _frequencies_of({self.known: 1})
         elif self.kind == "bins":
-            found = _of({self.known // self._spec.n_bins: self._spec.n_bins})
+            # quantile bins are about equally frequent
+            found = _frequencies_of({self.known // self._spec.n_bins: self._spec.n_bins})
         elif self.kind in ("log_bins", "datetime"):
             found = self._codes.frequencies()
         else:
             found = self.values.frequencies()
         if self.kind in ("category", "list", "log_bins") and self._min_count > 1:
             found = _with_rare(found, self._min_count)
-        return join_frequencies([found, _of({self.missing: 1})])
+        return join_frequencies([found, _frequencies_of({self.missing: 1})])
 
 
-class FieldLook(Look):
-    """A field of rows with feature ids."""
+class FieldProfile(ColumnProfile):
+    """Profile of a field of rows with feature ids."""
 
     def __init__(self, name: str, kind: str):
         super().__init__(name, kind)
         self._low, self._high = np.inf, -np.inf
 
-    def update(self, ids: np.ndarray, values: np.ndarray, rows: np.ndarray, sides: Sides, names: Any) -> None:
-        """Look at entries, whose rows rise; names tells how an id is called."""
-        own = sides.take(rows)
-        gaps = np.ones(sides.labels.size, bool)
+    def update(self, ids: np.ndarray, values: np.ndarray, rows: np.ndarray, targets: RowTargets, names: Any) -> None:
+        """Add entries, sorted by row; names: function from an id to its name."""
+        own = targets.take(rows)
+        gaps = np.ones(targets.labels.size, bool)
         gaps[rows] = False
-        self.take(mixed(ids), own, sides.take(gaps), lambda place: names(int(ids[place])))
+        self.take(hash_numbers(ids), own, targets.take(gaps), lambda place: names(int(ids[place])))
         self.bins.add(values.astype(np.float64), *own)
         self._low = min(self._low, float(values.min(initial=np.inf)))
         self._high = max(self._high, float(values.max(initial=-np.inf)))
@@ -173,17 +175,17 @@ class FieldLook(Look):
 
 
 def _shown(cells: pa.Array, place: int) -> str:
-    """Return a cell as text, shortened."""
+    """Return a cell as printable text, shortened."""
     text = as_text(plain(cells[place : place + 1]))[0].as_py()
     text = text.decode(errors="backslashreplace") if isinstance(text, bytes) else str(text)
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 3] + "..."
 
 
-def _of(counts: dict[int, int]) -> Frequencies:
-    """Return frequencies from features by count; what was never seen is no feature.
+def _frequencies_of(counts: dict[int, int]) -> Frequencies:
+    """Return frequencies from {count: number of features}, without those never seen.
 
-    >>> _of({0: 1, 5: 2})
+    >>> _frequencies_of({0: 1, 5: 2})
     Frequencies(counts=array([5]), features=array([2]))
     """
     found = sorted((count, features) for count, features in counts.items() if count and features)
@@ -191,16 +193,16 @@ def _of(counts: dict[int, int]) -> Frequencies:
 
 
 def _with_rare(found: Frequencies, min_count: int) -> Frequencies:
-    """Return frequencies where one feature stands for all that are seen less than min_count times."""
+    """Return frequencies in which all features seen less than min_count times are merged into one."""
     rare = found.counts < min_count
     shared = int((found.counts * found.features)[rare].sum())
-    return join_frequencies([Frequencies(found.counts[~rare], found.features[~rare]), _of({shared: 1})])
+    return join_frequencies([Frequencies(found.counts[~rare], found.features[~rare]), _frequencies_of({shared: 1})])
 
 
 def join_frequencies(parts: list[Frequencies]) -> Frequencies:
-    """Return the frequencies of all features together.
+    """Merge frequencies.
 
-    >>> join_frequencies([_of({1: 3, 7: 1}), _of({1: 2})])
+    >>> join_frequencies([_frequencies_of({1: 3, 7: 1}), _frequencies_of({1: 2})])
     Frequencies(counts=array([1, 7]), features=array([5, 1]))
     """
     counts = np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)])

@@ -1,15 +1,15 @@
-"""Rules -> short lines that a reader can act on. Each rule has its threshold here."""
+"""Rules that turn an examination into short, actionable findings, with their thresholds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from .columns import Look
+from .columns import ColumnProfile
 from .examine import MAX_BAD, Examination
 
 SUSPICIOUS_AUC, SUSPICIOUS_R2 = 0.95, 0.9  # of one column alone, on held-out rows
-FEW_ROWS = 100  # of the rarer class, or of all ratings: with fewer, no column is suspected
+FEW_ROWS = 100  # of the rarer class, or in total for regression; with fewer, no column is suspected
 MOSTLY_MISSING = 0.95
 NEARLY_UNIQUE = 0.9  # values per row
 MANY_REPEATED = 0.01
@@ -17,32 +17,32 @@ RARE_CLASS = 0.001
 
 
 def findings(found: Examination) -> list[str]:
-    """Return one line per finding, the gravest first."""
+    """Return one line per finding, the most serious first."""
     return [*_bad_lines(found), *_labels(found), *_leaks(found), *_columns(found), *_rows(found)]
 
 
 def _bad_lines(found: Examination) -> Iterator[str]:
     if found.gave_up:
-        yield f"gave up after {MAX_BAD:,} bad lines: is this really {found.format}? (--format)"
+        yield f"stopped after {MAX_BAD:,} bad lines: is this really {found.format}? (--format)"
     elif found.bad.count:
-        yield f"{counted(found.bad.count, 'bad line')}: training would stop at the first"
+        yield f"{counted(found.bad.count, 'bad line')}: training stops at the first"
 
 
 def _labels(found: Examination) -> Iterator[str]:
     labels = found.labels
     if not found.is_labelled:
-        yield "no labels: name their column with --label COLUMN"
+        yield "no labels: name the label column with --label COLUMN"
     elif labels.are_mixed:
         yield "the labels 0 and -1 are mixed: use 0 and 1, or -1 and 1"
     elif labels.weight and labels.low == labels.high:
         yield f"all labels are {labels.low:g}: there is nothing to learn"
     elif labels.is_binary and not RARE_CLASS <= share_of_positive(found) <= 1 - RARE_CLASS:
-        yield f"{percent(share_of_positive(found))} of the labels are 1: AUC and log loss will say little"
+        yield f"{percent(share_of_positive(found))} of the labels are 1: AUC and log loss will be unreliable"
 
 
 def share_of_positive(found: Examination) -> float:
     """Return the weighted share of the higher of two classes."""
-    labels = found.labels
+    labels = found.labels  # the mean includes weights, and the lower class is 0 or -1
     return (
         (labels.mean - labels.low) / (labels.high - labels.low) if labels.high > labels.low else float(labels.high > 0)
     )
@@ -58,7 +58,7 @@ def _leaks(found: Examination) -> Iterator[str]:
         power = column.power(labels)
         if power is not None and power >= least:
             yield f"column `{column.name}` alone has {name} {power:.3f}: is it known before the label?"
-    for id, power in found.telling:
+    for id, power in found.predictive:
         if power >= least:
             yield f"feature {id} alone has {name} {power:.3f}: is it known before the label?"
 
@@ -72,16 +72,16 @@ def _columns(found: Examination) -> Iterator[str]:
             yield f"column `{column.name}` {reason}"
 
 
-def _useless(column: Look, n_rows: int) -> str | None:
+def _useless(column: ColumnProfile, n_rows: int) -> str | None:
     cells = column.known + column.missing
     if not column.known:
-        return "is always empty: ignore it"
+        return "is always empty: ignore it"  # before `is_constant`, which is true of it too
     if column.is_constant:
         return "is constant: ignore it"
     if column.missing >= MOSTLY_MISSING * cells:
         return f"is missing in {percent(column.missing / cells)} of the rows"
     if column.kind in ("category", "ids") and column.values.n_keys >= NEARLY_UNIQUE * n_rows and n_rows > FEW_ROWS:
-        return "has a value of its own in nearly every row: ignore it, unless they come again"
+        return "has a different value in nearly every row: ignore it, unless the values will recur"
     return None
 
 
@@ -92,7 +92,7 @@ def _rows(found: Examination) -> Iterator[str]:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun, in the plural if needed.
 
     >>> counted(1, "row"), counted(2000, "row")
     ('1 row', '2,000 rows')
@@ -101,7 +101,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, never 0 or 100 unless it is.
+    """Return a share in percent, with enough digits that only 0 and 1 are shown as 0 and 100.
 
     >>> percent(0.5), percent(0.00001), percent(0.99999), percent(1.0)
     ('50 %', '0.001 %', '99.999 %', '100 %')

@@ -1,4 +1,4 @@
-"""Cells and rows -> 64-bit keys: equal ones have equal keys, others differ but for one chance in 2^64 per pair."""
+"""Hash cells and rows to 64-bit keys; different values collide with probability 2^-64 per pair."""
 
 # mypy: disallow-untyped-defs=False
 
@@ -7,32 +7,32 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ..encode.casts import family
+from ..encode.casts import cell_type
 from ..encode.interning import Strings
 from ..encode.strings import as_strings, hash_strings
 from ..jit.cache import kernel
 from .sketch import mix
 
-NULL_KEY = np.uint64(1)
+NULL_KEY = np.uint64(1)  # not 0, which marks an empty slot of a sketch
 
 
 @kernel()
 def mix_all(keys):
-    """Mix every key in place."""
+    """Hash every key in place."""
     for i in range(keys.size):
         keys[i] = mix(keys[i])
 
 
 @kernel()
 def fold_rows(rows, keys):
-    """Take one more column's keys into the keys of rows."""
+    """Combine the keys of rows with those of one more column."""
     for i in range(rows.size):
-        rows[i] = mix(rows[i] * np.uint64(31) + keys[i])
+        rows[i] = mix(rows[i] * np.uint64(31) + keys[i])  # not commutative: (a, b) and (b, a) differ
 
 
 @kernel()
 def fold_entries(indptr, ids, bits, fields, rows):
-    """Take the entries of every row into its key; bits are those of the values, fields may be empty."""
+    """Combine the key of each row with its entries; bits: of the values; fields may be empty."""
     for r in range(rows.size):
         for e in range(indptr[r], indptr[r + 1]):
             entry = mix(np.uint64(ids[e])) + np.uint64(bits[e])
@@ -42,19 +42,19 @@ def fold_entries(indptr, ids, bits, fields, rows):
 
 
 def fold_lists(sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return one key per list, given how many elements each has, -1 for a missing one, and their keys."""
+    """Return one key per list, given the sizes (-1 if missing) and the keys of the elements."""
     indptr = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))])
-    lists = mixed(np.minimum(sizes, 0))
+    lists = hash_numbers(np.minimum(sizes, 0))
     none = np.zeros(0, np.int32)
     with np.errstate(over="ignore"):
         fold_entries(indptr, keys.view(np.int64), np.zeros(keys.size, np.uint32), none, lists)
     return lists
 
 
-def mixed(numbers: np.ndarray) -> np.ndarray:
-    """Return the keys of numbers: of whole ones, or of the bits of floats, where -0 is 0.
+def hash_numbers(numbers: np.ndarray) -> np.ndarray:
+    """Return the keys of integers, or of the bits of floats, where -0 equals 0.
 
-    >>> np.unique(mixed(np.array([0.0, -0.0, 1.0, 1.0]))).size
+    >>> np.unique(hash_numbers(np.array([0.0, -0.0, 1.0, 1.0]))).size
     2
     """
     floats = np.issubdtype(numbers.dtype, np.floating)
@@ -65,16 +65,17 @@ def mixed(numbers: np.ndarray) -> np.ndarray:
     return keys
 
 
-def unmixed(keys: np.ndarray) -> list[int]:
-    """Return the whole numbers that have these keys.
+def unhash_numbers(keys: np.ndarray) -> list[int]:
+    """Return the integers that have these keys.
 
-    >>> unmixed(mixed(np.array([0, 5, 2**40])))
+    >>> unhash_numbers(hash_numbers(np.array([0, 5, 2**40])))
     [0, 5, 1099511627776]
     """
-    return [_unmix(int(key)) if key != 1 else 0 for key in keys]
+    return [_unhash(int(key)) if key != 1 else 0 for key in keys]  # mix maps 0 to 1
 
 
-def _unmix(key: int) -> int:
+def _unhash(key: int) -> int:
+    # Each step of `mix` is a bijection: odd factors have inverses modulo 2^64, and x ^ x >> s can be solved for x.
     for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
         key ^= (key >> shift) ^ (key >> 2 * shift)
         key = key * pow(factor, -1, 2**64) % 2**64
@@ -82,7 +83,7 @@ def _unmix(key: int) -> int:
 
 
 def cell_keys(cells: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return the key of every cell and whether it is known; a missing one has NULL_KEY.
+    """Return the key of each cell and whether it is known; missing cells have NULL_KEY.
 
     >>> keys, known = cell_keys(pa.array(["tea", None, "tea"]))
     >>> np.unique(keys).size, known.tolist()
@@ -92,7 +93,7 @@ def cell_keys(cells: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         words, known = cell_keys(cells.dictionary)
         places = cells.indices.cast(pa.int64()).fill_null(len(words)).to_numpy(zero_copy_only=False)
         return np.append(words, NULL_KEY)[places], np.append(known, False)[places]
-    kind = family(cells.type)
+    kind = cell_type(cells.type)
     if kind == "number" and not pa.types.is_decimal(cells.type):
         return _number_keys(cells)
     if kind == "time":
@@ -109,6 +110,6 @@ def _number_keys(cells: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     numbers = cells.fill_null(0).to_numpy(zero_copy_only=False)
     if np.issubdtype(numbers.dtype, np.floating):
         known = known & ~np.isnan(numbers)
-    keys = mixed(numbers)
+    keys = hash_numbers(numbers)
     keys[~known] = NULL_KEY
     return keys, known

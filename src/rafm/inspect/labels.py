@@ -1,4 +1,4 @@
-"""What the labels of rows are: two classes or ratings, how many of each, how they spread."""
+"""Statistics of labels: classes or numbers, counts, mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-MAX_CLASSES = 20  # distinct labels that are counted one by one
+MAX_CLASSES = 20  # distinct labels that are counted separately
 CLASSES = ({0.0, 1.0}, {-1.0, 1.0})
 
 
 class Labels:
-    """Adds up the labels of blocks of rows; the weights of rows count.
+    """Accumulates weighted statistics of labels, block by block.
 
     >>> labels = Labels()
     >>> labels.add(np.array([0.0, 1.0, 0.0, 0.0]), np.ones(4))
@@ -26,16 +26,14 @@ class Labels:
         self.held_out: Labels | None = None
 
     def add(self, labels: np.ndarray, weights: np.ndarray, held_out: np.ndarray | None = None) -> None:
-        """Take labels in; joining means and squared deviations loses nothing to large labels.
-
-        held_out: of which rows the spread is wanted besides.
-        """
+        """Add the labels of a block; held_out: rows whose statistics are also kept separately."""
         if held_out is not None:
             self.held_out = self.held_out or Labels()
             self.held_out.add(labels[held_out], weights[held_out])
         self.rows += labels.size
         if (own := float(weights.sum())) <= 0:
             return
+        # Merging means and squared deviations (Chan et al.) stays precise for large labels; sums of squares do not.
         center = float(np.average(labels, weights=weights))
         shift, self.weight = center - self.mean, self.weight + own
         spread = shift**2 * own * (self.weight - own) / self.weight
@@ -48,13 +46,13 @@ class Labels:
     def _count(self, labels: np.ndarray) -> None:
         found, counts = np.unique(labels, return_counts=True)
         total = self.counts or {}
-        for label, count in zip(found.tolist()[: MAX_CLASSES + 1], counts.tolist()):
+        for label, count in zip(found.tolist()[: MAX_CLASSES + 1], counts.tolist()):  # one more tells "too many"
             total[label] = total.get(label, 0) + count
         self.counts = total if len(total) <= MAX_CLASSES else None
 
     @property
     def spread(self) -> float:
-        """The standard deviation."""
+        """Standard deviation."""
         return float(np.sqrt(self._deviation / self.weight)) if self.weight else 0.0
 
     @property
@@ -64,11 +62,11 @@ class Labels:
 
     @property
     def are_mixed(self) -> bool:
-        """Whether there are 0 and -1 among what should be two classes."""
+        """Whether the labels mix the two conventions, 0 and 1 with -1 and 1."""
         return set(self.counts or ()) == {-1.0, 0.0, 1.0}
 
     def report(self) -> dict[str, Any]:
-        """Return the numbers, as JSON has them."""
+        """Return the statistics for JSON."""
         if not self.weight:
             return {}
         return {

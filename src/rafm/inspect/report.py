@@ -1,4 +1,4 @@
-"""An examination as JSON and as lines for people."""
+"""Present an examination as JSON and as text."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .examine import Examination
 from .findings import counted, findings, percent, share_of_positive
 from .sketch import Frequencies
 
-BINS = (1, 3, 9, 33, 129, 513, 2049, 8193)  # lower ends, as in the paper's first figure
-SHOWN_SHARE = 0.0005  # a most frequent value that is rarer is not worth its name
+BINS = (1, 3, 9, 33, 129, 513, 2049, 8193)  # lower ends of counts, as in Figure 1 of the paper
+SHOWN_SHARE = 0.0005  # if the most frequent value is rarer than this, it is not shown
 COMMON_RANKS = (8, 32, 128, 512)
 
 
 class Planning(NamedTuple):
-    """A plan of ranks, and what its levels cost."""
+    """A plan of ranks, and the size of its levels."""
 
     plan: RankPlan
     described: list[dict[str, float]]
 
 
 def suggest_ranks(found: Frequencies, least: int = 16) -> tuple[int, ...]:
-    """Return those of the common ranks that at least so many features would get; at least the lowest.
+    """Return the common ranks that at least `least` features would get; always the lowest.
 
     >>> suggest_ranks(Frequencies(np.array([2, 40]), np.array([1000, 50])))
     (8, 32)
@@ -43,7 +43,7 @@ def plan_for(found: Frequencies, ranks: tuple[int, ...], scale: float, n_rows: i
 
 
 def histogram(found: Frequencies) -> list[tuple[str, int, float]]:
-    """Return per range of counts its name, the number of features and their share of all nonzeros."""
+    """Return (name, number of features, share of nonzeros) for each range of counts."""
     lines, nonzeros = [], found.counts * found.features
     for low, high in zip(BINS, (*BINS[1:], None)):
         inside = (found.counts >= low) & (found.counts < (high or np.inf))
@@ -53,7 +53,7 @@ def histogram(found: Frequencies) -> list[tuple[str, int, float]]:
 
 
 def as_json(found: Examination) -> dict[str, Any]:
-    """Return all that was found."""
+    """Return the examination for JSON."""
     frequencies, labels = found.frequencies(), found.labels
     return {
         "kind": "data",
@@ -88,7 +88,7 @@ def _is_exact(found: Examination) -> bool:
 
 
 def as_lines(found: Examination) -> list[str]:
-    """Return what a reader wants to know first: numbers, columns, bad lines, findings, frequencies."""
+    """Return the examination as lines of text: facts, columns, bad lines, findings, frequencies."""
     frequencies = found.frequencies()
     lines = [f"{name:14} {text}" for name, text in _facts(found, int(frequencies.features.sum()))]
     if found.columns:
@@ -133,14 +133,14 @@ def _column_lines(found: Examination) -> list[str]:
     heading = ("column", "kind", "values", "once", "twice", "missing", last, "top value", "share")
     rows = [heading]
     for column in found.columns:
-        told = column.report(found.labels)
-        about = "" if told["exact"] else "~"
-        power = "-" if told[last] is None else f"{told[last]:.3f}"
-        counts = (f"{about}{told[name]}" for name in ("values", "once", "twice"))
-        top = (told["top"] if told["top_share"] >= SHOWN_SHARE else "-", f"{told['top_share']:.3f}")
-        rows.append((told["name"], told["kind"], *counts, f"{told['missing']:.3f}", power, *top))
+        profile = column.report(found.labels)
+        about = "" if profile["exact"] else "~"
+        power = "-" if profile[last] is None else f"{profile[last]:.3f}"
+        counts = (f"{about}{profile[name]}" for name in ("values", "once", "twice"))
+        top = (profile["top"] if profile["top_share"] >= SHOWN_SHARE else "-", f"{profile['top_share']:.3f}")
+        rows.append((profile["name"], profile["kind"], *counts, f"{profile['missing']:.3f}", power, *top))
     widths = [max(map(len, cells)) for cells in zip(*rows)]
-    left = (0, 1, 7)
+    left = (0, 1, 7)  # columns of text
     return [
         "   ".join(
             cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))

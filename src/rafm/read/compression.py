@@ -1,8 +1,8 @@
-"""Open text, plain, gzip or zstd, as a stream of bytes in bounded memory.
+"""Open plain, gzip or zstd text as a stream of bytes, in bounded memory.
 
-Whether a file is compressed is decided by its first bytes, never by its name. Files are read, not mapped:
-a mapped file that shrinks kills the process with SIGBUS, a read one just ends. Damaged gzip hands out every byte
-before the damage, zstd all but the last few thousand, because its library drops them.
+Compression is detected from the first bytes, never from the name. Files are read, not mapped: if a mapped file shrinks,
+the process dies of SIGBUS, whereas reading just ends. From damaged gzip, every byte before the damage is returned; from
+damaged zstd all but the last few thousand, which its library drops.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ STDIN = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_WINDOW = 31  # zlib: the largest window, with gzip's header and checksum
 ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # a frame with data, or one to be skipped
-ZSTD_PIECE_BYTES = 1 << 14
+ZSTD_PIECE_BYTES = 1 << 14  # small, since the piece in which decompression fails is lost
 OTHER_MAGIC = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"PK\3\4": "zip", b"\4\x22\x4d\x18": "lz4"}
 UTF8_BOM = b"\xef\xbb\xbf"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def open_bytes(path: str | os.PathLike[str]) -> ByteSource:
-    """Open text for reading: decompress gzip and zstd, skip a UTF-8 byte order mark, refuse UTF-16.
+    """Open text for reading: decompress gzip and zstd, skip a UTF-8 byte order mark, reject UTF-16.
 
-    path: a file, or "-" for the standard input, which stays open afterwards.
-    A missing file, a directory or a file without permission raises the system's OSError.
+    path: a file, or "-" for standard input, which is left open. Raises OSError if the file cannot be opened.
     """
     return unpack_text(_open_stream(path), source_name(path))
 
 
 def peek_text(path: str | os.PathLike[str], n_bytes: int) -> bytes:
-    """Return about the first n_bytes bytes of text, without taking anything from the standard input.
+    """Return about the first n_bytes bytes of text, without consuming standard input.
 
-    Of the standard input this is what one look shows, and nothing if that is too little to unpack.
+    From standard input, only what is already buffered is returned, or nothing if that is too little to decompress.
     """
     if os.fspath(path) != STDIN:
         with open_bytes(path) as source:
@@ -51,12 +50,12 @@ def peek_text(path: str | os.PathLike[str], n_bytes: int) -> bytes:
     try:
         with unpack_text(io.BytesIO(peek(n_bytes) if peek else b""), source_name(path)) as source:
             return source.read(n_bytes)
-    except EarlyEnd:
+    except TruncatedData:
         return b""
 
 
 def unpack_text(stream: BinaryIO, name: str) -> ByteSource:
-    """Return the text of a stream as `open_bytes` does; messages call it by this name."""
+    """Return the decompressed text of a stream, as `open_bytes` does; `name` is used in messages."""
     source = ByteSource(name, stream, _text_blocks(stream, name))
     try:
         source.skip_mark()
@@ -67,7 +66,7 @@ def unpack_text(stream: BinaryIO, name: str) -> ByteSource:
 
 
 def source_name(path: str | os.PathLike[str]) -> str:
-    """Return what messages call this input.
+    """Return the name of the input for messages.
 
     >>> source_name("-"), source_name("data/train.svm")
     ('<stdin>', 'data/train.svm')
@@ -76,15 +75,15 @@ def source_name(path: str | os.PathLike[str]) -> str:
     return "<stdin>" if path == STDIN else path
 
 
-class EarlyEnd(DataFormatError):
-    """Compressed data that stop before their end."""
+class TruncatedData(DataFormatError):
+    """Compressed data end too early."""
 
 
 class ByteSource:
-    """Hand out a stream of blocks in pieces of the size the caller wants.
+    """Reads a stream of blocks in pieces of any size.
 
-    `name` is what messages call the input. A failure of the stream is raised after all bytes before it were
-    handed out, so that what a reader sees does not depend on the sizes it asks for.
+    `name` is used in messages. A failure of the stream is raised only after all bytes before it have been returned, so
+    that results do not depend on the sizes of the pieces.
     """
 
     def __init__(self, name: str, stream: BinaryIO, blocks: Iterator[bytes]):
@@ -94,7 +93,7 @@ class ByteSource:
         self._failure: Exception | None = None
 
     def read(self, n_bytes: int, behind: bytes = b"") -> bytes:
-        """Return the next n_bytes bytes, behind those given: fewer where the stream ends or fails, then none."""
+        """Return the next n_bytes bytes, appended to `behind`: fewer where the stream ends or fails, then none."""
         parts = list(self._take(n_bytes))
         if not parts and self._failure:
             raise self._failure
@@ -124,19 +123,19 @@ class ByteSource:
         return head
 
     def has_ended(self) -> bool:
-        """Tell whether neither a byte nor a failure is left; may wait for the next byte of a pipe."""
+        """Tell whether neither bytes nor a failure are left; may block on a pipe."""
         self._held = self._held or self._next_block()
         return not self._held and self._failure is None
 
     def skip_mark(self) -> None:
-        """Drop a UTF-8 byte order mark at the start; refuse UTF-16."""
-        head = self.read(4)
+        """Skip a UTF-8 byte order mark at the start; reject UTF-16."""
+        head = self.read(4)  # enough to see two UTF-16 characters
         if _looks_like_utf16(head):
             raise DataFormatError("the text looks like UTF-16; convert it to UTF-8", path=self.name, line=1, column=1)
         self._held = head.removeprefix(UTF8_BOM) + self._held
 
     def close(self) -> None:
-        """Close the file; the standard input is left open."""
+        """Close the file; leave standard input open."""
         if self._stream is not _stdin():
             self._stream.close()
 
@@ -144,7 +143,7 @@ class ByteSource:
         try:
             return next(self._blocks, b"")
         except (DataFormatError, OSError) as failure:
-            self._failure = failure
+            self._failure = failure  # raised by the next read, once the bytes before it are gone
             return b""
 
     def __enter__(self) -> ByteSource:
@@ -157,33 +156,35 @@ class ByteSource:
 
 
 def _stdin() -> BinaryIO | None:
+    # None if the process was started with a closed descriptor 0
     return None if sys.stdin is None else sys.stdin.buffer
 
 
 def _open_stream(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open the file, or take the standard input."""
+    """Open the file or standard input."""
     if os.fspath(path) != STDIN:
         return open(path, "rb")
     stream = _stdin()
     if stream is None:
-        raise OSError("the standard input is closed")
+        raise OSError("standard input is closed")
     return stream
 
 
 def _looks_like_utf16(head: bytes) -> bool:
-    """Return whether the text starts with a UTF-16 mark or with two letters that have a zero byte each."""
+    """Tell whether the text starts with a UTF-16 mark, or with two ASCII letters in UTF-16."""
     zeros = [byte == 0 for byte in head]
     return head.startswith(UTF16_BOMS) or zeros in ([False, True] * 2, [True, False] * 2)
 
 
 def _text_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the text in blocks of at most BLOCK_BYTES, decompressed where it starts as gzip or zstd does."""
+    """Yield the text in blocks of at most BLOCK_BYTES, decompressed if it is gzip or zstd."""
     raw = _raw_blocks(stream, name)
     head = next(raw, b"")
     raw = chain([head], raw)
     for magic, other in OTHER_MAGIC.items():
         if head.startswith(magic):
-            raise DataFormatError(f"the file looks like {other}; unpack it, or compress it with gzip or zstd", name)
+            message = f"{other} is not supported; decompress the file, or compress it with gzip or zstd"
+            raise DataFormatError(message, name)
     if head.startswith(GZIP_MAGIC):
         raw = _counted(_gunzip(raw), "gzip", name)
     elif ZSTD_MAGIC.match(head):
@@ -192,7 +193,7 @@ def _text_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _counted(blocks: Iterator[bytes], codec: str, name: str) -> Iterator[bytes]:
-    """Yield the blocks; name the codec and the line where decompression fails."""
+    """Yield the blocks; if decompression fails, name the codec and the line."""
     n_lines = 0
     try:
         for block in blocks:
@@ -201,14 +202,14 @@ def _counted(blocks: Iterator[bytes], codec: str, name: str) -> Iterator[bytes]:
     except (EOFError, zlib.error) as error:
         kind, fault = DataFormatError, f"broken {codec} data ({error})"
         if isinstance(error, EOFError):
-            kind, fault = EarlyEnd, "compressed data ends early"
-        place = f"after {n_lines} complete lines; copy or compress the file again"
+            kind, fault = TruncatedData, "compressed data ends early"
+        place = f"after {n_lines} complete lines; copy or compress the file again"  # a partial download, usually
         raise kind(f"{fault} {place}", path=name, line=n_lines + 1) from None
 
 
 def _raw_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the stream as it is; name the file in the errors of the system."""
-    read = getattr(stream, "read1", stream.read)  # a pipe's next bytes, not all of a block: signals wait for that
+    """Yield the stream as it is; add the file name to system errors."""
+    read = getattr(stream, "read1", stream.read)  # returns what a pipe has; waiting for a full block delays Ctrl-C
     try:
         while block := read(BLOCK_BYTES):
             yield block
@@ -218,7 +219,7 @@ def _raw_blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _gunzip(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the text of all gzip members; zero bytes after a member are padding."""
+    """Yield the text of all gzip members; zero bytes between members are padding."""
     data = b""
     while data := _next_member(data, raw):
         member = zlib.decompressobj(GZIP_WINDOW)
@@ -228,15 +229,16 @@ def _gunzip(raw: Iterator[bytes]) -> Iterator[bytes]:
 
 def _next_member(data: bytes, raw: Iterator[bytes]) -> bytes:
     """Return the bytes from the next gzip member on, none at the end of the stream."""
+    # A block may end inside the padding or inside the two magic bytes.
     while len(data := data.lstrip(b"\0")) < len(GZIP_MAGIC) and (block := next(raw, b"")):
         data += block
     if data and not data.startswith(GZIP_MAGIC):
-        raise zlib.error("it is followed by bytes that are not gzip")
+        raise zlib.error("trailing bytes are not gzip")
     return data
 
 
 def _inflate(member: zlib._Decompress, data: bytes, raw: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield one member in blocks of at most BLOCK_BYTES, however much it unpacks to."""
+    """Yield one member in blocks of at most BLOCK_BYTES, even if a few bytes expand to gigabytes."""
     while not member.eof:
         block = member.decompress(data, BLOCK_BYTES)
         if block:
@@ -246,8 +248,8 @@ def _inflate(member: zlib._Decompress, data: bytes, raw: Iterator[bytes]) -> Ite
             raise EOFError
 
 
-class _Blocks:
-    """A file, as far as Arrow needs one, over an iterator of blocks."""
+class _BlockFile:
+    """File-like object over an iterator of blocks, with as much of the interface as Arrow uses."""
 
     closed = False
 
@@ -264,14 +266,14 @@ class _Blocks:
 
 
 def _unzstd(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the text of all zstd frames; what is not a frame is an error, zero bytes too."""
+    """Yield the text of all zstd frames; anything between frames is an error, even zero bytes."""
     import pyarrow as pa
 
-    with pa.CompressedInputStream(pa.PythonFile(_Blocks(raw), mode="r"), "zstd") as stream:
+    with pa.CompressedInputStream(pa.PythonFile(_BlockFile(raw), mode="r"), "zstd") as stream:
         try:
             while block := stream.read(ZSTD_PIECE_BYTES):
                 yield block
         except OSError as error:
-            if error.errno is not None:  # of the system, not of the codec
+            if error.errno is not None:  # from the system; Arrow's codec errors have no errno
                 raise
             raise (EOFError if "Truncated" in str(error) else zlib.error(str(error))) from None

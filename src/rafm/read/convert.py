@@ -1,4 +1,4 @@
-"""Files of any format -> converted files."""
+"""Convert files of any format to Arrow files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..files.atomic import PathLike
 from ..version import __version__
 from .formats import CONVERTED, ROWS
-from .open import Opening, batches_of, learn_table
+from .open import ReadOptions, batches_of, learn_table
 
 if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Like:
-    """What is taken from a model or a converted file instead of being learnt."""
+class ConversionTemplate:
+    """Task, index base and encoder of an existing model or converted file, used instead of fitting new ones."""
 
     task: str
     index_base: int
@@ -30,48 +30,50 @@ class Like:
 def convert(
     path: PathLike,
     out: PathLike,
-    opening: Opening,
+    read_options: ReadOptions,
     report: Callable[[str], Any] | None = None,
-    like: Like | None = None,
+    like: ConversionTemplate | None = None,
     wide_ids: bool = False,
     coverage: Coverage | None = None,
 ) -> int:
     """Write the rows of a file as an Arrow file, in bounded memory; return its size in bytes.
 
-    A table is read once, and its codes wait on the disk until all its values are known. The encoder goes into the file.
-    like: whose encoder, index base and task are used; coverage then counts the values that its encoder knows.
+    A table is read once; its codes are spilled to disk until all values are known. The encoder is stored in the file.
+    like: use its encoder, index base and task; coverage then counts which values that encoder knows.
     """
     from .converted.writer import write_arrow
 
-    gives = opening.format_of(path).gives
+    gives = read_options.format_of(path).gives
     if gives == CONVERTED:
-        raise ConfigError("the input is an Arrow file already", key="data")
-    conversion = conversion_of(path, opening, like, wide_ids)
+        raise ConfigError("the input is already an Arrow file", key="data")
+    conversion = conversion_of(path, read_options, like, wide_ids)
     encoder = None if like is None else like.encoder
     if like is None and gives != ROWS:
-        encoder, rows = learn_table(path, opening, report)
+        encoder, rows = learn_table(path, read_options, report)
     else:
-        opening = replace(opening, task=conversion.task, index_base=conversion.index_base)
-        rows = batches_of(path, opening, encoder, coverage=coverage)
+        read_options = replace(read_options, task=conversion.task, index_base=conversion.index_base)
+        rows = batches_of(path, read_options, encoder, coverage=coverage)
     return write_arrow(out, rows, conversion, wide_ids, encoder)
 
 
-def conversion_of(path: PathLike, opening: Opening, like: Like | None = None, wide_ids: bool = False) -> Conversion:
-    """Return what a converted file would say of itself: all that decides what is in it."""
+def conversion_of(
+    path: PathLike, read_options: ReadOptions, like: ConversionTemplate | None = None, wide_ids: bool = False
+) -> Conversion:
+    """Return the description of a conversion: everything that decides the content of the file."""
     from .converted.layout import Conversion
     from .converted.matching import stamp
 
     options = {
-        "rafm": __version__,
-        "format": opening.format,
-        "duplicates": opening.duplicates,
-        "limits": asdict(opening.limits),
-        "table": None if opening.spec is None else opening.spec.to_dict(),
+        "rafm": __version__,  # another version may encode differently
+        "format": read_options.format,
+        "duplicates": read_options.duplicates,
+        "limits": asdict(read_options.limits),
+        "table": None if read_options.spec is None else read_options.spec.to_dict(),
         "wide_ids": wide_ids,
         "like": None if like is None else _digest(like.encoder),
     }
-    task, base = (opening.task, opening.index_base) if like is None else (like.task, like.index_base)
-    has_ids = opening.format_of(path).gives == ROWS
+    task, base = (read_options.task, read_options.index_base) if like is None else (like.task, like.index_base)
+    has_ids = read_options.format_of(path).gives == ROWS  # encoded tables always count ids from 0
     return Conversion(task, base if has_ids else 0, stamp(path), options)
 
 
@@ -84,9 +86,13 @@ def _digest(encoder: TableEncoder | None) -> str:
 
 
 def is_current(
-    path: PathLike, out: PathLike, opening: Opening, like: Like | None = None, wide_ids: bool = False
+    path: PathLike,
+    out: PathLike,
+    read_options: ReadOptions,
+    like: ConversionTemplate | None = None,
+    wide_ids: bool = False,
 ) -> bool:
-    """Tell whether this conversion, of the source as it is now, is already there and whole."""
+    """Tell whether the output already holds this conversion of the current source, undamaged."""
     from .converted import matching
 
-    return matching.is_current(out, conversion_of(path, opening, like, wide_ids))
+    return matching.is_current(out, conversion_of(path, read_options, like, wide_ids))

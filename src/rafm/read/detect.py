@@ -1,4 +1,4 @@
-"""Find out the format of a file: by its first bytes, its first lines, then its name."""
+"""Detect the format of a file from its first bytes, its first lines, then its name."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ HEAD_BYTES = 2**16
 N_LINES = 20
 
 
-class Found(NamedTuple):
-    """A format and why it was chosen, in a few words."""
+class Detection(NamedTuple):
+    """A format and the reason for choosing it."""
 
     format: str
     reason: str
 
 
-NO_ROWS = Found("libsvm", "it has no rows")
+NO_ROWS = Detection("libsvm", "it has no rows")
 
 
-def detect_format(path: PathLike) -> Found:
+def detect_format(path: PathLike) -> Detection:
     """Return the name of one of FORMATS, and the reason.
 
-    "-" looks at the standard input without taking anything from it. Whether ids start from 0 or 1 is never guessed.
+    Standard input ("-") is only peeked at. Whether ids start from 0 or 1 is never guessed.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "train.txt")
     ...     _ = path.write_text("1 0:5:1 1:17:1\\n")
     ...     detect_format(path)
-    Found(format='libffm', reason='its first lines are "label field:id:value ..."')
+    Detection(format='libffm', reason='its first lines are "label field:id:value ..."')
     """
     name = os.fspath(path)
     if name != STDIN and not os.path.isfile(name) and (files := _parquet_or_none(name)):
-        return Found("parquet", f"it stands for {len(files)} Parquet files")
+        return Detection("parquet", f"it matches {len(files)} Parquet files")
     for entry in FORMATS.values():
         if entry.starts(name):
-            return Found(entry.name, f"it starts with {entry.magic.decode()}")
+            return Detection(entry.name, f"it starts with {entry.magic.decode()}")
     lines = _first_lines(peek_text(name, HEAD_BYTES))
     return _by_lines(lines) or _by_name(name) or _by_delimiter(lines)
 
 
 def _parquet_or_none(name: str) -> list[str] | None:
-    """Return the Parquet files in a folder or of a pattern."""
+    """Return the Parquet files in a directory or matching a pattern."""
     from .parquet import parquet_files
 
     try:
@@ -59,38 +59,38 @@ def _parquet_or_none(name: str) -> list[str] | None:
 
 
 def _first_lines(text: bytes) -> list[bytes]:
-    """Return the first complete lines that are not blank and no comment."""
+    """Return the first complete lines that are neither blank nor comments."""
     lines = text.split(b"\n")
     if len(lines) > 1:
-        lines.pop()  # empty, or cut
+        lines.pop()  # empty, or cut off by the size of the sample
     lines = [line.rstrip(b"\r") for line in lines]
     return [line for line in lines if line.strip() and not line.startswith(b"#")][:N_LINES]
 
 
-def _by_lines(lines: list[bytes]) -> Found | None:
-    """Know a format by what its lines look like."""
+def _by_lines(lines: list[bytes]) -> Detection | None:
+    """Detect a format by the pattern of its lines."""
     if not lines:
         return None
-    for entry in FORMATS.values():
+    for entry in FORMATS.values():  # in their order: the first that fits wins
         if entry.looks_like is not None and entry.looks_like(lines):
-            return Found(entry.name, f"its first lines are {entry.lines}")
+            return Detection(entry.name, f"its first lines are {entry.lines}")
     return None
 
 
-def _by_name(name: str) -> Found | None:
-    """Know a format by the end of the name, before .gz or .zst."""
+def _by_name(name: str) -> Detection | None:
+    """Detect a format by the file extension, before .gz or .zst."""
     suffix = os.path.splitext(re.sub(r"\.(gz|zst)$", "", name.lower()))[1]
     names = (entry.name for entry in FORMATS.values() if suffix in entry.suffixes)
-    return next((Found(format, f"its name ends with {suffix}") for format in names), None)
+    return next((Detection(format, f"its name ends with {suffix}") for format in names), None)
 
 
-def _by_delimiter(lines: list[bytes]) -> Found:
-    """Tell tables from rows by the delimiters of the first line."""
+def _by_delimiter(lines: list[bytes]) -> Detection:
+    """Distinguish tables from rows of ids by the delimiters in the first line."""
     from .csv.reader import find_delimiter
 
     if not lines:
         return NO_ROWS
     delimiter = find_delimiter(lines[0])
     if delimiter.encode() not in lines[0]:
-        return Found("libsvm", "its first line has no delimiter")
-    return Found("tsv" if delimiter == "\t" else "csv", f"its first line has the delimiter {delimiter!r}")
+        return Detection("libsvm", "its first line has no delimiter")
+    return Detection("tsv" if delimiter == "\t" else "csv", f"its first line has the delimiter {delimiter!r}")

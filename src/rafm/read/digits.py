@@ -1,6 +1,6 @@
 """Compiled code that reads decimal digits, eight bytes at a time.
 
-text, at   uint8 and a position in it; the caller sees to it that the bytes up to at + WORD_BYTES are there
+text, at   uint8 and a position in it; the caller guarantees that the bytes up to at + WORD_BYTES exist
 """
 
 # mypy: disallow-untyped-defs=False
@@ -14,16 +14,17 @@ from ..jit.vectors import trailing_zeros
 
 WORD_BYTES = 8
 TENS = np.array([10**k for k in range(WORD_BYTES + 1)])
+# The same byte eight times: "0", what carries a non-digit into the top bit, and the top bit.
 ZEROS, SEVENS, TOPS = (np.uint64(byte * (2**64 // 255)) for byte in (0x30, 0x76, 0x80))
 PAIRS, FOURS, EIGHT = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
 
-# Inner functions do not count references, which would cost more than the reading.
+# Without reference counts on the arrays, which would cost more than reading the digits.
 inlined, called = kernel(forceinline=True, _nrt=False), kernel(_nrt=False)
 
 
 @inlined
 def peek(text, at):
-    """Return the byte at a position; an unsigned index spares the check for one from the end."""
+    """Return the byte at a position; an unsigned index avoids the check for negative ones."""
     return text[np.uint64(at)]
 
 
@@ -37,27 +38,27 @@ def peek4(text, at):
 
 @inlined
 def load_word(text, at):
-    """Return eight bytes as one number, the first one lowest; the compiler makes one load of it."""
+    """Return eight bytes as one number, the first one lowest; compiles to a single load."""
     low = peek4(text, at)
     return low | peek4(text, at + 4) << np.uint64(32)
 
 
 @inlined
 def count_digits(word):
-    """Return how many bytes of a word that was xored with ZEROS come before the first that is no digit.
+    """Return the number of leading digits in a word that was xored with ZEROS.
 
-    A byte below ten, plus 0x76, stays below 0x80 and carries nothing; what others carry comes behind the first of them.
+    A byte below ten plus 0x76 stays below 0x80 and carries nothing; a carry from another byte affects only later ones.
     """
     return trailing_zeros(((word + SEVENS) | word) & TOPS) >> np.uint64(3)
 
 
 @inlined
 def join_digits(word, n_digits):
-    """Return the number that the first digits of a word make, at most eight, at least one.
+    """Return the number formed by the first one to eight digits of a word.
 
-    They are pushed to the top, and neighbours are joined to numbers of two, four and eight digits.
+    Neighbours are joined to numbers of two, four and eight digits.
     """
-    word <<= np.uint64(64) - np.uint64(8) * n_digits
+    word <<= np.uint64(64) - np.uint64(8) * n_digits  # the zeros shifted in act as leading zeros
     word = (word * np.uint64(10) + (word >> np.uint64(8))) & PAIRS
     word = (word * np.uint64(100) + (word >> np.uint64(16))) & FOURS
     word = (word * np.uint64(10000) + (word >> np.uint64(32))) & EIGHT
@@ -66,7 +67,7 @@ def join_digits(word, n_digits):
 
 @inlined
 def digits_of(word):
-    """Return how many of eight bytes are digits before the first that is none, and their number."""
+    """Return the number of leading digits among eight bytes, and their value."""
     word ^= ZEROS
     n_digits = count_digits(word)
     return np.int64(n_digits), join_digits(word, n_digits) if n_digits > 0 else 0
@@ -74,5 +75,5 @@ def digits_of(word):
 
 @inlined
 def take_word(text, at):
-    """Return the same of the next eight bytes."""
+    """Return the number of leading digits in the next eight bytes, and their value."""
     return digits_of(load_word(text, at))

@@ -1,6 +1,6 @@
-"""The registry of formats. To add one: a file with its reader, and an entry in FORMATS.
+"""Registry of file formats. To add one: a file with its reader, and an entry in FORMATS.
 
-Help, messages and detection derive from the entries. Nothing heavy is imported here: a reader is, when it is needed.
+Help, messages and detection derive from the entries. Readers are imported only when used.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from ..errors import ConfigError
 from ..files.atomic import PathLike
 from .presets import AVAZU, CRITEO, Preset
 
-ROWS, TABLE, CONVERTED = "rows", "table", "converted rows"  # what a format gives
+ROWS, TABLE, CONVERTED = "rows", "table", "converted rows"  # what a reader yields
+# Loose on purpose: a file with a few bad entries is still libsvm, and its reader names their lines.
 LIBSVM_LINE = re.compile(rb"\s*[^\s:,]+(\s+[^\s:,]*:[^\s:,]*)+\s*(#.*)?")
 LIBFFM_LINE = re.compile(rb"\s*[^\s:,]+(\s+[^\s:,]*:[^\s:,]*:[^\s:,]*)+\s*(#.*)?")
 
 
 def mostly(line: re.Pattern[bytes]) -> Callable[[list[bytes]], bool]:
-    """Return what tells whether at least half of the lines look like this."""
+    """Return a function that tells whether at least half of the lines match a pattern."""
     return lambda lines: 2 * sum(bool(line.fullmatch(found)) for found in lines) >= len(lines)
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format.
+    """One file format.
 
-    gives: ROWS of feature ids, a TABLE, or CONVERTED rows. reader: "module:function" in this folder; it is called with
-    the path and the options of `open_rows` or `read_table`. help: one line for people. magic: the first bytes.
-    looks_like: whether the first lines are of this format, and lines: how such lines look. suffixes: of file names.
-    preset: what is known of the columns of a table. options: of the reader.
+    gives: ROWS of feature ids, a TABLE, or CONVERTED rows. reader: "module:function" in this package, called with the
+    path and the options of `open_rows` or `read_table`. help: one line for users. magic: the first bytes of a file.
+    looks_like: tells whether the first lines have this format; lines: how such lines look, for messages. suffixes: file
+    extensions. preset: known columns of a table. options: further options of the reader.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Format:
         return getattr(import_module(module, __package__), name)(path, **options)
 
     def starts(self, path: PathLike) -> bool:
-        """Tell whether a file starts with the magic bytes; such formats are not read from the standard input."""
+        """Tell whether a file starts with the magic bytes; such formats cannot be read from standard input."""
         if not self.magic or not os.path.isfile(path):
             return False
         with open(path, "rb") as file:
@@ -108,7 +109,7 @@ FORMATS = {
             "criteo",
             CRITEO,
             "the click logs of Criteo",
-            "those of Criteo: label, 13 whole numbers, 26 hex codes",
+            "those of Criteo: label, 13 integers, 26 hex codes",
         ),
         _preset("avazu", AVAZU, "the click logs of Avazu", "those of Avazu: id, click, hour, C1, ..."),
         Format("parquet", TABLE, ".parquet:read_parquet", "a file, a folder or a pattern", magic=b"PAR1"),
@@ -118,14 +119,14 @@ FORMATS = {
 
 
 def format_named(name: str) -> Format:
-    """Return a format by its name."""
+    """Return the format with this name."""
     if name not in FORMATS:
-        raise ConfigError(f"format must be auto, {', '.join(FORMATS)}; found {name!r}", key="format")
+        raise ConfigError(f"format must be one of auto, {', '.join(FORMATS)}; found {name!r}", key="format")
     return FORMATS[name]
 
 
 def format_help() -> str:
-    """Return the names of all formats, for the help of an option.
+    """Return the names of all formats for help texts.
 
     >>> format_help()
     'auto, libsvm, libffm, csv, tsv, criteo, avazu, parquet or arrow.'

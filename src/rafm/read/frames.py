@@ -1,4 +1,4 @@
-"""Tables in memory: pandas and polars frames and pyarrow tables become one pyarrow table."""
+"""Convert tables in memory (pandas and polars data frames, pyarrow tables) to pyarrow tables."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ if TYPE_CHECKING:
 
 
 def is_frame(X: Any) -> bool:
-    """Tell whether X is a frame or table with named columns; imports none of the libraries for it.
+    """Tell whether X is a data frame or table; imports none of the libraries.
 
     >>> is_frame([[1, 2]])
     False
     """
+    # If a library was never imported, X cannot be one of its objects.
     kinds = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
     return any(name in sys.modules and isinstance(X, getattr(sys.modules[name], kind)) for name, kind in kinds)
 
 
 def as_table(X: Any) -> pa.Table:
-    """Return a frame as a pyarrow table; row labels are left out."""
+    """Return a data frame as a pyarrow table, without its index."""
     import pyarrow as pa
 
     if isinstance(X, pa.Table):
@@ -34,7 +35,7 @@ def as_table(X: Any) -> pa.Table:
 
 
 def _unreadable(X: Any, error: Exception) -> DataValueError:
-    """Return the error about the first column of a frame that Arrow has no type for."""
+    """Return the error about the first column that Arrow cannot convert."""
     import pyarrow as pa
 
     for place, name in enumerate(X.columns):
@@ -48,25 +49,29 @@ def _unreadable(X: Any, error: Exception) -> DataValueError:
 
 def _unreadable_column(name: Any, cells: Any, error: Exception) -> DataValueError:
     if str(cells.dtype) != "object":
-        return DataValueError(f"column {name!r} has type {cells.dtype}; make it a common type, such as float64 or text")
+        return DataValueError(
+            f"column {name!r} has type {cells.dtype}, which is not supported; convert it to a common type, such as "
+            "float64 or text"
+        )
     if isinstance(error, OverflowError):
-        return DataValueError(f"column {name!r} has whole numbers beyond 64 bits; make it text or float64")
+        return DataValueError(f"column {name!r} has whole numbers beyond 64 bits; convert it to text or float64")
     kinds = " and ".join(sorted({type(cell).__name__ for cell in cells.dropna()})[:4])
-    return DataValueError(f"column {name!r} has values of types {kinds}; make them one type, such as text")
+    return DataValueError(f"column {name!r} has values of types {kinds}; convert them to one type, such as text")
 
 
 def needs_encoder(X: Any) -> bool:
-    """Tell whether a frame has a column that is no number, or whole numbers with the name of an id.
+    """Tell whether a data frame has a column that is not numeric, or an integer column named like an id.
 
-    Frames of numbers, truth values included, are matrices.
+    Frames with only numbers and booleans are treated as matrices.
     """
     import pyarrow as pa
 
-    from ..encode.casts import family
+    from ..encode.casts import cell_type
     from ..encode.infer import ID_REASON, choose_kinds
 
     table = as_table(X)
     kinds = [field.type for field in table.schema]
-    if any(pa.types.is_dictionary(kind) or family(kind) not in ("number", "boolean") for kind in kinds):
+    if any(pa.types.is_dictionary(kind) or cell_type(kind) not in ("number", "boolean") for kind in kinds):
         return True
+    # Numbers with few values stay numbers here, or a plain numeric frame would change its meaning.
     return any(choice.reason == ID_REASON for choice in choose_kinds(table.schema, table[:1000]))

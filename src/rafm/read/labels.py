@@ -1,4 +1,4 @@
-"""Binary labels of a file, piece by piece: 0 and 1, or -1 and 1, but no mix of both."""
+"""Check binary labels batch by batch: 0 and 1, or -1 and 1, but not a mix of both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RULE, MIXED = "binary labels are 0 and 1, or -1 and 1", "the labels 0 and -1 are
 
 
 class BinaryLabels:
-    """Turns the labels of a file into 0 and 1.
+    """Converts the labels of a file to 0 and 1.
 
     >>> labels = BinaryLabels("train.svm")
     >>> labels.check(np.array([-1, 1]), np.array([1, 2]))
@@ -26,12 +26,13 @@ class BinaryLabels:
         self._path, self._negative, self._row = path, None, 0  # type: PathLike, float | None, int
 
     def check(self, labels: np.ndarray, lines: np.ndarray | None = None) -> np.ndarray:
-        """Return the next labels as 0 and 1; lines: where they stand in a text, else rows are counted."""
+        """Return the next labels as 0 and 1; lines: their line numbers in a text file, for messages."""
         bad = ~np.isin(labels, (-1, 0, 1))
         if bad.any():
             raise self._refusal(RULE, labels, int(np.argmax(bad)), lines)
         if self._negative is None and (labels <= 0).any():
             self._negative = float(labels[np.argmax(labels <= 0)])
+        # -1 - x swaps the two negatives, 0 and -1
         if self._negative is not None and (other := labels == -1 - self._negative).any():
             raise self._refusal(MIXED, labels, int(np.argmax(other)), lines)
         self._row += labels.size

@@ -1,4 +1,4 @@
-"""SciPy's sparse matrices -> rows. SciPy trusts their arrays, so they are checked before it converts anything."""
+"""Convert SciPy sparse matrices to rows. SciPy trusts their arrays, so they are checked first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..rows.checked import Batch
 
 
 def rows_of_matrix(X: Any) -> Batch:
-    """Return the rows of a matrix, sparse in any format or dense; entries of the same place are added up.
+    """Return the rows of a dense matrix or a sparse one of any format; duplicate entries are summed.
 
     >>> from scipy.sparse import coo_array
     >>> rows_of_matrix(coo_array(([1, 2, 3], ([0, 1, 1], [2, 0, 0])), shape=(2, 3))).values
@@ -23,13 +23,13 @@ def rows_of_matrix(X: Any) -> Batch:
     check_matrix(X)
     matrix = sparse.csr_array(X)
     if not matrix.has_canonical_format:
-        matrix = matrix.copy()
+        matrix = matrix.copy()  # sum_duplicates works in place, on arrays that may be the user's
         matrix.sum_duplicates()
     return Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1])
 
 
 def check_matrix(X: Any) -> None:
-    """Raise DataValueError if a sparse matrix is malformed; nothing else is looked at.
+    """Raise DataValueError if a sparse matrix is malformed; anything else passes.
 
     >>> bad = sparse.csc_array([[1, 0], [0, 2]])
     >>> bad.indices[0] = 7
@@ -42,7 +42,7 @@ def check_matrix(X: Any) -> None:
     if len(X.shape) != 2:
         raise _malformed(X, f"it must have two dimensions, found shape {X.shape}")
     if X.format not in CHECKS:
-        raise DataValueError(f"sparse matrices of format {X.format!r} are not known; convert it with X.tocsr()")
+        raise DataValueError(f"sparse format {X.format!r} is not supported; convert the matrix with X.tocsr()")
     CHECKS[X.format](X)
 
 
@@ -58,10 +58,10 @@ def _check_numbers(X: Any, data: np.ndarray, n_dimensions: int = 1) -> None:
 
 
 def _check_whole(X: Any, name: str, numbers: np.ndarray, size: int | None = None) -> None:
-    """Check that these are whole numbers, and as many as there must be."""
+    """Check that an index array has integers and the right size."""
     if not isinstance(numbers, np.ndarray) or numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         found = getattr(numbers, "dtype", type(numbers).__name__)
-        raise _malformed(X, f"{name} must be a list of whole numbers, found {found}")
+        raise _malformed(X, f"{name} must be a 1-D array of integers, found {found}")
     if size is not None and numbers.size != size:
         raise _malformed(X, f"{name} must have {size} entries, found {numbers.size}")
 
@@ -69,16 +69,16 @@ def _check_whole(X: Any, name: str, numbers: np.ndarray, size: int | None = None
 def _check_range(X: Any, name: str, numbers: np.ndarray, low: int, high: int) -> None:
     bad = (numbers < low) | (numbers > high)
     if bad.any():
-        rule = f"lie between {low} and {high}" if high >= low else "be absent, as there is no place for them"
+        rule = f"lie between {low} and {high}" if high >= low else "be empty, as the matrix is"  # a dimension of 0
         raise _malformed(X, f"{name} must {rule}, found {numbers[bad][0]}")
 
 
 def _check_compressed(X: Any, n_lines: int, n_places: int, n_entries: int) -> None:
-    """Check indptr and indices: of CSR and BSR lines are rows, of CSC columns."""
+    """Check indptr and indices; n_lines counts rows for CSR and BSR, columns for CSC."""
     _check_whole(X, "indptr", X.indptr, n_lines + 1)
     _check_whole(X, "indices", X.indices, n_entries)
     if X.indptr[0] != 0 or (X.indptr[1:] < X.indptr[:-1]).any():
-        raise _malformed(X, "indptr must start at 0 and never fall")
+        raise _malformed(X, "indptr must start at 0 and never decrease")
     if X.indptr[-1] != n_entries:
         raise _malformed(X, f"indptr ends at {X.indptr[-1]}, but there are {n_entries} entries")
     _check_range(X, "indices", X.indices, 0, n_places - 1)
@@ -98,7 +98,7 @@ def _check_bsr(X: Any) -> None:
     _check_numbers(X, X.data, 3)
     n_blocks, height, width = X.data.shape
     if min(height, width) < 1 or X.shape[0] % height or X.shape[1] % width:
-        raise _malformed(X, f"blocks of {height} x {width} do not fill a matrix of shape {X.shape}")
+        raise _malformed(X, f"blocks of {height} x {width} do not divide a matrix of shape {X.shape}")
     _check_compressed(X, X.shape[0] // height, X.shape[1] // width, n_blocks)
 
 
@@ -114,7 +114,7 @@ def _check_dia(X: Any) -> None:
     _check_whole(X, "offsets", X.offsets, X.data.shape[0])
     _check_range(X, "offsets", X.offsets, -max(X.shape), max(X.shape))
     if np.unique(X.offsets).size != X.offsets.size:
-        raise _malformed(X, "offsets must differ from each other")
+        raise _malformed(X, "offsets must be distinct")
 
 
 def _check_lil(X: Any) -> None:
@@ -123,7 +123,7 @@ def _check_lil(X: Any) -> None:
     if not all(isinstance(line, list) for line in chain(X.rows, X.data)):
         raise _malformed(X, "rows and data must be lists")
     if any(len(places) != len(values) for places, values in zip(X.rows, X.data)):
-        raise _malformed(X, "rows and data must have lists of the same lengths")
+        raise _malformed(X, "lists in rows and data must have the same lengths")
     _check_places(X, [[place] for place in chain.from_iterable(X.rows)], X.shape[1:])
 
 
@@ -132,17 +132,17 @@ def _check_dok(X: Any) -> None:
 
 
 def _check_places(X: Any, places: list[Any], shape: tuple[int, ...]) -> None:
-    """Check places that stand in lists of Python."""
+    """Check indices that are stored as Python objects."""
     if not places:
         return
     try:
         table = np.array(places)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError):  # ragged, or beyond 64 bits: fails the next check
         table = np.zeros((0, 0))
     if table.ndim != 2 or table.shape[1] != len(shape) or table.dtype.kind not in "iu":
-        raise _malformed(X, "places must be whole numbers")
+        raise _malformed(X, "indices must be integers")
     for column, size in zip(table.T, shape):
-        _check_range(X, "places", column, 0, size - 1)
+        _check_range(X, "indices", column, 0, size - 1)
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {

@@ -1,8 +1,8 @@
-"""The one door for files: whatever the format, labelled rows for training and batches for scoring come out.
+"""Open files of any format as labelled rows for training, or as batches for scoring.
 
-Row formats (libsvm, libffm) have feature ids; tables (CSV, TSV, Parquet, Criteo, Avazu) go through an encoder, which is
-learnt in training and used again for scoring; converted files (Arrow) bring their encoder along. All rows that come
-out are checked. What reads tables and converted files is imported when there is one: rows of ids do without Arrow.
+Row formats (libsvm, libffm) have feature ids. Tables (CSV, TSV, Parquet, Criteo, Avazu) go through an encoder, which is
+fitted in training and reused for scoring. Converted files (Arrow) contain their encoder. All rows are checked. Readers
+of tables and converted files are imported on first use, so that rows of ids do not need Arrow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .compression import source_name
-from .detect import NO_ROWS, Found, detect_format
+from .detect import NO_ROWS, Detection, detect_format
 from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
 from .labels import BinaryLabels
 from .libsvm.reader import Limits
@@ -40,10 +40,10 @@ MODEL, TRAINING = "the model", "the training rows"  # what converted rows are co
 
 
 @dataclass(frozen=True)
-class Opening:
-    """How files are to be read. Ids and duplicates matter for row formats, the specification for tables.
+class ReadOptions:
+    """Options for reading files. index_base and duplicates apply to row formats, spec to tables.
 
-    room: where rows wait that are needed more than once.
+    room: memory and directory for rows that are read more than once.
     """
 
     task: str
@@ -53,12 +53,13 @@ class Opening:
     limits: Limits = field(default_factory=Limits)
     spec: TableSpec | None = None
     room: SpillOptions = field(default_factory=SpillOptions)
-    _found: dict[Any, Found] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[Any, Detection] = field(default_factory=dict, repr=False, compare=False)
 
-    def find(self, path: PathLike) -> Found:
-        """Return the format that was given, or what the file looks like; a file is looked at once."""
+    def find(self, path: PathLike) -> Detection:
+        """Return the given format, or detect it; the result is cached."""
         if self.format != "auto":
-            return Found(format_named(self.format).name, "as given")
+            return Detection(format_named(self.format).name, "as given")
+        # inode, size and time in the key: the same path may hold another file by the next call
         state = os.stat(path) if os.path.isfile(path) else None
         key = (os.fspath(path), state and (state.st_ino, state.st_size, state.st_mtime_ns))
         if key not in self._found:
@@ -70,18 +71,18 @@ class Opening:
         return FORMATS[self.find(path).format]
 
     def row_options(self) -> dict[str, Any]:
-        """Return the options of the readers of rows."""
+        """Return the options for readers of row formats."""
         return {"index_base": self.index_base, "duplicates": self.duplicates, "limits": self.limits}
 
     def table_spec(self, format: str) -> TableSpec:
-        """Return the specification for a table: the given one, completed by what a preset knows."""
+        """Return the table spec, completed by the preset of the format; a label is required."""
         spec = self.completed_spec(format)
         if not spec.targets():
-            raise ConfigError("name the column that holds the labels: --label COLUMN", key="label")
+            raise ConfigError("a table needs a label column: --label COLUMN", key="label")
         return spec
 
     def completed_spec(self, format: str) -> TableSpec:
-        """Return the same, but without labels if nobody named them."""
+        """Return the table spec, completed by the preset of the format."""
         spec, preset = self.spec or TableSpec(), FORMATS[format].preset
         if preset is None:
             return spec
@@ -98,15 +99,12 @@ class Opening:
 
 
 def open_rows(path: PathLike, *, task: str, **options: Any) -> Iterator[CheckedRows]:
-    """Yield the rows of a file of ids in pieces of bounded size, with labels as the task wants them.
-
-    options: those of `Opening`.
-    """
-    return _rows_of_ids(path, Opening(task, **options), task)
+    """Yield the rows of a libsvm or libffm file in batches of bounded size; options: those of `ReadOptions`."""
+    return _rows_of_ids(path, ReadOptions(task, **options), task)
 
 
 def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
-    """Read a whole file of ids; n_features is the largest id plus one."""
+    """Read a whole libsvm or libffm file; n_features is the largest id plus one."""
     batches = list(open_rows(path, task=task, **options))
     if not batches:
         empty = np.zeros(0, np.float32)
@@ -115,13 +113,13 @@ def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
     return rows.with_n_features(rows.largest_id + 1)
 
 
-def _rows_of_ids(path: PathLike, opening: Opening, task: str) -> Iterator[CheckedRows]:
-    entry = opening.format_of(path)
+def _rows_of_ids(path: PathLike, read_options: ReadOptions, task: str) -> Iterator[CheckedRows]:
+    entry = read_options.format_of(path)
     if entry.gives != ROWS:
-        raise DataValueError(f"the model takes feature ids, but this looks like {entry.name}", path=str(path))
-    binary, n_features = BinaryLabels(path), opening.limits.max_features
-    for rows in entry.read(path, **opening.row_options()):
-        labels = binary.check(rows.labels, rows.lines) if task == "binary" else rows.labels
+        raise DataValueError(f"the model expects feature ids, but this looks like {entry.name}", path=str(path))
+    binary, n_features = BinaryLabels(path), read_options.limits.max_features
+    for rows in entry.read(path, **read_options.row_options()):
+        labels = binary.check(rows.labels, rows.lines) if task == "binary" else rows.labels  # any finite number
         yield check_batch(Batch(rows.indptr, rows.indices, rows.values, n_features, labels))
 
 
@@ -138,10 +136,10 @@ def read_table(
     batch_bytes: int | None = None,
     on_bad: OnBad | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table in batches of one schema; called again, it reads again.
+    """Yield the rows of a table in batches of one schema.
 
-    format: auto (see detect_format) or that of a table. The other options are those of read_delimited; what is given
-    here is stronger than what a preset says.
+    format: auto (see detect_format) or a table format. The other options are those of read_delimited; they override
+    those of a preset.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -156,20 +154,20 @@ def read_table(
         raise ConfigError(f"a table must be one of {tables}; found {entry.name!r}", key="format")
     given = {"delimiter": delimiter, "header": header, "batch_bytes": batch_bytes, "on_bad": on_bad}
     options = entry.options | {key: value for key, value in given.items() if value is not None}
-    options["columns"] = {**entry.options.get("columns", {}), **(columns or {})}
+    options["columns"] = {**entry.options.get("columns", {}), **(columns or {})}  # column by column
     return entry.read(path, **options)
 
 
 def raw_table(
-    path: PathLike, opening: Opening, format: str, on_bad: OnBad
+    path: PathLike, read_options: ReadOptions, format: str, on_bad: OnBad
 ) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
-    """Return what is known of a table and its cells, to be looked at: labels need not be named, bad rows are told."""
-    spec = opening.completed_spec(format)
+    """Return the spec and the unencoded batches of a table; no label is required, and bad rows go to on_bad."""
+    spec = read_options.completed_spec(format)
     return spec, _read_as(path, format, spec, on_bad)
 
 
 def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None = None) -> Iterator[pa.RecordBatch]:
-    """Read a table with columns of the types that their kinds want; labels and weights are numbers."""
+    """Read a table with column types that suit their kinds; labels and weights are numbers."""
     kinds = {column.name: column.kind for column in spec.columns}
     columns = kinds | dict.fromkeys(spec.targets(), "number")
     return read_table(path, format=format, columns=columns, on_bad=on_bad)
@@ -177,7 +175,7 @@ def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None 
 
 @contextmanager
 def _naming(path: PathLike) -> Iterator[None]:
-    """Let errors about cells, which know column and row, name the file too."""
+    """Add the file name to errors about cells, which know only column and row."""
     try:
         yield
     except DataValueError as error:
@@ -185,17 +183,17 @@ def _naming(path: PathLike) -> Iterator[None]:
 
 
 def learn_table(
-    path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
+    path: PathLike, read_options: ReadOptions, report: Callable[[str], Any] | None = None
 ) -> tuple[TableEncoder, Iterator[CheckedRows]]:
-    """Return the encoder of a table and its labelled rows, which are read once; report is told what columns become."""
+    """Fit an encoder to a table; return it and the labelled rows. report is called with the kinds of the columns."""
     from ..encode.encoder import TableEncoder
 
-    format = opening.find(path).format
-    spec = opening.table_spec(format)
+    format = read_options.find(path).format
+    spec = read_options.table_spec(format)
     with _naming(path):
         batches = _read_as(path, format, spec)
-        encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=opening.room)
-    return encoder, _labelled(_named(rows, path), opening.task, path)
+        encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=read_options.room)
+    return encoder, _labelled(_named(rows, path), read_options.task, path)
 
 
 def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
@@ -204,7 +202,7 @@ def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
 
 
 def _labelled(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[CheckedRows]:
-    """Check the rows of a table, with labels as the task wants them."""
+    """Check the rows of a table and their labels."""
     binary = BinaryLabels(path)
     for rows in batches:
         if rows.labels is None:
@@ -219,21 +217,21 @@ def _converted(path: PathLike) -> ArrowRows:
     return FORMATS["arrow"].read(path)
 
 
-def _fitting(path: PathLike, opening: Opening, encoder: TableEncoder | None, whose: str) -> ArrowRows:
-    """Open a converted file whose ids and labels mean what those of the model or the training rows do."""
+def _fitting(path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str) -> ArrowRows:
+    """Open a converted file; check that encoder, index base and task match those of the model or training rows."""
     from .converted.matching import check_match
 
     rows = _converted(path)
-    check_match(rows, opening.task, opening.index_base, encoder, whose)
+    check_match(rows, read_options.task, read_options.index_base, encoder, whose)
     return rows
 
 
-def facts_of_converted(
+def converted_task_and_base(
     path: PathLike, format: str, task: str, index_base: int, given: Collection[str]
 ) -> tuple[str, int]:
-    """Return task and index base of a converted file, of any other file what is asked for.
+    """Return task and index base of a converted file; for other formats return those passed in.
 
-    given: which of "task" and "index_base" somebody asked for; these must agree with the file.
+    given: names of the options that the user gave; if "task" or "index_base" is among them, it must match the file.
     """
     if format not in ("auto", "arrow") or not FORMATS["arrow"].starts(path):
         return task, index_base
@@ -242,13 +240,13 @@ def facts_of_converted(
     if "task" in given and task != found.task:
         raise ConfigError(
             f"{path} was converted for --task {found.task}, not {task}; "
-            f"leave --task out, or convert its source with --task {task}",
+            f"drop --task, or convert the source again with --task {task}",
             key="task",
         )
     if "index_base" in given and index_base != found.index_base and rows.encoder is None:
         raise ConfigError(
-            f"{path} was converted from ids that count from {found.index_base}, not from {index_base}; "
-            f"leave --index-base out, or convert its source with --index-base {index_base}",
+            f"{path} was converted with --index-base {found.index_base}, not {index_base}; "
+            f"drop --index-base, or convert the source again with --index-base {index_base}",
             key="index_base",
         )
     return found.task, found.index_base
@@ -258,44 +256,46 @@ def facts_of_converted(
 
 
 def training_rows(
-    path: PathLike, opening: Opening, report: Callable[[str], Any] | None = None
+    path: PathLike, read_options: ReadOptions, report: Callable[[str], Any] | None = None
 ) -> tuple[RowSource, TableEncoder | None]:
-    """Return labelled rows and, for tables, the encoder learnt from them; report is told which column became what."""
-    gives = opening.format_of(path).gives
+    """Return labelled rows and, for tables, the fitted encoder; report is called with the kinds of the columns."""
+    gives = read_options.format_of(path).gives
     if gives == CONVERTED:
-        facts_of_converted(path, "arrow", opening.task, opening.index_base, ("task", "index_base"))
+        converted_task_and_base(path, "arrow", read_options.task, read_options.index_base, ("task", "index_base"))
         source = _converted(path)
         return source, source.encoder
     if gives == ROWS:
-        return _keep(_rows_of_ids(path, opening, opening.task), path, opening, None), None
-    encoder, rows = learn_table(path, opening, report)
-    return _keep(rows, path, opening, encoder), encoder
+        return _keep(_rows_of_ids(path, read_options, read_options.task), path, read_options, None), None
+    encoder, rows = learn_table(path, read_options, report)
+    return _keep(rows, path, read_options, encoder), encoder
 
 
-def labelled_rows(path: PathLike, opening: Opening, encoder: TableEncoder | None, whose: str = TRAINING) -> RowSource:
-    """Return the rows of a file as a model wants them, to be visited many times; whose: what they are used with."""
-    if opening.format_of(path).gives == CONVERTED:
-        return _fitting(path, opening, encoder, whose)
-    return _keep(batches_of(path, opening, encoder), path, opening, encoder)
+def labelled_rows(
+    path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str = TRAINING
+) -> RowSource:
+    """Return labelled rows that can be read many times; whose: what they must match, for messages."""
+    if read_options.format_of(path).gives == CONVERTED:
+        return _fitting(path, read_options, encoder, whose)
+    return _keep(batches_of(path, read_options, encoder), path, read_options, encoder)
 
 
 def further_rows(
-    path: PathLike, opening: Opening, encoder: TableEncoder | None
+    path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None
 ) -> tuple[RowSource, TableEncoder | None]:
-    """Return labelled rows to train a model further, and its encoder, which takes in new values of a table."""
-    entry = opening.format_of(path)
+    """Return labelled rows to continue training on, and the encoder, extended by new values of a table."""
+    entry = read_options.format_of(path)
     if encoder is None or entry.gives != TABLE:
-        return labelled_rows(path, opening, encoder, MODEL), encoder
+        return labelled_rows(path, read_options, encoder, MODEL), encoder
     with _naming(path):
         batches = read_table(path, format=entry.name, columns=encoder.reader_columns())
-        encoder, rows = encoder.grow_then_encode(batches, room=opening.room)
-    return _keep(_labelled(_named(rows, path), opening.task, path), path, opening, encoder), encoder
+        encoder, rows = encoder.grow_then_encode(batches, room=read_options.room)
+    return _keep(_labelled(_named(rows, path), read_options.task, path), path, read_options, encoder), encoder
 
 
 def _keep(
-    batches: Iterator[CheckedRows], path: PathLike, opening: Opening, encoder: TableEncoder | None
+    batches: Iterator[CheckedRows], path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None
 ) -> SpilledRows:
-    rows = SpilledRows(batches, opening.room, encoder.n_features if encoder else None)
+    rows = SpilledRows(batches, read_options.room, encoder.n_features if encoder else None)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
     return rows
@@ -303,32 +303,32 @@ def _keep(
 
 def batches_of(
     path: PathLike,
-    opening: Opening,
+    read_options: ReadOptions,
     encoder: TableEncoder | None,
     targets: bool = True,
     coverage: Coverage | None = None,
 ) -> Iterator[CheckedRows]:
-    """Yield the rows of a file as a trained model wants them, in pieces of bounded size.
+    """Yield the rows of a file in batches of bounded size, encoded for a trained model.
 
-    targets: whether labels are wanted. A table must have the columns of the encoder; a model without one takes ids.
-    coverage: where values of tables are counted that training has seen or not.
+    encoder: of the model, or None if it takes feature ids. targets: whether to read labels and weights.
+    coverage: if given, counts the known and unseen values of a table.
     """
-    entry = opening.format_of(path)
+    entry = read_options.format_of(path)
     if entry.gives == CONVERTED:
-        source = _fitting(path, opening, encoder, MODEL)
+        source = _fitting(path, read_options, encoder, MODEL)
         yield from (source.block(number) for number in range(source.n_blocks))
-    elif encoder is None:  # any number will do for a label that nobody uses
-        yield from _rows_of_ids(path, opening, opening.task if targets else "regression")
-    elif opening.find(path) == NO_ROWS:
+    elif encoder is None:  # without targets, any number is accepted as the label, which is not used
+        yield from _rows_of_ids(path, read_options, read_options.task if targets else "regression")
+    elif read_options.find(path) == NO_ROWS:  # an empty file is detected as libsvm, but is a valid empty table too
         return
     elif entry.gives == ROWS:
-        raise DataValueError(f"the model takes tables, but this looks like {entry.name}", path=str(path))
+        raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
     else:
-        absent = () if targets else encoder.spec.targets()  # a table to predict may lack its labels
+        absent = () if targets else encoder.spec.targets()  # not required, since a table to predict has no labels
         columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
         table = read_table(path, format=entry.name, columns=columns)
         encoded = _encoded(path, table, encoder, targets, coverage)
-        yield from _labelled(encoded, opening.task, path) if targets else map(check_batch, encoded)
+        yield from _labelled(encoded, read_options.task, path) if targets else map(check_batch, encoded)
 
 
 def _encoded(

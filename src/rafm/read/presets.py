@@ -1,7 +1,7 @@
-"""Formats of well-known files: how to read them, and what their columns are.
+"""Presets for well-known files: how to read them, and the kinds of their columns.
 
-A preset holds plain values only: `read_options()` are the options of read_delimited, `kinds` says what each column
-is: "category", "log_bins" (whole numbers with a long tail), "datetime" (written as `datetime_format`) or "ignore".
+`read_options()` are the options of read_delimited. `kinds` maps each column to "category", "log_bins" (counts with a
+long tail), "datetime" (written as in `datetime_format`) or "ignore".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Preset:
-    """One format; names are the columns of a training file, of which files to predict may lack the label."""
+    """One well-known file; names are the columns of a training file. Files to predict may lack the label."""
 
     delimiter: str
     names: tuple[str, ...]
@@ -25,7 +25,7 @@ class Preset:
     datetime_format: Mapping[str, str] = field(default_factory=dict)
 
     def read_options(self) -> dict[str, Any]:
-        """Return the options of read_delimited; the label is read as a number.
+        """Return the options of read_delimited, which read the label as a number.
 
         >>> CRITEO.read_options()["columns"]["C1"]
         'category'
@@ -39,7 +39,7 @@ class Preset:
         }
 
     def looks_like(self, lines: list[bytes]) -> bool:
-        """Tell whether these are the first lines of such a file: all of them rows, or the first one the header."""
+        """Tell whether the first lines of a file fit: the first one is the header, or all of them are rows."""
         unlabelled = [name for name in self.names if name != self.label]
         headers = [self.delimiter.join(names).encode() for names in (self.names, unlabelled)]
         return lines[0] in headers or all(self.line.fullmatch(line) for line in lines)
@@ -59,13 +59,14 @@ CRITEO = Preset(
     label="label",
     kinds=dict.fromkeys(CRITEO_NUMBERS, "log_bins") | dict.fromkeys(CRITEO_CATEGORIES, "category"),
     line=re.compile(rb"([01]\t)?(-?[0-9]*\t){13}([0-9a-f]{8}|)(\t([0-9a-f]{8}|)){25}"),
-    quoting=False,
+    quoting=False,  # tab-separated without quoting: a stray quote is data
 )
 AVAZU = Preset(
     delimiter=",",
     names=("id", "click", "hour", *AVAZU_CATEGORIES),
     label="click",
     kinds={"id": "ignore", "hour": "datetime"} | dict.fromkeys(AVAZU_CATEGORIES, "category"),
+    # ids were written as floats in some copies: 1.0009e+18
     line=re.compile(rb"[0-9.e+]+,([01],)?[0-9]{8}(,-?[0-9a-f]*){21}"),
     datetime_format={"hour": "%y%m%d%H"},
 )

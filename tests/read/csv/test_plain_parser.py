@@ -13,8 +13,8 @@ from rafm.jit.vectors import count_ones, match_bytes
 from rafm.read.csv import plain_parser as plain
 from rafm.read.csv.arrow_parser import BadRow, Layout, parse_block
 from rafm.read.csv.byte_masks import CHUNK, count_feeds
-from rafm.read.csv.cell_types import NUMBER, TEXT, UNKNOWN, WHOLE, convert, learn_type
-from rafm.read.csv.row_blocks import Block, Dialect
+from rafm.read.csv.cell_types import NUMBER, TEXT, UNKNOWN, WHOLE, cast_text, learn_type
+from rafm.read.csv.row_blocks import Dialect, TextBlock
 
 bits = st.integers(0, 2**64 - 1).map(np.uint64)
 ODD_NUMBERS = [
@@ -60,8 +60,8 @@ def layout(n_columns: int, kind: pa.DataType = TEXT, delimiter: str = ",", quoti
     return Layout("train.csv", Dialect(delimiter, quoting), names, dict.fromkeys(names, kind), {})
 
 
-def block(text: str | bytes, one_line: bool = False) -> Block:
-    return Block(text if isinstance(text, bytes) else text.encode(), 1, True, one_line)
+def block(text: str | bytes, one_line: bool = False) -> TextBlock:
+    return TextBlock(text if isinstance(text, bytes) else text.encode(), 1, True, one_line)
 
 
 def as_lists(columns: dict[str, pa.Array]) -> list[list]:
@@ -112,12 +112,12 @@ def test_numbers_are_those_of_the_rules_for_cells_to_the_last_bit(cells, kind, q
         found = plain.split_block(rows, layout(2, kind))["c0"]
         learned = plain.split_block(rows, layout(2, UNKNOWN))["c0"]
     if found.type != TEXT:
-        expected = convert(expected, kind)
+        expected = cast_text(expected, kind)
     assert found.equals(expected)
     assert str(found.to_pylist()) == str(expected.to_pylist())  # which tells -0.0 from 0.0
     texts = pa.array([cell or None for cell in cells], TEXT)
     assert learn_type(learned)[0] == learn_type(texts)[0]
-    assert learned.type == TEXT or learned.equals(convert(texts, learned.type))
+    assert learned.type == TEXT or learned.equals(cast_text(texts, learned.type))
 
 
 @pytest.mark.parametrize("cell", ODD_NUMBERS)
@@ -127,7 +127,7 @@ def test_a_single_number_is_that_of_the_rules_for_cells(cell, kind, behind):
     found = plain.split_block(block(f"y,{cell}{behind}"), layout(behind.count(",") + 2, kind))["c1"]
     texts = pa.array([cell or None], TEXT)
     assert learn_type(found)[0] == learn_type(texts)[0] or kind != UNKNOWN
-    assert found.equals(texts if found.type == TEXT else convert(texts, found.type))
+    assert found.equals(texts if found.type == TEXT else cast_text(texts, found.type))
 
 
 @given(

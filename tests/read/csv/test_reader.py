@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
 from rafm.read.compression import open_bytes
-from rafm.read.csv.cell_types import READ_AS, convert
+from rafm.read.csv.cell_types import READ_AS, cast_text
 from rafm.read.csv.reader import read_delimited
 from rafm.read.csv.row_blocks import Dialect, cut_blocks, last_row_end, pair_quotes, row_places
 
@@ -182,10 +182,10 @@ REFUSED = {
     "too few columns": (b"a,b\n\nx,1\ny\n", F, "train.csv:4: expected 2 columns, found 1"),
     "too many columns": (b"a,b\nx,1\ny,2,3\n", F, "train.csv:3: expected 2 columns, found 3"),
     "ragged after quoted newlines": (b'a,b\n"x\n\n",1\n\ny\n', F, "train.csv:6: expected 2 columns, found 1"),
-    "open quote": (b'a,b\nx,1\ny,"2\nz,3\n', F, "train.csv:3:3: the quote that opens here is never closed"),
+    "open quote": (b'a,b\nx,1\ny,"2\nz,3\n', F, "train.csv:3:3: this quote is never closed"),
     "not UTF-8": (b"a,b\nx,1\ny,\xff\n", F, "train.csv:3: column 'b' is not UTF-8"),
     "name that is not UTF-8": (b"a,\xff\nx,1\n", F, "train.csv:1: the first row cannot be read"),
-    "name twice": (b"a,b,a\n", F, 'train.csv:1: columns 1 and 3 have the same name "a"; if the first row'),
+    "name twice": (b"a,b,a\n", F, 'train.csv:1: columns 1 and 3 have the same name "a"; if the file has no header'),
     "no name": (b",b\n0,1\n", F, "train.csv:1: column 1 has no name"),
     "case 28 infinite": (b"a,b\nx,1\ny,inf\n", V, "train.csv:3: column 'b' must be finite, found \"inf\""),
     "case 28 too large": (b"a,b\nx,1\n\ny,1e400\n", V, "train.csv:4: column 'b' must be finite, found \"1e400\""),
@@ -235,7 +235,7 @@ def test_a_long_row_is_refused_and_an_open_quote_suspected():  # case 35, in sma
     text = b'a,b\nx,"1\n' + b"y,2\n" * 100
     message = refusal(text, R, max_row_bytes=50, batch_bytes=10)
     assert message == "train.csv:2: row longer than max_row_bytes = 50; is the quote in line 2 never closed?"
-    assert "check the line ends" in refusal(b"a,b\n" + b"x" * 100, R, max_row_bytes=50, batch_bytes=10)
+    assert "check the line endings" in refusal(b"a,b\n" + b"x" * 100, R, max_row_bytes=50, batch_bytes=10)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_types_do_not_depend_on_the_size_of_batches(cells):
     "cell", ["0x1F", "-0X1f", " 7", "7\t", "\v7", "NA", "nan", "inf", "1e400", "+5", "007", "1_0", "9" * 20]
 )
 def test_numbers_that_arrow_parses_are_those_of_the_rules_for_cells(cell, kind):
-    text, expected = f"a,b\n1,x\n{cell},x\n".encode(), convert(pa.array(["1", cell]), READ_AS[kind])
+    text, expected = f"a,b\n1,x\n{cell},x\n".encode(), cast_text(pa.array(["1", cell]), READ_AS[kind])
     if expected is None:
         assert refusal(text, V, columns={"a": kind, "b": "text"}).startswith("train.csv:3: column 'a' must be")
     else:
@@ -282,7 +282,7 @@ def test_a_column_that_changes_behind_the_sample_is_refused_with_the_way_out(mon
     text = b"a,b\n" + b'"1",2\n\n' * 100
     message = refusal(text + b"x,2\n", V, batch_bytes=20)
     assert message == (
-        "train.csv:202: column 'a' had only whole numbers where it was sampled, found \"x\"; "
+        "train.csv:202: column 'a' had only whole numbers in the sample, found \"x\"; "
         "read it as category: --column a=category"
     )
     assert refusal(text + b"1.5,2\n", V, batch_bytes=20).endswith("read it as number: --column a=number")
@@ -319,9 +319,11 @@ def test_given_kinds_are_stronger_than_what_the_values_look_like():
 
 
 def test_a_missing_column_is_refused_by_its_name():  # case 45
-    assert refusal(b"a,b\n1,2\n", V, columns={"z": "number"}) == "train.csv: column 'z' is missing; there are a, b"
+    assert (
+        refusal(b"a,b\n1,2\n", V, columns={"z": "number"}) == "train.csv: column 'z' is missing; the columns are a, b"
+    )
     assert columns_of(b"a,b\n1,2\n", columns={"z": "ignore"}) == {"a": [1], "b": [2]}
-    assert "all columns are left out" in refusal(b"a\n1\n", V, columns={"a": "ignore"})
+    assert "all columns are ignored" in refusal(b"a\n1\n", V, columns={"a": "ignore"})
 
 
 def test_names_come_from_the_file_the_caller_or_nowhere():

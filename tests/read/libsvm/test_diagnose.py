@@ -211,7 +211,7 @@ def test_duplicates_are_summed_on_request(parse):  # case 25
 
 
 def test_a_sum_beyond_float32_is_refused(parse):
-    with pytest.raises(DataValueError, match=r"train.svm:2:10: id 5 has values that add up beyond float32"):
+    with pytest.raises(DataValueError, match=r"train.svm:2:10: id 5 has values whose sum exceeds float32"):
         parse(b"1 5:1 5:1\n1 5:3e38 5:3e38\n", duplicates="sum")
 
 

@@ -53,10 +53,10 @@ def run_rafm(folder: Path, epochs: int, threads: int, **settings: Any) -> np.nda
     import numpy as np
 
     from ...options import resolve
-    from ...read.open import Opening, batches_of, training_rows
+    from ...read.open import ReadOptions, batches_of, training_rows
     from ...train.trainer import train_model
 
-    files = Opening("binary", "libsvm")
+    files = ReadOptions("binary", "libsvm")
     rows, _ = training_rows(folder / "train.libsvm", files)
     model = train_model(rows, resolve(task="binary", n_epochs=epochs, threads=threads, **settings))
     # Scored in batches, as `rafm predict` does.

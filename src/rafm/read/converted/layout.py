@@ -1,19 +1,19 @@
-"""The layout of a converted file: an Arrow IPC file with a description in front of its footer.
+"""Layout of a converted file: an Arrow IPC file with a description before its footer.
 
     ARROW1 and two zeros, schema      head
-    record batch                      one per block of rows, as `cut_blocks` makes them
+    record batch                      one per block of rows
     end of stream                     8 bytes
     description                       a container (files/container.py)
     length of the description         8 bytes, little-endian
     footer of Arrow                   with its length and ARROW1 behind it
 
-Columns are `label` and `weight` (float32, if there are any), `ids` (list of int32; of int64 if asked for) and `values`
-(list of float32), without nulls; ids and values have the same offsets. Any reader of Arrow can read the file: it finds
-the footer at the end, or stops at the end of the stream.
+Columns are `label` and `weight` (float32, optional), `ids` (list of int32, or int64 with wide ids) and `values` (list
+of float32), without nulls; ids and values have the same offsets. Any Arrow reader can read the file: it finds the
+footer at the end, or stops at the end of the stream.
 
-The description says what the rows are (`Conversion`), holds the encoder as a model file does, and where head and
-blocks end (`ends`), how many rows each block has (`rows`), and the CRC-32 of head, blocks and what follows them, but
-for the description (`checksums`), which has a digest of its own. So no bit of the file can change unnoticed.
+The description holds the `Conversion`, the encoder as in a model file, where head and blocks end (`ends`), the number
+of rows in each block (`rows`), and the CRC-32 of the head, of each block and of what follows them except the
+description (`checksums`), which has its own digest. So no bit of the file can change unnoticed.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ KIND, VERSION = "converted rows", 2
 KEY = b"rafm"  # in the metadata of the schema
 MAGIC = b"ARROW1"
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-LENGTH_BYTES, FOOTER_BYTES = 8, 10  # of the description's length; of what follows Arrow's footer
+LENGTH_BYTES, FOOTER_BYTES = 8, 10  # length of the description; Arrow's footer length (4) and ARROW1 (6)
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a converted file says of its rows: what they are for, and what they were made of and how.
+    """What a converted file records about its rows: task, source and options.
 
-    index_base: the smallest id of the source; ids of the file count from 0. source: see `stamp`. options: all that
-    decides what is made of the source.
+    index_base: the smallest id in the source; ids in the file start from 0. source: see `stamp`. options: everything
+    else that decides the content.
     """
 
     task: str = "regression"
@@ -52,7 +52,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Where head and blocks end, the rows of each block, and the checksums of head, blocks and what follows them."""
+    """Where head and blocks end, the rows per block, and the checksums of head, blocks and tail."""
 
     ends: np.ndarray
     rows: np.ndarray
@@ -60,7 +60,7 @@ class Blocks:
 
 
 def description(conversion: Conversion, encoder: TableEncoder | None, n_features: int, blocks: Blocks) -> list[Chunk]:
-    """Return the bytes of a description."""
+    """Return the description as bytes."""
     header: dict[str, Any] = {"kind": KIND, "version": VERSION, "n_features": n_features, **asdict(conversion)}
     header["encoder"], tensors = None, dict(vars(blocks))
     if encoder is not None:

@@ -1,4 +1,4 @@
-"""Compare a converted file with what it is used with: what one id means in it, it must mean there too."""
+"""Check that a converted file matches the model or training rows it is used with: ids must mean the same."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .writer import check_blocks
 if TYPE_CHECKING:
     from ...encode.encoder import TableEncoder
 
-WAY_OUT = "Give the file that it was converted from, or convert that with `rafm convert IN OUT --like {}`."
-FIRST_BYTES = 1 << 20
+WAY_OUT = "Use its source file instead, or convert that with `rafm convert IN OUT --like {}`."
+FIRST_BYTES = 1 << 20  # hashed, besides size and time: enough to notice a replaced file without reading all of it
 
 
 def check_match(rows: ArrowRows, task: str, index_base: int, encoder: TableEncoder | None, whose: str) -> None:
-    """Refuse rows of another encoder, index base or task than those of the model or the training rows.
+    """Raise DataValueError if encoder, index base or task differ.
 
     whose: what the rows are used with, "the model" or "the training rows".
     """
@@ -28,7 +28,7 @@ def check_match(rows: ArrowRows, task: str, index_base: int, encoder: TableEncod
     if rows.encoder != encoder:
         message = f"its encoder is {_named(rows.encoder)}, that of {whose} is {_named(encoder)}. {WAY_OUT.format(like)}"
     elif encoder is None and found.index_base != index_base:
-        message = f"its ids count from {found.index_base}, those of {whose} from {index_base}. {WAY_OUT.format(like)}"
+        message = f"its ids start from {found.index_base}, those of {whose} from {index_base}. {WAY_OUT.format(like)}"
     elif found.task != task:
         message = f"converted for --task {found.task}, but the task of {whose} is {task}. {WAY_OUT.format(like)}"
     else:
@@ -47,8 +47,8 @@ def _named(encoder: TableEncoder | None) -> str:
 
 
 def stamp(path: PathLike) -> dict[str, Any]:
-    """Return what tells one state of a source from another: size, time, and a digest of its first megabyte."""
-    if not os.path.isfile(path):
+    """Return size, modification time and a digest of the first megabyte, to notice when the source changes."""
+    if not os.path.isfile(path):  # a pipe or a directory: never considered unchanged
         return {}
     facts = os.stat(path)
     with open(path, "rb") as file:
@@ -57,7 +57,7 @@ def stamp(path: PathLike) -> dict[str, Any]:
 
 
 def is_current(out: PathLike, wanted: Conversion) -> bool:
-    """Tell whether this conversion, of a source as it is now, is already there and whole."""
+    """Tell whether the output already holds this conversion of the current source, undamaged."""
     if not wanted.source or not is_arrow(out):
         return False
     try:

@@ -1,6 +1,7 @@
-"""Read a converted file, block by block, into memory of ours; every byte is compared with its checksum.
+"""Read a converted file block by block; every byte is verified by a checksum.
 
-A file that is replaced while it is read goes on to be read as it was; one that is cut or written over is an error.
+Blocks are copied into memory rather than mapped. If the file is replaced while open, the old content is still read; if
+it is truncated or overwritten, that is an error.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from .layout import END_OF_STREAM, FOOTER_BYTES, KEY, KIND, LENGTH_BYTES, MAGIC,
 if TYPE_CHECKING:
     from ...encode.encoder import TableEncoder
 
-AGAIN = "convert it again"
+REDO = "convert it again"  # the way out of every message below
 COLUMNS = {
     "label": (pa.float32(),),
     "weight": (pa.float32(),),
     "ids": (pa.list_(pa.int32()), pa.list_(pa.int64())),
     "values": (pa.list_(pa.float32()),),
 }
-FACTS = {
+HEADER_CHECKS = {
     "task": lambda found: isinstance(found, str),
     "index_base": lambda found: type(found) is int and 0 <= found <= 1,
     "n_features": lambda found: type(found) is int and 0 <= found < 2**62,
@@ -45,7 +46,7 @@ ENCODER_TENSORS = [("encoder.ends", "int64", 1), ("encoder.text", "uint8", 1)]
 
 
 class Damaged(Exception):
-    """What is wrong with a file, to be told with its name."""
+    """The file is damaged; the file name is added later."""
 
 
 def is_arrow(path: PathLike) -> bool:
@@ -58,24 +59,24 @@ def is_arrow(path: PathLike) -> bool:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """A converted file: a source of its blocks. It stays open, and opening it reads nothing but its description."""
+    """A converted file, as a source of blocks. It stays open; opening it reads only the description."""
 
     path: PathLike
     in_memory: bool = False
 
     @cached_property
-    def _file(self) -> _Bytes:
+    def _file(self) -> _SharedFile:
         with self._naming():
-            return _Bytes(self.path)
+            return _SharedFile(self.path)
 
     @cached_property
-    def _described(self) -> _Described:
+    def _described(self) -> _Description:
         with self._naming():
-            return _Described(self._file)
+            return _Description(self._file)
 
     @property
     def conversion(self) -> Conversion:
-        """What the rows are, and what they were made of and how."""
+        """Task, source and options of the conversion."""
         return self._described.conversion
 
     @property
@@ -84,12 +85,12 @@ class ArrowRows:
 
     @property
     def n_features(self) -> int:
-        """How many features the encoder makes; without one, the largest id plus one."""
+        """Number of features of the encoder; without one, the largest id plus one."""
         return self._described.n_features
 
     @cached_property
     def encoder(self) -> TableEncoder | None:
-        """The encoder of the table that the rows came from, if they did."""
+        """The encoder, if the rows come from a table."""
         with self._naming():
             return self._described.encoder()
 
@@ -104,7 +105,7 @@ class ArrowRows:
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
-        """Let errors name the file; whatever Arrow or a container does not like is a matter of the format."""
+        """Add the file name to errors; errors of Arrow or the container mean that the file is damaged."""
         try:
             yield
         except Damaged as error:
@@ -113,13 +114,13 @@ class ArrowRows:
             raise (error if error.path else type(error)(str(error), path=os.fspath(self.path))) from None
         except (pa.ArrowException, ModelFileError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # of the system, not of Arrow
-            message = f"is damaged ({' '.join(str(error).split()):.200}); {AGAIN}"
+                raise  # from the system; those of Arrow have no errno
+            message = f"is damaged ({' '.join(str(error).split()):.200}); {REDO}"
             raise DataFormatError(message, path=os.fspath(self.path)) from None
 
 
-class _Bytes:
-    """A file that is read in pieces, from many threads."""
+class _SharedFile:
+    """File that several threads read from."""
 
     def __init__(self, path: PathLike):
         self.file: BinaryIO = open(path, "rb", buffering=0)  # noqa: SIM115
@@ -131,22 +132,22 @@ class _Bytes:
             self.file.close()
 
     def read(self, begin: int, end: int) -> np.ndarray:
-        """Return bytes in new memory."""
+        """Return the bytes from begin to end in a new array."""
         memory, done = np.empty(end - begin, np.uint8), 0
         with self.lock:
             self.file.seek(begin)
             while done < memory.size:
                 n_bytes = self.file.readinto(memory[done:].data)  # type: ignore[attr-defined]
                 if not n_bytes:
-                    raise Damaged(f"ends early: it was cut, or is being written; {AGAIN}")
+                    raise Damaged(f"ends early: it was truncated, or is still being written; {REDO}")
                 done += n_bytes
         return memory
 
 
-class _Described:
-    """The description of a file, checked; head and footer are those that it speaks of."""
+class _Description:
+    """Checked description of a file; verifies head and footer too."""
 
-    def __init__(self, file: _Bytes):
+    def __init__(self, file: _SharedFile):
         begin, footer = _description_place(file)
         self.header, self.tensors = parse_container(file.read(begin, footer - LENGTH_BYTES).data)
         _check_header(self.header)
@@ -157,8 +158,8 @@ class _Described:
         ends, checksums = self.blocks.ends, self.blocks.checksums
         head, stop, rest = file.read(0, int(ends[0])), file.read(int(ends[-1]), begin), file.read(footer, file.size)
         if _checksum(head) != checksums[0] or _checksum(rest, _checksum(stop)) != checksums[-1]:
-            raise Damaged(f"its head or footer changed after it was written; {AGAIN}")
-        self.schema = pa.ipc.read_schema(pa.py_buffer(head[8:]))
+            raise Damaged(f"its head or footer changed after it was written; {REDO}")
+        self.schema = pa.ipc.read_schema(pa.py_buffer(head[8:]))  # after ARROW1 and its padding
         _check_schema(self.schema)
 
     def encoder(self) -> TableEncoder | None:
@@ -169,25 +170,25 @@ class _Described:
 
         texts = {name: tensor for name, tensor in self.tensors.items() if name.startswith("encoder.")}
         if sorted((name, tensor.dtype.name, tensor.ndim) for name, tensor in texts.items()) != ENCODER_TENSORS:
-            raise Damaged(f"its encoder is damaged; {AGAIN}")
+            raise Damaged(f"its encoder is damaged; {REDO}")
         encoder = read_encoder(self.header["encoder"], texts)
         if encoder.n_features != self.n_features:
-            raise Damaged(f"its encoder makes {encoder.n_features} features, its rows have {self.n_features}; {AGAIN}")
+            raise Damaged(f"its encoder has {encoder.n_features} features, its rows {self.n_features}; {REDO}")
         return encoder
 
-    def read_block(self, file: _Bytes, number: int) -> Batch:
-        """Return the rows of a block as they are."""
+    def read_block(self, file: _SharedFile, number: int) -> Batch:
+        """Return the rows of a block, unchecked."""
         memory = file.read(*map(int, self.blocks.ends[number : number + 2]))
         if _checksum(memory) != self.blocks.checksums[number + 1]:
-            raise Damaged(f"block {number} changed after it was written; {AGAIN}")
+            raise Damaged(f"block {number} changed after it was written; {REDO}")
         found = pa.ipc.read_record_batch(pa.py_buffer(memory), self.schema)
         if found.num_rows != self.blocks.rows[number]:
-            raise Damaged(f"block {number} has {found.num_rows} rows, not {self.blocks.rows[number]}; {AGAIN}")
+            raise Damaged(f"block {number} has {found.num_rows} rows, not {self.blocks.rows[number]}; {REDO}")
         columns = dict(zip(found.schema.names, found.columns))
         offsets, indices = _list_of(columns["ids"], memory)
         others, values = _list_of(columns["values"], memory)
         if not np.array_equal(offsets, others):
-            raise Damaged(f"block {number} has other offsets for ids than for values; {AGAIN}")
+            raise Damaged(f"block {number} has different offsets for ids and values; {REDO}")
         labels, weights = (
             _numbers_of(columns[name], memory) if name in columns else None for name in ("label", "weight")
         )
@@ -198,8 +199,8 @@ def _checksum(memory: np.ndarray, before: int = 0) -> int:
     return zlib.crc32(memory.data, before)
 
 
-def _description_place(file: _Bytes) -> tuple[int, int]:
-    """Return where the description begins, and the footer behind it and its length."""
+def _description_place(file: _SharedFile) -> tuple[int, int]:
+    """Return where the description begins, and where the footer after it begins."""
     end = file.size - FOOTER_BYTES
     if end < len(MAGIC) or file.read(0, len(MAGIC)).tobytes() != MAGIC:
         raise Damaged("not a complete Arrow file; convert it again")
@@ -209,82 +210,84 @@ def _description_place(file: _Bytes) -> tuple[int, int]:
         raise Damaged("not a complete Arrow file; convert it again")
     length = int.from_bytes(file.read(footer - LENGTH_BYTES, footer).tobytes(), "little")
     begin = footer - LENGTH_BYTES - length
+    # A container starts with the length of its header (8 bytes), which is JSON.
     if begin < 0 or file.read(begin + 8, begin + 9).tobytes() != b"{":
         raise _other_file(file)
     return begin, footer
 
 
-def _other_file(file: _Bytes) -> Damaged:
-    """Return what is wrong with an Arrow file without a description."""
+def _other_file(file: _SharedFile) -> Damaged:
+    """Return the error about an Arrow file without a description."""
     metadata = pa.ipc.open_file(pa.PythonFile(file.file, "r")).schema.metadata or {}
     if KEY not in metadata:
-        return Damaged("an Arrow file, but not one of `rafm convert`")
+        return Damaged("an Arrow file, but not written by `rafm convert`")
     if metadata[KEY] != str(VERSION).encode():
-        return Damaged(f"converted by an older version; {AGAIN}")
-    return Damaged(f"its description is damaged; {AGAIN}")
+        return Damaged(f"converted by an older version; {REDO}")
+    return Damaged(f"its description is damaged; {REDO}")
 
 
 def _check_header(header: Header) -> None:
     version = header.get("version")
     if header.get("kind") != KIND or type(version) is not int:
-        raise Damaged(f"its description is not one of converted rows; {AGAIN}")
+        raise Damaged(f"its description is not that of converted rows; {REDO}")
     if version != VERSION:
         older = version < VERSION
-        raise Damaged(f"converted by {'an older' if older else 'a newer'} version; {AGAIN if older else 'update rafm'}")
-    for name, is_right in FACTS.items():
+        raise Damaged(f"converted by {'an older' if older else 'a newer'} version; {REDO if older else 'update rafm'}")
+    for name, is_right in HEADER_CHECKS.items():
         if name not in header or not is_right(header[name]):
-            raise Damaged(f"invalid {name!r} in its description: {header.get(name)!r:.80}; {AGAIN}")
+            raise Damaged(f"invalid {name!r} in its description: {header.get(name)!r:.80}; {REDO}")
 
 
 def _read_blocks(tensors: Tensors, stop: int) -> Blocks:
-    """Return where blocks are, if they follow each other up to the end of the stream."""
+    """Return the table of blocks; they must follow each other up to the end of the stream."""
     found = [tensors.get(name, np.zeros(0)) for name in ("ends", "rows", "checksums")]
     ends, rows, checksums = found
     fits = all(tensor.dtype == np.int64 and tensor.ndim == 1 for tensor in found)
     if not fits or not 0 < ends.size == rows.size + 1 == checksums.size - 1:
-        raise Damaged(f"the table of its blocks is damaged; {AGAIN}")
+        raise Damaged(f"its table of blocks is damaged; {REDO}")
     if ends[0] <= len(MAGIC) or ends[-1] != stop or (ends[1:] <= ends[:-1]).any() or (rows <= 0).any():
-        raise Damaged(f"its blocks do not follow each other; {AGAIN}")
+        raise Damaged(f"its blocks are not contiguous; {REDO}")
     return Blocks(ends, rows, checksums)
 
 
 def _check_schema(schema: pa.Schema) -> None:
     names = [name for name in COLUMNS if name in schema.names]
     if schema.names != names or not {"ids", "values"} <= set(names):
-        raise Damaged(f"its columns are {', '.join(schema.names)[:80]}, not those of `rafm convert`")
+        raise Damaged(f"its columns {', '.join(schema.names)[:80]} are not those of `rafm convert`")
     for column in schema:
         if column.type not in COLUMNS[column.name]:
-            raise Damaged(f"column {column.name!r} has type {column.type}; {AGAIN}")
+            raise Damaged(f"column {column.name!r} has type {column.type}; {REDO}")
 
 
 def _numbers_of(cells: pa.Array, memory: np.ndarray) -> np.ndarray:
-    """Return an array of numbers as a view of the memory that it was read into."""
+    """Return an array of numbers as a view of the memory it was read into."""
     _check_no_nulls(cells)
     return _view(cells.buffers()[1], np.dtype(cells.type.to_pandas_dtype()), len(cells), memory)
 
 
 def _list_of(cells: pa.ListArray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return offsets and items of lists as views of the memory that they were read into."""
+    """Return offsets and items of lists as views of the memory they were read into."""
     _check_no_nulls(cells)
     return _view(cells.buffers()[1], np.dtype(np.int32), len(cells) + 1, memory), _numbers_of(cells.values, memory)
 
 
 def _check_no_nulls(cells: pa.Array) -> None:
     if cells.offset or cells.buffers()[0] is not None:
-        raise Damaged(f"has nulls; {AGAIN}")
+        raise Damaged(f"has nulls; {REDO}")
 
 
 def _view(buffer: pa.Buffer | None, kind: np.dtype, size: int, memory: np.ndarray) -> np.ndarray:
     if size == 0:
         return np.zeros(0, kind)
+    # Arrow reads buffer positions from the file, so they may point anywhere: check before viewing.
     begin = -1 if buffer is None else buffer.address - memory.ctypes.data
     end = begin + size * kind.itemsize
     if not 0 <= begin <= end <= memory.size:
-        raise Damaged(f"has arrays that do not lie where they should; {AGAIN}")
+        raise Damaged(f"has arrays outside of its blocks; {REDO}")
     return memory[begin:end].view(kind)
 
 
 def _check_binary(labels: np.ndarray) -> None:
     bad = (labels != 0) & (labels != 1)
     if bad.any():
-        raise DataValueError(f"its labels are 0 and 1, but one is {labels[bad][0]:g}; {AGAIN}")
+        raise DataValueError(f"labels must be 0 and 1, found {labels[bad][0]:g}; {REDO}")

@@ -1,4 +1,4 @@
-"""Write rows as a converted file, in bounded memory."""
+"""Write converted files, in bounded memory."""
 
 from __future__ import annotations
 
@@ -32,17 +32,16 @@ def write_arrow(
     wide_ids: bool = False,
     encoder: TableEncoder | None = None,
 ) -> int:
-    """Write rows as they come, in one atomic step; return the number of bytes.
+    """Write rows atomically as they arrive; return the number of bytes.
 
-    wide_ids gives ids 8 bytes instead of 4. Before the file takes the place of an older one, it is opened and all of
-    its blocks are read and checked.
+    wide_ids: store ids in 8 bytes instead of 4. Before the file replaces an older one, it is read back and checked.
     """
     writer = _Writer(conversion or Conversion(), np.int64 if wide_ids else np.int32, encoder)
     return write_atomically(path, writer.chunks(batches), check_blocks)
 
 
 def check_blocks(path: PathLike) -> None:
-    """Read all of a converted file as training would."""
+    """Read and check all blocks of a converted file, as training does."""
     rows = ArrowRows(path)
     assert rows.encoder is None or rows.encoder.n_features == rows.n_features
     for number in range(rows.n_blocks):
@@ -50,17 +49,17 @@ def check_blocks(path: PathLike) -> None:
 
 
 class _Writer:
-    """Makes the bytes of one file."""
+    """Produces the bytes of one file."""
 
     def __init__(self, conversion: Conversion, id_type: type, encoder: TableEncoder | None):
         self.conversion, self.id_type, self.encoder = conversion, id_type, encoder
-        self.sink = _Drain()
+        self.sink = _ChunkSink()
         self.n_features, self.head = 0 if encoder is None else encoder.n_features, b""
         self.rows: list[int] = []
         self.ends: list[int] = []
         self.checksums: list[int] = []
         self.checksum = self.position = 0
-        self.describe(NO_BLOCKS)  # what cannot be described is refused before anything is written
+        self.describe(NO_BLOCKS)  # fails early if the encoder is too large for the description
 
     def describe(self, blocks: Blocks) -> list[Chunk]:
         try:
@@ -69,21 +68,21 @@ class _Writer:
             raise DataValueError(f"the encoder cannot be stored: {error}") from None
 
     def chunks(self, batches: Iterable[CheckedRows]) -> Iterator[Chunk]:
-        """Yield the bytes as they come."""
+        """Yield the bytes of the file."""
         writer = None
         for parts in cut_parts(batches):
             self._count(parts)
-            found = _stand_in(parts, self.id_type, self.sink)
+            found = _placeholder_batch(parts, self.id_type, self.sink)
             writer = writer or self._open(found.schema)
             writer.write_batch(found)
-            del parts, found  # before the next ones are made
+            del parts, found  # frees them before the next block is built
             yield from self._segment()
         writer = writer or self._open(record_batch_of(NO_ROWS, self.id_type).schema)
         writer.close()
         yield from self._tail(b"".join(self.sink.taken()))
 
     def _count(self, parts: list[CheckedRows]) -> None:
-        self.n_features = max(self.n_features, *(part.largest_id + 1 for part in parts))
+        self.n_features = max(self.n_features, *(part.largest_id + 1 for part in parts))  # known only at the end
         if self.n_features - 1 > np.iinfo(self.id_type).max:
             raise FeatureRangeError(
                 f"feature id {self.n_features - 1} does not fit in 4 bytes; convert with --wide-ids"
@@ -92,6 +91,7 @@ class _Writer:
 
     def _open(self, schema: pa.Schema) -> pa.ipc.RecordBatchFileWriter:
         schema = schema.with_metadata({KEY: str(VERSION)})
+        # An empty file with this schema tells how long the head is, which Arrow does not say.
         empty = pa.BufferOutputStream()
         pa.ipc.new_file(empty, schema).close()
         whole = empty.getvalue().to_pybytes()
@@ -99,7 +99,7 @@ class _Writer:
         return pa.ipc.new_file(self.sink, schema)
 
     def _segment(self) -> Iterator[Chunk]:
-        """Yield what was written of a block, and before the first one the head."""
+        """Yield the bytes of a block, preceded by the head before the first one."""
         for chunk in self.sink.taken():
             self._add(chunk)
             if self.position == len(self.head) and not self.ends:
@@ -117,7 +117,7 @@ class _Writer:
         self.checksum = 0
 
     def _tail(self, tail: bytes) -> Iterator[Chunk]:
-        """Yield the rest of the file; of one without rows that is all."""
+        """Yield the rest of the file, which is all of it if there are no rows."""
         if not self.ends:
             self._add(self.head)
             self._end()
@@ -138,15 +138,15 @@ def _footer_place(whole: bytes) -> int:
     return end - int.from_bytes(whole[end : end + 4], "little")
 
 
-def _stand_in(parts: list[CheckedRows], id_type: type, sink: _Drain) -> pa.RecordBatch:
-    """Return a record batch of all parts, but for ids and values, which the sink takes from the parts as they are.
+def _placeholder_batch(parts: list[CheckedRows], id_type: type, sink: _ChunkSink) -> pa.RecordBatch:
+    """Return a record batch of all parts with uninitialised ids and values, which the sink replaces by the real ones.
 
-    In the batch, memory that is never touched stands for them: joining them would be a copy of almost all there is.
+    Arrow needs one array per column; concatenating the parts would copy almost all of the data.
     """
     n_entries = sum(part.indices.size for part in parts)
-    indices: np.ndarray = np.empty(n_entries, id_type)
+    indices: np.ndarray = np.empty(n_entries, id_type)  # never touched, so it takes no physical memory
     values = np.empty(n_entries, np.float32)
-    sink.stand_ins = {
+    sink.placeholders = {
         indices.ctypes.data: [np.ascontiguousarray(part.indices, id_type) for part in parts],
         values.ctypes.data: [np.ascontiguousarray(part.values, np.float32) for part in parts],
     }
@@ -157,18 +157,18 @@ def _stand_in(parts: list[CheckedRows], id_type: type, sink: _Drain) -> pa.Recor
     return record_batch_of(Batch(join_offsets(parts), indices, values, 0, labels, weights), id_type)
 
 
-class _Drain:
-    """A file to write to whose content can be taken away."""
+class _ChunkSink:
+    """File-like object that collects what is written until it is taken."""
 
     closed = False
 
     def __init__(self) -> None:
         self.parts: deque[memoryview] = deque()
-        self.stand_ins: dict[int, list[np.ndarray]] = {}  # by address: what is written instead
+        self.placeholders: dict[int, list[np.ndarray]] = {}  # address -> arrays to write instead
         self.position = 0
 
     def write(self, data: Any) -> int:
-        parts = self.stand_ins.pop(data.address, [data]) if isinstance(data, pa.Buffer) else [data]
+        parts = self.placeholders.pop(data.address, [data]) if isinstance(data, pa.Buffer) else [data]
         self.parts += map(memoryview, parts)
         n_bytes = memoryview(data).nbytes
         self.position += n_bytes
@@ -178,7 +178,7 @@ class _Drain:
         return self.position
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: there is no buffer."""
 
     def close(self) -> None:
         self.closed = True

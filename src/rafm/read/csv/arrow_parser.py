@@ -1,4 +1,4 @@
-"""Blocks of delimited text -> columns of text, by Arrow's parser; what it refuses is named by line."""
+"""Parse blocks of delimited text into columns of text with Arrow's parser; name the line of what it rejects."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pyarrow import csv
 
 from ...errors import DataFormatError, RafmError
 from .cell_types import TEXT
-from .row_blocks import Block, Dialect, row_places
+from .row_blocks import Dialect, TextBlock, row_places
 
-PARSE_BYTES = 2**20  # what one thread of Arrow takes at a time
+PARSE_BYTES = 2**20  # per thread of Arrow
 BLANK_LINES = re.compile(rb"[\r\n]*")
 
 OnBad = Callable[[RafmError], object]
@@ -21,18 +21,18 @@ OnRagged = Callable[[csv.InvalidRow], str]
 
 
 class Layout(NamedTuple):
-    """How one file is read; `name` is what messages call it."""
+    """How one file is read; `name` is used in messages."""
 
     name: str
     dialect: Dialect
     names: list[str]
-    types: dict[str, pa.DataType]  # of the columns that are kept; UNKNOWN until they are learned
-    given: dict[str, pa.DataType | None]  # types that the caller chose; None for columns to leave out
+    types: dict[str, pa.DataType]  # of the columns that are kept; UNKNOWN until they are inferred
+    given: dict[str, pa.DataType | None]  # types chosen by the caller; None for columns to ignore
     on_bad: OnBad | None = None
 
 
 class BadRow(Exception):
-    """The number of a row in its block, and the error about it."""
+    """Raised for a row: its number in the block, and the error about it."""
 
     def __init__(self, row: int, error: RafmError):
         super().__init__(row, error)
@@ -45,25 +45,25 @@ def split_row(row: bytes, dialect: Dialect) -> list[str]:
     >>> split_row(b'a,"b;c",\\n', Dialect(","))
     ['a', 'b;c', '']
     """
-    n_cells = row.count(dialect.delimiter.encode()) + 1
+    n_cells = row.count(dialect.delimiter.encode()) + 1  # an upper bound: delimiters may be quoted
     types = {f"f{k}": TEXT for k in range(n_cells)}
     options = csv.ReadOptions(use_threads=False, autogenerate_column_names=True, block_size=len(row) + 1)
     cells = csv.read_csv(pa.BufferReader(row), options, _parse_options(dialect), csv.ConvertOptions(column_types=types))
     return [column[0].as_py() for column in cells.columns]
 
 
-def has_rows(block: Block) -> bool:
-    """Tell whether there is anything but blank lines."""
+def has_rows(block: TextBlock) -> bool:
+    """Tell whether a block has anything but blank lines."""
     return BLANK_LINES.fullmatch(block.data) is None
 
 
-def parse_block(block: Block, layout: Layout, on_ragged: OnRagged | None = None) -> dict[str, pa.Array]:
-    """Return the columns of a block that are kept, as text; an empty field is null."""
+def parse_block(block: TextBlock, layout: Layout, on_ragged: OnRagged | None = None) -> dict[str, pa.Array]:
+    """Return the columns to keep as text; an empty field is null."""
     if not has_rows(block):
         return no_cells(layout)
     try:
         table = _arrow_parse(block, layout, in_pieces=True)
-    except pa.ArrowInvalid:  # again in one piece, which knows the row, or had only been cut too small
+    except pa.ArrowInvalid:  # retry unsplit: gives the row number, and a row may have been longer than a piece
         try:
             table = _arrow_parse(block, layout, in_pieces=False, on_ragged=on_ragged)
         except pa.ArrowInvalid as error:
@@ -72,12 +72,12 @@ def parse_block(block: Block, layout: Layout, on_ragged: OnRagged | None = None)
 
 
 def no_cells(layout: Layout) -> dict[str, pa.Array]:
-    """Return the columns of a block without rows."""
+    """Return empty columns."""
     return {column: pa.array([], TEXT) for column in layout.types}
 
 
 def _arrow_parse(
-    block: Block,
+    block: TextBlock,
     layout: Layout,
     in_pieces: bool,
     on_ragged: OnRagged | None = None,
@@ -106,8 +106,8 @@ def _parse_options(dialect: Dialect, newlines: bool = True, on_ragged: OnRagged 
     )
 
 
-def _bad_row(block: Block, layout: Layout, error: pa.ArrowInvalid) -> BadRow:
-    """Return Arrow's error with the line instead of its number of the row."""
+def _bad_row(block: TextBlock, layout: Layout, error: pa.ArrowInvalid) -> BadRow:
+    """Return Arrow's error with the line in the file instead of the row in the block."""
     message = in_one_line(error)
     number = re.search(r"Row #(\d+): ", message)
     row = int(number[1]) - 1 if number else 0
@@ -118,12 +118,12 @@ def _bad_row(block: Block, layout: Layout, error: pa.ArrowInvalid) -> BadRow:
     return BadRow(row, DataFormatError(message, layout.name, line_of(block, layout, row)))
 
 
-def line_of(block: Block, layout: Layout, row: int) -> int:
+def line_of(block: TextBlock, layout: Layout, row: int) -> int:
     """Return the line where a row of the block starts."""
     _, lines, _ = row_places(block.data, layout.dialect, row + 1)
     return block.first_line + int(lines[row])
 
 
 def in_one_line(error: Exception) -> str:
-    """Return what an error says, without line feeds."""
+    """Return the message of an error without line feeds."""
     return " ".join(str(error).split())

@@ -1,8 +1,8 @@
-"""Columns of text -> columns of numbers, where they are numbers.
+"""Infer the types of text columns, and cast those of numbers.
 
-A column is numbers if all its values are, else text. Numbers that are written as labels are text too: with leading
-zeros, or whole with 16 digits or more. In a column of numbers, NA, null and the like are missing, as empty fields
-are in every column.
+A column is numeric if all its values are numbers, else text. Numbers written like codes are text too: with leading
+zeros, or integers of 16 digits or more. In numeric columns, NA, null and the like are missing; an empty field is
+missing in every column.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from ...encode.strings import as_strings
 
 MISSING = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")
-FEW = 100
-LABEL_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"
+FEW = 100  # cells that are tried first, since most text columns show it early
+CODE_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"  # zip codes, phone numbers, ids beyond float64
 UNKNOWN, TEXT, WHOLE, NUMBER = pa.null(), pa.string(), pa.int64(), pa.float64()
 WRITTEN_AS = {WHOLE: r"^-?[0-9]+$", NUMBER: r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"}
 TYPE_NAMES = {WHOLE: "whole numbers", NUMBER: "numbers"}
@@ -35,9 +35,10 @@ READ_AS = {
 
 
 def learn_type(cells: pa.Array) -> tuple[pa.DataType, pa.Array]:
-    """Return the narrowest type for all values: UNKNOWN if there is none, WHOLE, NUMBER or TEXT; and the cells so.
+    """Return the narrowest type that holds all values, and the cells in that type if the cast is simple.
 
-    They stay text where `convert` has something to say. Those that are numbers already are plain, see splitting.py.
+    The type is UNKNOWN (no values), WHOLE, NUMBER or TEXT. Cells that `cast_text` may reject stay text. Cells that are
+    numbers already come from plain_parser.py.
 
     >>> columns = (["1", "NA"], ["1.5", "2"], ["007"], ["1", "x"], [None])
     >>> [str(learn_type(pa.array(cells, TEXT))[0]) for cells in columns]
@@ -55,7 +56,7 @@ def learn_type(cells: pa.Array) -> tuple[pa.DataType, pa.Array]:
             numbers = _cast(known, kind)
         if known.null_count == len(known):
             return UNKNOWN, cells
-        if numbers is not None and _look_like_labels(known, numbers):
+        if numbers is not None and _look_like_codes(known, numbers):
             return TEXT, cells
         if numbers is not None:
             return kind, numbers if all_finite(numbers) else cells
@@ -63,17 +64,14 @@ def learn_type(cells: pa.Array) -> tuple[pa.DataType, pa.Array]:
 
 
 def wider_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """Return the type for the values of both."""
+    """Return the type that holds the values of both."""
     order = [UNKNOWN, WHOLE, NUMBER, TEXT]
     return order[max(order.index(a), order.index(b))]
 
 
-def convert(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Return text as the given type, or None if some value does not have it or is not finite.
-
-    Cells that have the type are taken as they are.
-    """
-    if cells.type == kind:
+def cast_text(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Cast text to a type; return None if some value does not fit or is not finite."""
+    if cells.type == kind:  # cast by the plain parser already
         return cells
     numbers = _cast(cells, kind)
     if numbers is None or not all_finite(numbers):
@@ -82,27 +80,27 @@ def convert(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
 
 
 def first_misfit(cells: pa.Array, kind: pa.DataType) -> int:
-    """Return the index of the first value that does not have the type; there is one."""
-    low, high = 0, len(cells)  # the first misfit lies in cells[low:high]
+    """Return the index of the first value that does not fit the type; there must be one."""
+    low, high = 0, len(cells)  # invariant: the first misfit lies in cells[low:high]
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if convert(cells[low:middle], kind) is not None else (low, middle)
+        low, high = (middle, high) if cast_text(cells[low:middle], kind) is not None else (low, middle)
     return low
 
 
 def misfits(cells: pa.Array, kind: pa.DataType) -> np.ndarray:
-    """Tell which values do not have the type, or are not finite.
+    """Tell which values do not fit the type or are not finite.
 
     >>> misfits(pa.array(["1", "x", None, "NA", "1e999", "-2"]), NUMBER).tolist()
     [False, True, False, False, True, False]
     """
-    if convert(cells, kind) is not None:
+    if cast_text(cells, kind) is not None:
         return np.zeros(len(cells), bool)
     known = _without_words(pc.ascii_trim_whitespace(cells))
     fits = pc.match_substring_regex(known, WRITTEN_AS[kind]).fill_null(True)
     wrong = ~np.asarray(fits)
     places = np.flatnonzero(~wrong)
-    while convert(cells.take(pa.array(places)), kind) is None:  # well written, but too large
+    while cast_text(cells.take(pa.array(places)), kind) is None:  # well-formed, but out of range
         place = first_misfit(cells.take(pa.array(places)), kind)
         wrong[places[place]] = True
         places = places[place + 1 :]
@@ -129,18 +127,19 @@ def is_infinite(text: str) -> bool:
 
 
 def _without_words(cells: pa.Array) -> pa.Array:
-    """Return the cells with null for the words that mean a missing number."""
+    """Replace the words for a missing number by null."""
     missing = pc.is_in(cells, value_set=pa.array(MISSING))
     if not pc.any(missing, min_count=0).as_py():
         return cells
     return pc.if_else(missing, pa.scalar(None, TEXT), cells)
 
 
-def _look_like_labels(cells: pa.Array, numbers: pa.Array) -> bool:
-    """Tell whether some number is written as a label; the pattern sees only those that could be."""
+def _look_like_codes(cells: pa.Array, numbers: pa.Array) -> bool:
+    """Tell whether some number is written like a code."""
+    # The regular expression is slow, so it sees only cells with a leading zero or 16 digits.
     zeros = pc.and_not(pc.starts_with(cells, "0"), pc.starts_with(cells, "0."))
     suspects = pc.or_(pc.and_(zeros, pc.greater(pc.binary_length(cells), 1)), pc.greater_equal(pc.abs(numbers), 10**15))
-    return pc.any(pc.match_substring_regex(cells.filter(suspects), LABEL_LIKE), min_count=0).as_py() is True
+    return pc.any(pc.match_substring_regex(cells.filter(suspects), CODE_LIKE), min_count=0).as_py() is True
 
 
 def all_finite(cells: pa.Array) -> bool:
@@ -149,12 +148,9 @@ def all_finite(cells: pa.Array) -> bool:
 
 
 def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Return the cells as numbers, or None; Arrow alone would take 0x1F as a whole number.
-
-    Arrow makes an error message for every cell that fails, so a few cells are tried first.
-    """
+    """Return the cells as numbers, or None; unlike Arrow, reject hexadecimal such as 0x1F."""
     try:
-        cells[:FEW].cast(kind)
+        cells[:FEW].cast(kind)  # Arrow formats a message for every cell that fails, so fail on a few
         numbers = cells.cast(kind)
     except pa.ArrowInvalid:
         return None
@@ -164,4 +160,4 @@ def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
 def _has_an_x(cells: pa.Array) -> bool:
     strings = as_strings(cells)
     text = strings.data[strings.offsets[0] : strings.offsets[-1]]
-    return bool(((text | 32) == ord("x")).any())  # 32 is what tells x from X
+    return bool(((text | 32) == ord("x")).any())  # bit 5 is the case of an ASCII letter

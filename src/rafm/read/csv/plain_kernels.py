@@ -1,11 +1,12 @@
-"""Compiled splitter of delimited text: rows -> where cells begin and stop -> numbers and texts.
+"""Compiled splitter of delimited text: rows -> bounds of cells -> numbers and texts.
 
-It knows the plain case alone and declines all else, which is left to a parser that knows everything: quotes only around
-whole cells, none inside of them, as many cells in every row; numbers as `-12.5`, of up to MAX_DIGITS digits.
+It handles only the plain case and declines everything else, which Arrow's parser then reads. Plain means: quotes only
+around whole cells and none inside, the same number of cells in every row, numbers such as `-12.5` with up to MAX_DIGITS
+digits.
 
-text            uint8, whole rows and CHUNK more bytes of anything, since they are read by words and chunks
-bounds          per column and row: where its cell begins, which is the stop of the cell before it
-begins, stops   per cell of a column: its first byte, and one past the byte behind it
+text            uint8, whole rows followed by CHUNK bytes of padding, since it is read in words and chunks
+bounds          per column and row: where the cell begins, which is also the stop of the cell before it
+begins, stops   per cell of a column: its first byte, and one past the delimiter that follows it
 """
 
 # mypy: disallow-untyped-defs=False
@@ -20,7 +21,7 @@ from ..digits import WORD_BYTES, digits_of, inlined, load_word, peek
 from .byte_masks import ALL, CHUNK, LAST_BIT, U0, U1, covered_bits, inner_bits
 
 LF, CR, QUOTE, MINUS, DOT, ZERO = b'\n\r"-.0'
-MAX_DIGITS = 15  # whole numbers with more are labels; so many digits over a power of ten round once, hence correctly
+MAX_DIGITS = 15  # exact in float64, so the division by a power of ten rounds once; longer integers are codes
 DECLINED = -1
 TENS = np.array([10**k for k in range(2 * WORD_BYTES + 1)])
 POWERS = TENS.astype(np.float64)
@@ -39,8 +40,7 @@ def is_quoted(text, begin, stop):
 def split_rows(text, at, stop, delimiter, quoting, bounds):
     """Set the bounds of all cells; return the number of rows, or DECLINED.
 
-    There is room for one cell more than a row has, and for one row more than there are lines. Quotes are where they
-    should be if all of them are the two of quoted cells. Blank lines are no rows.
+    bounds has room for one more cell than a row has, and one more row than there are lines. Blank lines are skipped.
     """
     stride, row, n_quotes, n_quoted, inside = bounds.shape[1], 0, np.int64(0), 0, U0
     flat, last, place, begin = bounds.reshape(-1), (bounds.shape[0] - 1) * bounds.shape[1], 0, at
@@ -54,10 +54,10 @@ def split_rows(text, at, stop, delimiter, quoting, bounds):
             covered = covered_bits(quotes, inside)
             n_quotes += np.int64(count_ones(quotes))
             separators &= ~covered
-            inside = U0 - (covered >> LAST_BIT)
+            inside = U0 - (covered >> LAST_BIT)  # all ones if the last byte is inside quotes
         while separators:
             bit = trailing_zeros(separators)
-            separators &= separators - U1
+            separators &= separators - U1  # clears the lowest bit
             end = chunk + np.int64(bit)
             end_of_cell, ends_row = end, (feeds >> bit) & U1
             if ends_row and end > begin and peek(text, end - 1) == CR:
@@ -65,23 +65,24 @@ def split_rows(text, at, stop, delimiter, quoting, bounds):
             if n_quotes > 0:
                 n_quoted += is_quoted(text, begin, end_of_cell)
             place += stride
-            if place > last + row:
+            if place > last + row:  # too many cells
                 return DECLINED
             flat[np.uint64(place)] = end_of_cell + 1
             if ends_row:
                 is_blank = place == stride + row and end_of_cell == begin
-                if place < last + row and not is_blank:
+                if place < last + row and not is_blank:  # too few cells
                     return DECLINED
                 row += not is_blank
                 place = row
                 flat[np.uint64(place)] = end + 1
             begin = end + 1
+    # Quotes are plain if each of them is one of the two around a quoted cell.
     return row if begin == stop and place == row and n_quotes == 2 * n_quoted else DECLINED
 
 
 @inlined
 def span_of(text, begin, stop, quoting):
-    """Return where a cell begins and stops, without its quotes."""
+    """Return the bounds of a cell without its quotes."""
     begin, stop = np.int64(begin), np.int64(stop) - 1
     if quoting and is_quoted(text, begin, stop):
         return begin + 1, stop - 1
@@ -93,14 +94,14 @@ def span_of(text, begin, stop, quoting):
 
 @inlined
 def next_word(text, at, stop):
-    """Return eight bytes as one number, those from stop on as no digits."""
+    """Return eight bytes as one number; bytes from stop on are set to 0xFF, which is not a digit."""
     word, left = load_word(text, at), stop - at
     return word | ALL << np.uint64(8 * left) if left < WORD_BYTES else word
 
 
 @inlined
 def take_digits(text, at, stop):
-    """Return how many digits come next, up to sixteen, and their number."""
+    """Return the number of digits that follow, up to sixteen, and their value."""
     n_digits, number = digits_of(next_word(text, at, stop))
     if n_digits == WORD_BYTES:
         n_more, more = digits_of(next_word(text, at + WORD_BYTES, stop))
@@ -110,7 +111,7 @@ def take_digits(text, at, stop):
 
 @inlined
 def plain_number(text, at, stop):
-    """Read text[at:stop]; return the number without its point, and how many digits are behind that, or DECLINED."""
+    """Parse text[at:stop]; return the digits as one integer, and how many follow the point, or DECLINED."""
     n_whole, number = take_digits(text, at, stop)
     point = at + n_whole
     if n_whole == 0 or n_whole > MAX_DIGITS or (n_whole > 1 and peek(text, at) == ZERO):
@@ -127,7 +128,7 @@ def plain_number(text, at, stop):
 
 @inlined
 def read_column(text, begins, stops, quoting, whole, wholes, reals, known):
-    """Set either wholes or reals, and which cells are not empty; return how many are, or DECLINED."""
+    """Set wholes or reals, and known for cells that are not empty; return the number of empty ones, or DECLINED."""
     n_empty = 0
     for i in range(wholes.size):
         at, stop = span_of(text, begins[i], stops[i], quoting)
@@ -138,9 +139,9 @@ def read_column(text, begins, stops, quoting, whole, wholes, reals, known):
             continue
         negative = peek(text, at) == MINUS
         number, n_fraction = plain_number(text, at + negative, stop)
-        if n_fraction < 0 or (whole and n_fraction > 0) or (negative and number == 0):  # -0 depends on the type
+        if n_fraction < 0 or (whole and n_fraction > 0) or (negative and number == 0):  # -0 is 0 or -0.0, by type
             return DECLINED
-        sign = 1 - 2 * negative  # signs come at random: a branch that is guessed wrong costs more
+        sign = 1 - 2 * negative  # no branch: signs are random, and a misprediction costs more than a product
         if whole:
             wholes[i] = number * sign
         else:
@@ -150,7 +151,7 @@ def read_column(text, begins, stops, quoting, whole, wholes, reals, known):
 
 @kernel()
 def read_columns(text, bounds, columns, are_whole, quoting, wholes, reals, known, n_empty):
-    """Read some columns of numbers, row k of the arrays being for the k-th; wholes and reals are the same memory."""
+    """Read numeric columns, the k-th into row k of the arrays; wholes and reals share their memory."""
     for k in range(columns.size):
         begins, stops = bounds[columns[k]], bounds[columns[k] + 1]
         n_empty[k] = read_column(text, begins, stops, quoting, are_whole[k], wholes[k], reals[k], known[k])
@@ -161,18 +162,18 @@ def read_columns(text, bounds, columns, are_whole, quoting, wholes, reals, known
 
 @inlined
 def store_word(data, at, word):
-    """Write eight bytes; the compiler makes one store of it."""
+    """Write eight bytes; compiles to a single store."""
     for place in range(WORD_BYTES):
         data[np.uint64(at + place)] = np.uint8(word >> np.uint64(8 * place) & np.uint64(255))
 
 
 @inlined
 def copy_column(text, begins, stops, quoting, data, offsets):
-    """Write cells one after the other from offsets[0] on, and where each ends; return how many are empty."""
+    """Append the cells to data from offsets[0] on and set offsets; return the number of empty cells."""
     end, n_empty = np.int64(offsets[0]), 0
     for i in range(offsets.size - 1):
         at, stop = span_of(text, begins[i], stops[i], quoting)
-        store_word(data, end, load_word(text, at))
+        store_word(data, end, load_word(text, at))  # may write past the cell; the next one overwrites that
         for place in range(WORD_BYTES, stop - at, WORD_BYTES):
             store_word(data, end + place, load_word(text, at + place))
         n_empty += at == stop
@@ -183,9 +184,9 @@ def copy_column(text, begins, stops, quoting, data, offsets):
 
 @kernel()
 def copy_columns(text, bounds, columns, quoting, data, offsets, n_empty):
-    """Copy the texts of some columns, row k of the arrays being for the k-th, all into the same data.
+    """Copy text columns into the same data, the offsets of the k-th into row k.
 
-    That has room for WORD_BYTES more than they take: cells are copied by words.
+    data needs WORD_BYTES of padding, since cells are copied in words.
     """
     for k in range(columns.size):
         offsets[k, 0] = offsets[k - 1, offsets.shape[1] - 1] if k > 0 else 0

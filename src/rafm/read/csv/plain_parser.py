@@ -1,4 +1,4 @@
-"""Blocks of plainly written rows -> columns, piece by piece; what is not plain is left to others."""
+"""Parse blocks of plain rows into columns, piece by piece; anything else is left to Arrow's parser."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .arrow_parser import Layout
 from .byte_masks import CHUNK, count_feeds
 from .cell_types import NUMBER, TEXT, UNKNOWN, WHOLE
 from .plain_kernels import DECLINED, WORD_BYTES, copy_columns, read_columns, split_rows
-from .row_blocks import Block, Dialect
+from .row_blocks import Dialect, TextBlock
 
-PIECE_BYTES = 2**20  # stay in the cache while all columns are taken from them
-MAX_BLOCK_BYTES = 2**31 - 1
+PIECE_BYTES = 2**20  # fits the cache while all columns are read from it
+MAX_BLOCK_BYTES = 2**31 - 1  # bounds and offsets are int32
 
 
 class Piece(NamedTuple):
-    """Some rows, and where their cells are; see splitting.py."""
+    """Some rows and the bounds of their cells; see plain_kernels.py."""
 
     text: np.ndarray
     bounds: np.ndarray
@@ -52,18 +52,18 @@ class Piece(NamedTuple):
 
 
 def _array(kind: pa.DataType, n_rows: int, known: np.ndarray, n_empty: int, *parts: np.ndarray) -> pa.Array:
-    """Return an Arrow array of these parts, in which empty cells are null."""
+    """Return an Arrow array with these buffers, in which empty cells are null."""
     validity = pa.py_buffer(np.packbits(known, bitorder="little")) if n_empty else None
     return pa.Array.from_buffers(kind, n_rows, [validity, *map(pa.py_buffer, parts)], n_empty)
 
 
-def split_block(block: Block, layout: Layout) -> dict[str, pa.Array] | None:
-    """Return the columns that are kept, or None if the rows are not plain; an empty field is null.
+def split_block(block: TextBlock, layout: Layout) -> dict[str, pa.Array] | None:
+    """Return the columns to keep, or None if the rows are not plain; an empty field is null.
 
-    Columns of numbers that are not plain are text; those of unknown type are numbers if they are plain.
+    Numeric columns with a cell that is not plain are returned as text; columns of unknown type as numbers if possible.
 
     >>> layout = Layout("train.csv", Dialect(","), ["n", "t", "u"], {"n": WHOLE, "t": TEXT}, {})
-    >>> columns = split_block(Block(b'7,"a,b",x\\n-2,,y\\n', 1, True), layout)
+    >>> columns = split_block(TextBlock(b'7,"a,b",x\\n-2,,y\\n', 1, True), layout)
     >>> {name: cells.to_pylist() for name, cells in columns.items()}
     {'n': [7, -2], 't': ['a,b', None]}
     """
@@ -71,7 +71,7 @@ def split_block(block: Block, layout: Layout) -> dict[str, pa.Array] | None:
         return None
     places = {name: place for place, name in enumerate(layout.names)}
     kinds = {places[name]: kind for name, kind in layout.types.items()}
-    is_ascii = block.data.isascii()
+    is_ascii = block.data.isascii()  # far quicker than decoding, and true of most files
     found: list[tuple[Piece, dict[int, pa.Array]]] = []
     for begin, stop in _piece_ends(block):
         piece = _split(block.data, begin, stop, layout.dialect, len(layout.names))
@@ -82,7 +82,7 @@ def split_block(block: Block, layout: Layout) -> dict[str, pa.Array] | None:
 
 
 def _columns(piece: Piece, kinds: Mapping[int, pa.DataType]) -> dict[int, pa.Array]:
-    """Return columns as their types want them, those of unknown type as numbers where they can be."""
+    """Return columns of their types; those of unknown type as integers, else numbers, else text."""
     found: dict[int, pa.Array] = {}
     for kind in (WHOLE, NUMBER):
         wanted = {column: kind for column, own in kinds.items() if column not in found and own in (kind, UNKNOWN)}
@@ -93,7 +93,7 @@ def _columns(piece: Piece, kinds: Mapping[int, pa.DataType]) -> dict[int, pa.Arr
 
 
 def _join(column: int, found: Sequence[tuple[Piece, dict[int, pa.Array]]], kind: pa.DataType) -> pa.Array:
-    """Return the parts of a column as one; all of it is text if some of it is, or if nothing in it tells its type."""
+    """Concatenate the parts of a column; it becomes text if any part is, or if it has no values."""
     parts = [columns[column] for _, columns in found]
     types = {part.type for part in parts}
     if len(types) > 1 and TEXT not in types:
@@ -104,8 +104,8 @@ def _join(column: int, found: Sequence[tuple[Piece, dict[int, pa.Array]]], kind:
     return joined.cast(TEXT) if kind == UNKNOWN and joined.null_count == len(joined) else joined
 
 
-def _piece_ends(block: Block) -> list[tuple[int, int]]:
-    """Return where pieces of whole rows begin and stop; there is one if a cell may span lines."""
+def _piece_ends(block: TextBlock) -> list[tuple[int, int]]:
+    """Return the bounds of pieces of whole rows; a single piece if a cell may span lines."""
     ends = [0]
     while block.one_line and ends[-1] + PIECE_BYTES < len(block.data):
         ends.append(block.data.index(b"\n", ends[-1] + PIECE_BYTES - 1) + 1)
@@ -116,7 +116,7 @@ def _split(data: bytes, begin: int, stop: int, dialect: Dialect, n_columns: int)
     """Return the rows of data[begin:stop], or None if they are not plain."""
     text, size = np.frombuffer(data, np.uint8), stop - begin
     bounds = np.empty((n_columns + 1, count_feeds(text, begin, stop) + 1), np.int32)
-    if stop + CHUNK > len(data):
+    if stop + CHUNK > len(data):  # the last piece: kernels read past the end, so copy it with padding
         text, begin = np.frombuffer(data[begin:stop] + bytes(CHUNK), np.uint8), 0
     n_rows = split_rows(text, begin, begin + size, ord(dialect.delimiter), dialect.quoting, bounds)
     return None if n_rows == DECLINED else Piece(text, bounds, n_rows, dialect.quoting)

@@ -1,7 +1,7 @@
 """Read CSV, TSV and the like into record batches: streaming, with the line in every error.
 
-Which columns hold numbers is learned from the first SAMPLE_BYTES, which are kept in memory so long, not read twice.
-Plain numbers are read at once (see plain.py); other columns are text until their type is known.
+Column types are inferred from the first SAMPLE_BYTES, which are held in memory rather than read twice. Plain numbers
+are parsed directly (see plain_parser.py); other columns are text until their type is known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .cell_types import (
     TYPE_NAMES,
     UNKNOWN,
     WHOLE,
-    convert,
+    cast_text,
     first_misfit,
     is_infinite,
     is_number,
@@ -37,7 +37,7 @@ from .cell_types import (
     wider_type,
 )
 from .plain_parser import split_block
-from .row_blocks import Block, Dialect, cut_blocks, row_places, utf8_rows
+from .row_blocks import Dialect, TextBlock, cut_blocks, row_places, utf8_rows
 
 BATCH_BYTES = 8 * 2**20
 SAMPLE_BYTES = 16 * 2**20
@@ -48,21 +48,21 @@ Header = bool | Sequence[str]
 
 
 class Parsed(NamedTuple):
-    """A block, its columns as text or as their types want them, and what went wrong behind them.
+    """A block, its columns as text or already cast, and the failure that follows them, if any.
 
-    lines: where each row starts, counted from the first line of the block; None if the block tells.
+    lines: the line of each row, counted from the first line of the block; None if no row was left out.
     """
 
-    block: Block
+    block: TextBlock
     cells: dict[str, pa.Array]
     failure: Exception | None
     lines: np.ndarray | None = None
 
 
-NO_BLOCK = Block(b"", 1, False)
+EMPTY_BLOCK = TextBlock(b"", 1, False)
 
 
-class Reading(NamedTuple):
+class CsvOptions(NamedTuple):
     """The options of read_delimited, checked."""
 
     delimiter: str | None
@@ -87,15 +87,15 @@ def read_delimited(
     max_row_bytes: int = MAX_ROW_BYTES,
     on_bad: OnBad | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of delimited text in batches of one schema, in memory that does not grow with the file.
+    """Yield the rows of delimited text in batches of one schema, in bounded memory.
 
-    path: plain, gzip or zstd text, "-" for the standard input. delimiter: found in the first line unless given.
-    quoting: False takes quotes as any other character.
-    header: True if the first row has the names, False to call columns c1, c2, ..., or the names themselves; a
-    first row that repeats given names is skipped. label: one of the given names that the file may lack.
-    columns: how to read some columns (the keys of READ_AS; "ignore" leaves one out); the others are learned.
-    on_bad: told of every bad row, which is then left out; without it the first one is raised.
-    Rows before an error are yielded first. A file of names only yields one batch without rows, an empty file none.
+    path: plain, gzip or zstd text, or "-" for standard input. delimiter: by default detected from the first line.
+    quoting: if False, quotes are ordinary characters.
+    header: True if the first row has the names, False to name columns c1, c2, ..., or the names themselves; a first
+    row that repeats them is skipped. label: one of these names that the file may lack.
+    columns: how to read some columns (keys of READ_AS; "ignore" drops one); the types of others are inferred.
+    on_bad: called with the error of each bad row, which is then skipped; by default the first error is raised.
+    Rows before an error are yielded first. A file with only a header yields one empty batch, an empty file none.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -113,11 +113,11 @@ def read_delimited(
         if value < 1:
             raise ConfigError(f"{key} must be positive, found {value}", key=key)
     settings = (delimiter, quoting, header, label, columns or {}, on_bad, batch_bytes, max_row_bytes)
-    return _batches(path, Reading(*settings))
+    return _batches(path, CsvOptions(*settings))
 
 
 def find_delimiter(text: bytes) -> str:
-    """Return the one of DELIMITERS that the first line has most of, a comma if it has none.
+    """Return the most frequent of DELIMITERS in the first line, a comma if there is none.
 
     >>> find_delimiter(b"a;b;c,d\\n1,2;3;4\\n")
     ';'
@@ -126,44 +126,44 @@ def find_delimiter(text: bytes) -> str:
     return max(DELIMITERS, key=lambda delimiter: line.count(delimiter.encode()))
 
 
-def _batches(path: PathLike, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """Open the file, learn its columns, then convert block by block."""
+def _batches(path: PathLike, options: CsvOptions) -> Iterator[pa.RecordBatch]:
+    """Open the file, infer the types of its columns, then cast block by block."""
     with open_bytes(path) as source:
-        dialect = Dialect(reading.delimiter or find_delimiter(source.peek(2**16)), reading.quoting)
-        blocks = (block for block in cut_blocks(source, dialect, *reading[-2:]) if has_rows(block))
+        dialect = Dialect(options.delimiter or find_delimiter(source.peek(2**16)), options.quoting)
+        blocks = (block for block in cut_blocks(source, dialect, *options[-2:]) if has_rows(block))
         first = next(blocks, None)
         if first is None:
             return
-        first, names = _take_names(first, dialect, reading, source.name)
-        given = _given_types(names, reading, source.name)
+        first, names = _take_names(first, dialect, options, source.name)
+        given = _given_types(names, options, source.name)
         kept = {column: given.get(column, UNKNOWN) for column in names if given.get(column, UNKNOWN) is not None}
-        layout = Layout(source.name, dialect, names, kept, given, reading.on_bad)
+        layout = Layout(source.name, dialect, names, kept, given, options.on_bad)
         yield from _typed(chain([first] if first.data else [], blocks), layout)
 
 
-def _typed(blocks: Iterator[Block], layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Learn the types that are unknown, then yield the batches and raise what went wrong."""
+def _typed(blocks: Iterator[TextBlock], layout: Layout) -> Iterator[pa.RecordBatch]:
+    """Infer unknown types, then yield the batches and raise the failure, if any."""
     sample = deque(_parsed(_sample(blocks), layout) if UNKNOWN in layout.types.values() else [])
     layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
     parts = _parsed(blocks, layout)
-    sample.extend(islice(parts, 1))  # so that the next ones are split while the sample is used
+    sample.extend(islice(parts, 1))  # starts the threads: they parse ahead while the sample is consumed
     while part := sample.popleft() if sample else next(parts, None):
         n_parts += 1
         batch, failure = (
-            _convert(part, layout) if on_bad is None else (_convert_around(part, layout, on_bad), part.failure)
+            _cast_part(part, layout) if on_bad is None else (_cast_good_rows(part, layout, on_bad), part.failure)
         )
         if batch.num_rows:
             yield batch
-        if failure and on_bad and isinstance(failure, RafmError):
+        if failure and on_bad and isinstance(failure, RafmError):  # an OSError is raised in any case
             on_bad(failure)
         elif failure:
             raise failure
-    if not n_parts:
-        yield _convert(Parsed(NO_BLOCK, no_cells(layout), None), layout)[0]
+    if not n_parts:  # a header only: an empty batch still tells the schema
+        yield _cast_part(Parsed(EMPTY_BLOCK, no_cells(layout), None), layout)[0]
 
 
-def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> tuple[Block, list[str]]:
-    """Return the first block without the names, and the names."""
+def _take_names(first: TextBlock, dialect: Dialect, options: CsvOptions, name: str) -> tuple[TextBlock, list[str]]:
+    """Return the first block without its header, and the names."""
     starts, lines, _ = row_places(first.data, dialect, 2)
     end = int(starts[1]) if starts.size > 1 else len(first.data)
     line = first.first_line + int(lines[0])
@@ -171,7 +171,7 @@ def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> 
         cells = split_row(first.data[starts[0] : end], dialect)
     except pa.ArrowInvalid as error:
         raise DataFormatError(f"the first row cannot be read: {in_one_line(error)}", name, line) from None
-    has_names, names = _names(cells, reading.header, reading.label, name, line)
+    has_names, names = _names(cells, options.header, options.label, name, line)
     if has_names:
         first_line = first.first_line + first.data.count(b"\n", 0, end)
         first = first._replace(data=first.data[end:], first_line=first_line)
@@ -179,7 +179,7 @@ def _take_names(first: Block, dialect: Dialect, reading: Reading, name: str) -> 
 
 
 def _names(cells: list[str], header: Header, label: str | None, name: str, line: int) -> tuple[bool, list[str]]:
-    """Return whether the first row has the names, and the names."""
+    """Return whether the first row is a header, and the names."""
     if header is False:
         return False, [f"c{k + 1}" for k in range(len(cells))]
     found = [cell.strip() for cell in cells]
@@ -195,8 +195,8 @@ def _names(cells: list[str], header: Header, label: str | None, name: str, line:
 
 
 def _check_names(names: list[str], name: str, line: int) -> None:
-    """Refuse names that are missing or occur twice."""
-    hint = "; if the first row has no names, say so (header=False)"
+    """Reject empty and duplicate names."""
+    hint = "; if the file has no header, set header=False"
     first: dict[str, int] = {}
     for k, column in enumerate(names):
         if not column:
@@ -206,19 +206,19 @@ def _check_names(names: list[str], name: str, line: int) -> None:
             raise DataFormatError(f"{places} have the same name {quote(column.encode())}{hint}", name, line)
 
 
-def _given_types(names: list[str], reading: Reading, name: str) -> dict[str, pa.DataType | None]:
-    """Return the types that the caller chose; refuse columns that are not there."""
+def _given_types(names: list[str], options: CsvOptions, name: str) -> dict[str, pa.DataType | None]:
+    """Return the types chosen by the caller; reject missing columns."""
     there = set(names)
-    for column, kind in reading.columns.items():
-        if column not in there and kind != "ignore" and column != reading.label:
-            raise DataValueError(f"column {column!r} is missing; there are {_listed(names)}", name)
-    if all(reading.columns.get(column) == "ignore" for column in names):
-        raise DataValueError("all columns are left out", name)
-    return {column: READ_AS[kind] for column, kind in reading.columns.items() if column in there}
+    for column, kind in options.columns.items():
+        if column not in there and kind != "ignore" and column != options.label:
+            raise DataValueError(f"column {column!r} is missing; the columns are {_listed(names)}", name)
+    if all(options.columns.get(column) == "ignore" for column in names):
+        raise DataValueError("all columns are ignored", name)
+    return {column: READ_AS[kind] for column, kind in options.columns.items() if column in there}
 
 
-def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
-    """Yield each block as columns; the last part holds the failure, if there is one."""
+def _parsed(blocks: Iterable[TextBlock], layout: Layout) -> Iterator[Parsed]:
+    """Yield the columns of each block; the last part holds the failure, if any."""
     try:
         around = layout.on_bad and (_parse_around(block, layout, layout.on_bad) for block in blocks)
         for part in around or _parse_each(blocks, layout):
@@ -226,22 +226,20 @@ def _parsed(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
             if part.failure:
                 return
     except (RafmError, OSError) as failure:
-        yield Parsed(NO_BLOCK, no_cells(layout), failure)
+        yield Parsed(EMPTY_BLOCK, no_cells(layout), failure)
 
 
-def _parse_each(blocks: Iterable[Block], layout: Layout) -> Iterator[Parsed]:
-    """Yield each block up to its first bad row; threads split the next ones meanwhile.
-
-    Arrow is called by this thread alone: its parser is known to hang if called by threads that are not its own.
-    """
+def _parse_each(blocks: Iterable[TextBlock], layout: Layout) -> Iterator[Parsed]:
+    """Yield each block up to its first bad row, while threads split the next ones."""
+    # Only this thread calls Arrow, whose parser is known to hang when called from foreign threads.
     for block, cells in map_ahead(lambda block: (block, split_block(block, layout)), blocks):
         yield _parse_good_rows(block, layout) if cells is None else Parsed(block, cells, None)
 
 
-def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
+def _parse_good_rows(block: TextBlock, layout: Layout) -> Parsed:
     """Parse the rows before the first bad one."""
     failure, head = None, block
-    while True:
+    while True:  # the rows before may still be bad for another reason, which Arrow checks later
         try:
             return Parsed(head, parse_block(head, layout), failure)
         except BadRow as bad:
@@ -249,8 +247,8 @@ def _parse_good_rows(block: Block, layout: Layout) -> Parsed:
             failure, head = bad.error, head._replace(data=head.data[: starts[bad.row]])
 
 
-def _parse_around(block: Block, layout: Layout, on_bad: OnBad) -> Parsed:
-    """Parse the rows that have the right bytes and cells; the others are told and left out."""
+def _parse_around(block: TextBlock, layout: Layout, on_bad: OnBad) -> Parsed:
+    """Parse rows of valid UTF-8 with the right number of cells; report and skip the others."""
     ragged: dict[int, str] = {}
     starts, lines, _ = row_places(block.data, layout.dialect, block.data.count(b"\n"))
     whole = utf8_rows(block.data, starts)
@@ -274,21 +272,21 @@ def _parse_around(block: Block, layout: Layout, on_bad: OnBad) -> Parsed:
     return Parsed(block, cells, None, np.delete(lines, list(ragged)))
 
 
-def _convert_around(part: Parsed, layout: Layout, on_bad: OnBad) -> pa.RecordBatch:
-    """Return the rows whose cells all have the types of their columns; the others are told and left out."""
+def _cast_good_rows(part: Parsed, layout: Layout, on_bad: OnBad) -> pa.RecordBatch:
+    """Return the rows whose cells all fit their columns; report and skip the others."""
     cells, lines = part.cells, part.lines
     lines = np.zeros(0, np.int64) if lines is None else lines
     wrong = {column: misfits(cells[column], kind) for column, kind in layout.types.items() if kind != TEXT}
     rows = np.logical_or.reduce([np.zeros(lines.size, bool), *wrong.values()])
     for row in np.flatnonzero(rows).tolist():
-        column = next(column for column, found in wrong.items() if found[row])
+        column = next(column for column, found in wrong.items() if found[row])  # one error per row is enough
         on_bad(_misfit(part, layout, row, column, cells[column][row].as_py()))
     good = pa.array(~rows)
-    return _convert(part._replace(cells={column: own.filter(good) for column, own in cells.items()}), layout)[0]
+    return _cast_part(part._replace(cells={column: own.filter(good) for column, own in cells.items()}), layout)[0]
 
 
-def _sample(blocks: Iterator[Block]) -> Iterator[Block]:
-    """Yield blocks until they are SAMPLE_BYTES or more."""
+def _sample(blocks: Iterator[TextBlock]) -> Iterator[TextBlock]:
+    """Yield blocks until they reach SAMPLE_BYTES."""
     size = 0
     for block in blocks:
         yield block
@@ -298,7 +296,7 @@ def _sample(blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
-    """Return the layout with all types, and put numbers into the sample; a column without values is text."""
+    """Return the layout with all types inferred, and cast the sample; a column without values is text."""
 
     def learned(column: str) -> pa.DataType:
         kind, converted = layout.types[column], []
@@ -321,20 +319,20 @@ def _learn(layout: Layout, sample: Iterable[Parsed]) -> Layout:
 
 
 def _put_text_back(sample: Iterable[Parsed], column: str, layout: Layout) -> None:
-    """Take a column from its blocks again where it was read as numbers, since it turned out to be text elsewhere."""
+    """Parse a column again as text where it was read as numbers, because another block has text in it."""
     for part in sample:
         if part.cells[column].type != TEXT:
             part.cells.update(split_block(part.block, layout._replace(types={column: TEXT})) or {})
 
 
-def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | None]:
-    """Return the rows before the first cell that does not have the type of its column, and the failure."""
+def _cast_part(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | None]:
+    """Cast the rows before the first cell that does not fit its column; return them and the failure."""
     cells, failure = part.cells, part.failure
     columns = {column: cells[column] for column in layout.types}
     odd = {column: kind for column, kind in layout.types.items() if cells[column].type != kind}
     if odd:
         with ThreadPoolExecutor(THREADS) as pool:
-            columns |= zip(odd, pool.map(convert, map(cells.__getitem__, odd), odd.values()))
+            columns |= zip(odd, pool.map(cast_text, map(cells.__getitem__, odd), odd.values()))
     misfits = [
         (first_misfit(cells[column], layout.types[column]), column)
         for column, numbers in columns.items()
@@ -343,12 +341,12 @@ def _convert(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception | 
     if misfits:
         row, column = min(misfits, key=lambda misfit: misfit[0])
         failure = _misfit(part, layout, row, column, cells[column][row].as_py())
-        columns = {column: convert(cells[column][:row], kind) for column, kind in layout.types.items()}
+        columns = {column: cast_text(cells[column][:row], kind) for column, kind in layout.types.items()}
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(layout.types.items())), failure
 
 
 def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> RafmError:
-    """Return the error about a cell."""
+    """Return the error about a cell that does not fit its column."""
     kind, block = layout.types[column], part.block
     line = line_of(block, layout, row) if part.lines is None else block.first_line + int(part.lines[row])
     found = f"found {quote(value.encode())}"
@@ -359,7 +357,7 @@ def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> 
     other = "number" if kind == WHOLE and is_number(value) else "category"
     way_out = f"read it as {other}: --column {column}={other}"
     return DataValueError(
-        f"column {column!r} had only {TYPE_NAMES[kind]} where it was sampled, {found}; {way_out}", layout.name, line
+        f"column {column!r} had only {TYPE_NAMES[kind]} in the sample, {found}; {way_out}", layout.name, line
     )
 
 

@@ -1,7 +1,7 @@
-"""Cut delimited text at the ends of rows, and know the line of every row.
+"""Split delimited text into blocks at the ends of rows, and track line numbers.
 
-The rules are those of Arrow's parser: a quote counts only as the first byte of a field; inside quotes a doubled
-quote is one quote, and line feeds are text; after the closing quote the field goes on without quotes.
+The rules are those of Arrow's parser: a quote counts only as the first byte of a field; inside quotes, a doubled quote
+is one quote and line feeds are text; after the closing quote the field continues unquoted.
 """
 
 # mypy: disallow-untyped-defs=False
@@ -21,23 +21,23 @@ from ..compression import UTF8_BOM, ByteSource
 from .byte_masks import CHUNK, LAST_BIT, U0, U1, count_feeds, covered_bits, inner_bits
 
 LF, CR, QUOTE, NUL = b'\n\r"\0'
-START, FIELD, QUOTED = 0, 1, 2  # where a byte stands: first of a field, later in it, inside quotes
+START, FIELD, QUOTED = 0, 1, 2  # position of a byte: first of a field, later in it, inside quotes
 
 NUL_BYTE = "found a NUL byte, which text must not contain"
 LONE_CR = "found a carriage return (CR) without a line feed (LF); end lines with LF or CRLF"
-INNER_MARK = "found a byte order mark inside the text; it may only stand at its start"
-OPEN_QUOTE = "the quote that opens here is never closed"
+INNER_MARK = "found a byte order mark inside the text; it is allowed only at the start"
+OPEN_QUOTE = "this quote is never closed"
 
 
 class Dialect(NamedTuple):
-    """How rows are split; quoting = False takes quotes as any other character."""
+    """How rows are split; with quoting=False, quotes are ordinary characters."""
 
     delimiter: str
     quoting: bool = True
 
 
-class Block(NamedTuple):
-    """Whole rows, the line of the first, whether the text ends with them, and whether each is known to be one line."""
+class TextBlock(NamedTuple):
+    """Whole rows, the line of the first, whether they end the text, and whether each is known to be one line."""
 
     data: bytes
     first_line: int
@@ -60,7 +60,7 @@ class Failure(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What walk_rows found: complete rows, where the last of them ends, an open quote, a bad byte; -1 if none."""
+    """Result of walk_rows: complete rows, where the last of them ends, an open quote, a bad byte; -1 if none."""
 
     n_rows: int
     end: int
@@ -70,7 +70,7 @@ class Walk(NamedTuple):
 
 @kernel()
 def next_state(state, byte, after, delimiter, quoting):
-    """Return where the next byte stands, and whether the one after this belongs to this one."""
+    """Return the state after a byte, and whether the next byte belongs to it (a doubled quote)."""
     if state == QUOTED:
         doubled = byte == QUOTE and after == QUOTE
         return FIELD if byte == QUOTE and not doubled else QUOTED, doubled
@@ -81,7 +81,7 @@ def next_state(state, byte, after, delimiter, quoting):
 
 @kernel()
 def walk_rows(text, delimiter, quoting, starts, lines):
-    """Find the rows, up to as many as starts has room for; blank lines are none. Return the parts of Walk."""
+    """Find the rows, as many as starts has room for, skipping blank lines; return the fields of Walk."""
     at = line = begin = begin_line = n_rows = state = 0
     open_quote = -1
     while at < text.size and n_rows < starts.size:
@@ -94,7 +94,7 @@ def walk_rows(text, delimiter, quoting, starts, lines):
             open_quote = at
         line += byte == LF
         if byte == LF and state != QUOTED:
-            if at > begin + (text[at - 1] == CR):
+            if at > begin + (text[at - 1] == CR):  # a lone CR LF is a blank line too
                 starts[n_rows], lines[n_rows] = begin, begin_line
                 n_rows += 1
             begin, begin_line = at + 1, line
@@ -104,9 +104,9 @@ def walk_rows(text, delimiter, quoting, starts, lines):
 
 @kernel()
 def follow_quotes(text, stop, delimiter, state):
-    """Take text[:stop] into the state: inside quotes, a quote may come, unpaired quotes, line feeds inside.
+    """Update the state (inside quotes, a quote may follow, unpaired quotes, line feeds inside) with text[:stop].
 
-    CHUNK bytes of anything follow stop unless it is a multiple of that.
+    CHUNK bytes of padding follow stop, unless it is a multiple of CHUNK.
     """
     inside, before, unpaired, spanned = state[0], state[1], state[2], state[3]
     for chunk in range(0, stop, CHUNK):
@@ -123,8 +123,8 @@ def follow_quotes(text, stop, delimiter, state):
 def pair_quotes(data: bytes, delimiter: str) -> tuple[bool, bool, bool]:
     """Return whether a quote is open at the end, whether quotes pair up, and whether a line feed is inside them.
 
-    They do if every quote behind an even number of them starts a field or follows a quote, with which it is one
-    doubled quote: then a byte stands inside quotes if it is behind an odd number.
+    They pair up if every quote preceded by an even number of quotes starts a field or follows another quote (together
+    they are one doubled quote). Then a byte is inside quotes if an odd number of quotes precedes it.
     """
     whole, state = len(data) - len(data) % CHUNK, np.array([0, 1, 0, 0], np.uint64)
     follow_quotes(np.frombuffer(data, np.uint8), whole, ord(delimiter), state)
@@ -136,7 +136,7 @@ def pair_quotes(data: bytes, delimiter: str) -> tuple[bool, bool, bool]:
 
 @kernel()
 def last_row_end(text, inside):
-    """Return where the last complete row of text ends whose quotes pair up; inside: whether one is open at the end."""
+    """Return where the last complete row ends, in text whose quotes pair up; inside: whether one is open at the end."""
     for at in range(text.size - 1, -1, -1):
         if text[at] == QUOTE:
             inside = not inside
@@ -146,7 +146,7 @@ def last_row_end(text, inside):
 
 
 def row_places(data: bytes, dialect: Dialect, n_rows: int) -> tuple[np.ndarray, np.ndarray, Walk]:
-    """Return where the first rows start, and their lines from 0."""
+    """Return where the first rows start, their lines counted from 0, and the result of the walk."""
     starts, lines = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     text = np.frombuffer(data, np.uint8)
     walk = Walk(*walk_rows(text, ord(dialect.delimiter), dialect.quoting, starts, lines))
@@ -154,11 +154,11 @@ def row_places(data: bytes, dialect: Dialect, n_rows: int) -> tuple[np.ndarray, 
 
 
 def utf8_rows(data: bytes, starts: np.ndarray) -> np.ndarray:
-    """Tell which rows are UTF-8."""
+    """Tell which rows are valid UTF-8."""
     good, row, view = np.ones(starts.size, bool), 0, memoryview(data)
     while row < starts.size:
         try:
-            utf_8_decode(view[starts[row] :])
+            utf_8_decode(view[starts[row] :])  # all the rest at once: bad rows are few
             break
         except UnicodeDecodeError as error:
             row = int(np.searchsorted(starts, starts[row] + error.start, side="right"))
@@ -166,20 +166,20 @@ def utf8_rows(data: bytes, starts: np.ndarray) -> np.ndarray:
     return good
 
 
-def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_bytes: int) -> Iterator[Block]:
-    """Yield blocks of whole rows, of about block_bytes each; a last row without LF gets one.
+def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_bytes: int) -> Iterator[TextBlock]:
+    """Yield blocks of whole rows, about block_bytes each; add the LF that the last row may lack.
 
-    Bytes that text must not contain are refused after the rows before them.
+    Raise DataFormatError for a forbidden byte, after yielding the rows before it.
     """
     rest, line, is_last = b"", 1, False
     while not is_last:
-        data = source.read(max(block_bytes, len(rest)), behind=rest)
+        data = source.read(max(block_bytes, len(rest)), behind=rest)  # doubles, so a long row takes linear time
         is_last = source.has_ended()
         if is_last and data and not data.endswith(b"\n"):
             data += b"\n"
         (end, one_line), failure = _last_end(data, dialect, is_last)
         if end:
-            yield Block(data[:end], line, is_last, one_line)
+            yield TextBlock(data[:end], line, is_last, one_line)
         line += count_feeds(np.frombuffer(data, np.uint8), 0, end)
         rest = data[end:]
         if failure:
@@ -191,8 +191,9 @@ def cut_blocks(source: ByteSource, dialect: Dialect, block_bytes: int, max_row_b
 
 
 def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[End, Failure | None]:
-    """Return where the last complete row ends, before a byte that text must not contain, if there is one."""
+    """Return where the last complete row ends, or the last one before a forbidden byte."""
     end, failure = data.rfind(b"\n") + 1, None
+    # The fast paths use only counts and bit masks; what is odd is walked byte by byte.
     lone_cr = b"\r" in data and data.count(b"\r", 0, end) != data.count(b"\r\n", 0, end)
     simple = not lone_cr and b"\0" not in data
     spans = False
@@ -207,7 +208,7 @@ def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[End, Failur
             failure = Failure(NUL_BYTE if data[walk.bad] == NUL else LONE_CR, walk.bad)
         elif is_last and walk.open_quote >= 0:
             failure = Failure(OPEN_QUOTE, walk.open_quote)
-    if UTF8_BOM[:1] in data and UTF8_BOM in data:  # one byte is found many times faster than three
+    if UTF8_BOM[:1] in data and UTF8_BOM in data:  # searching one byte is many times faster than three
         starts, _, _ = row_places(data[:end], dialect, data.count(b"\n", 0, end))
         for start in [*starts.tolist(), end]:
             if data.startswith(UTF8_BOM, start):
@@ -216,9 +217,9 @@ def _last_end(data: bytes, dialect: Dialect, is_last: bool) -> tuple[End, Failur
 
 
 def _refuse_long_row(row: bytes, dialect: Dialect, name: str, line: int, max_row_bytes: int) -> None:
-    """Say that a row has no end within the limit, and whether an open quote is the likely reason."""
+    """Raise the error about a row that exceeds the limit; an open quote is the likely reason."""
     *_, walk = row_places(row, dialect, row.count(b"\n") + 1)
-    cause = "check the line ends"
+    cause = "check the line endings"
     if walk.open_quote >= 0:
         place = line + row.count(b"\n", 0, walk.open_quote)
         cause = f"is the quote in line {place} never closed?"

@@ -1,4 +1,4 @@
-"""Say what is wrong with a token of libsvm or libffm text that the scanner refused."""
+"""Explain what is wrong with a token of libsvm or libffm text that the scanner rejected."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ...errors import DataFormatError, DataValueError, RafmError, ResourceLimitE
 from .scan import END_FIELD
 
 CSV_HINT = "read comma-separated text with --format csv"
-Fault = tuple[type[RafmError], str]  # the kind of error and its message
+Fault = tuple[type[RafmError], str]  # class and message of an error
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
-ROGUES = {
+FORBIDDEN_BYTES = {
     b"\0": "a NUL byte, which text must not contain",
     b"\r": "a carriage return (CR) without a line feed (LF); end lines with LF or CRLF",
-    b"\xef\xbb\xbf": "a byte order mark inside the text; it may only stand at its start",
+    b"\xef\xbb\xbf": "a byte order mark inside the text; it is allowed only at the start",
 }
 
 
 class Options(NamedTuple):
-    """How one file is read; `name` is what messages call it."""
+    """How one file is read; `name` is used in messages."""
 
     name: str
     has_fields: bool
@@ -31,20 +31,20 @@ class Options(NamedTuple):
 
     @property
     def form(self) -> str:
-        """What an entry looks like."""
+        """Form of an entry, for messages."""
         return '"field:id:value"' if self.has_fields else '"id:value"'
 
 
 def explain(line: bytes, at: int, options: Options) -> tuple[type[RafmError], str, int]:
-    """Return kind and message of the error about the token that starts at a position, and where it is in the line."""
+    """Return class and message of the error about the token at a position, and its offset in the line."""
     if len(line) > options.max_line_bytes:
         rule = f"line longer than max_line_bytes = {options.max_line_bytes}"
-        return ResourceLimitError, f"{rule}; check the line ends or raise the limit", 0
+        return ResourceLimitError, f"{rule}; check the line endings or raise the limit", 0
     token = re.split(rb"[ \t#]", line[at:].removesuffix(b"\r"), maxsplit=1)[0]
-    for rogue, message in ROGUES.items():
-        if rogue in token:
-            return DataFormatError, f"found {message}", at + token.index(rogue)
-    is_label = not line[:at].strip(b" \t")
+    for forbidden, message in FORBIDDEN_BYTES.items():
+        if forbidden in token:
+            return DataFormatError, f"found {message}", at + token.index(forbidden)
+    is_label = not line[:at].strip(b" \t")  # nothing but blanks before it
     return *(_label_fault(token, options) if is_label else _entry_fault(token, options)), at
 
 
@@ -57,13 +57,13 @@ def _label_fault(token: bytes, options: Options) -> Fault:
 
 
 def _entry_fault(token: bytes, options: Options) -> Fault:
-    """Say what is wrong with `id:value` or `field:id:value`."""
+    """Explain what is wrong with `id:value` or `field:id:value`."""
     *keys, value = token.split(b":")
     found = f"expected {options.form}, found {quote(token)}"
     if b"," in token:
         return DataFormatError, f"{found}; {CSV_HINT}"
     if keys[:1] == [b"qid"]:
-        return DataValueError, f"{quote(token)} is not supported: there is no ranking by query; remove it"
+        return DataValueError, f"{quote(token)} is not supported: rafm does not rank by query; remove it"
     if options.has_fields and len(keys) == 1 and value:
         return DataFormatError, f'{found}; read "id:value" with --format libsvm'
     if not options.has_fields and len(keys) > 1:
@@ -80,7 +80,7 @@ def _entry_fault(token: bytes, options: Options) -> Fault:
 
 
 def _digits_fault(key: bytes, name: str, token: bytes, found: str) -> Fault | None:
-    """Say whether an id or a field is not a whole number."""
+    """Return what is wrong with an id or field that is not a whole number, or None."""
     if re.fullmatch(rb"-[0-9]+", key):
         return DataValueError, f"{name}s must not be negative, found {quote(token)}"
     if re.fullmatch(rb"[0-9]+", key):
@@ -90,15 +90,15 @@ def _digits_fault(key: bytes, name: str, token: bytes, found: str) -> Fault | No
 
 
 def _field_fault(digits: bytes) -> Fault | None:
-    """Say whether a field is too large."""
+    """Return what is wrong with a field that is too large, or None."""
     digits = digits.lstrip(b"0") or b"0"
-    if len(digits) <= 10 and int(digits) < END_FIELD:
+    if len(digits) <= 10 and int(digits) < END_FIELD:  # the length first: int() refuses thousands of digits
         return None
     return DataValueError, f"field {quote(digits)} does not fit into 32 bits; fields are below 2**31"
 
 
 def _id_fault(digits: bytes, options: Options) -> Fault | None:
-    """Say whether an id is too small or too large."""
+    """Return what is wrong with an id that is too small or too large, or None."""
     digits = digits.lstrip(b"0") or b"0"
     if len(digits) > 19 or int(digits) >= 2**63:
         return DataValueError, f"id {quote(digits)} does not fit into 64 bits; ids are below 2**63"
@@ -108,11 +108,11 @@ def _id_fault(digits: bytes, options: Options) -> Fault | None:
     if number - options.index_base < largest:
         return None
     table = f"needs a table of {4 * (number + 1) / 2**30:,.1f} GiB at 4 bytes per id"
-    return ResourceLimitError, f"id {number} {table}, above max_features = {largest}; renumber or raise it"
+    return ResourceLimitError, f"id {number} {table}, above max_features = {largest}; renumber ids or raise the limit"
 
 
 def _number_fault(number: bytes, token: bytes, what: str) -> Fault:
-    """Say why something is not a finite decimal number."""
+    """Explain why a label or value is not a finite decimal number."""
     if NOT_FINITE.fullmatch(number):
         return DataValueError, f"a {what} must be finite, found {quote(token)}"
     if NUMBER.fullmatch(number):
@@ -121,7 +121,7 @@ def _number_fault(number: bytes, token: bytes, what: str) -> Fault:
 
 
 def quote(token: bytes) -> str:
-    """Return a token in quotes, printable and not too long.
+    """Return a token in quotes, with unprintable characters escaped, shortened to 40 bytes.
 
     >>> print(quote(b"17;1"), quote(b"x" * 50))
     "17;1" "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."

@@ -2,8 +2,8 @@
 
     label (blanks field:id:value)* (blanks? # comment)? end-of-line
 
-Fields are whole numbers below 2**31, kept as they are written. An id is one feature, whatever field it comes
-with: the same id twice in a row is a duplicate, and where duplicates are added up, the first field stays.
+Fields are whole numbers below 2**31, kept as written. An id is one feature, whatever its field: the same id twice in a
+row is a duplicate, and if duplicates are summed, the first field is kept.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .reader import TextRows, iterate_rows, join_rows
 
 
 def iterate_libffm(path: PathLike, **options: Any) -> Iterator[TextRows]:
-    """Yield the rows of a file chunk by chunk, with fields; the options are those of iterate_libsvm."""
+    """Yield the rows of a file in chunks, with fields; options are those of iterate_libsvm."""
     return iterate_rows(path, has_fields=True, **options)
 
 
 def read_libffm(path: PathLike, **options: Any) -> TextRows:
-    """Read a whole file; the options are those of iterate_libsvm.
+    """Read a whole file; options are those of iterate_libsvm.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -4,9 +4,8 @@
 
 Blanks are spaces and tabs, lines end with LF or CRLF; blank lines and comments are skipped. Numbers are
 decimal, `[+-]digits[.digits][e[+-]digits]`, also `.5` and `5.`, rounded to float32. Ids are whole numbers.
-A last line without a newline is kept, so a file cut inside its last value is read as that shorter number:
-nothing in the format could tell. Explicit zeros are kept as stored zeros; this reader counts nothing, and
-whoever counts how often a feature occurs counts its entries that are not zero.
+A last line without a newline is kept, so in a file truncated inside its last value, that value is read as the shorter
+number: the format cannot tell. Explicit zeros are kept as stored zeros; counts of features elsewhere ignore them.
 """
 
 from __future__ import annotations
@@ -21,19 +20,20 @@ __all__ = ["Limits", "TextRows", "iterate_libsvm", "read_libsvm"]
 
 
 def iterate_libsvm(path: PathLike, **options: Any) -> Iterator[TextRows]:
-    """Yield the rows of a file chunk by chunk, in memory that does not grow with the file.
+    """Yield the rows of a file in chunks, in bounded memory; rows before an error are yielded first.
 
-    path: plain, gzip or zstd text, "-" for the standard input. Options, with their defaults:
+    path: plain, gzip or zstd text, or "-" for standard input. Options and their defaults:
     index_base = 0: the smallest id, 0 or 1; never guessed.
-    duplicates = "error", or "sum" to add up the values of an id that occurs twice in a row.
-    limits = Limits(). chunk_bytes = 4 MiB: about how much text is read at once.
-    threads = 2, or 1 on one core: the rows do not depend on it. The good rows before an error are yielded first.
+    duplicates = "error": or "sum" to add the values of an id that occurs twice in a row.
+    limits = Limits().
+    chunk_bytes = 4 MiB: about how much text is read at once.
+    threads = 2, or 1 on one core: results are the same for any number.
     """
     return iterate_rows(path, has_fields=False, **options)
 
 
 def read_libsvm(path: PathLike, **options: Any) -> TextRows:
-    """Read a whole file; the options are those of iterate_libsvm. A file without rows gives zero rows.
+    """Read a whole file, which may have no rows; options are those of iterate_libsvm.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""Lines of text -> rows in CSR form: what libsvm and libffm have in common.
+"""Read lines of libsvm or libffm text into CSR rows.
 
-Text is read in pages of whole lines. Pages are scanned by a few threads and handed on in their order, so that
-neither rows nor errors depend on the number of threads or on the size of the pages.
+Text is read in chunks of whole lines. Threads scan the chunks and results are returned in order, so that neither rows
+nor errors depend on the number of threads or the size of the chunks.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .scan import WORD_BYTES, Rules, Scan, count_lines_and_colons, scan_lines, s
 
 WORD = re.compile(rb"[^ \t\r\n]+")
 CHUNK_BYTES = 4 * 2**20
-SHORT_BYTES = 1 << 12  # what is parsed at once behind a bad line, for another may follow
+SHORT_BYTES = 1 << 12  # parsed at once after a bad line, since another one may follow soon
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a file may ask for before it is refused.
+    """Limits on what a file may contain.
 
-    max_features: ids run from 0 to max_features - 1, which bounds the tables made for them.
-    max_line_bytes: the longest line, without its LF. max_rows: stop after so many rows.
+    max_features: ids must be below this, which bounds the size of tables indexed by id. max_line_bytes: length of the
+    longest line, without its LF. max_rows: stop after this many rows.
     """
 
     max_features: int = 2**32
@@ -50,11 +50,11 @@ DEFAULT_LIMITS = Limits()
 
 
 class TextRows(NamedTuple):
-    """Rows of text in CSR form.
+    """Rows of a text file in CSR form.
 
-    labels: float32, as written. indptr: int64, from 0. indices: int64, from 0 whatever the file's base,
-    increasing within a row. values: float32, finite. first_line: the line where their text starts.
-    lines: int64, the line of each row. fields: int32, as written, one per entry; None if the format has none.
+    labels: float32, as written. indptr: int64, from 0. indices: int64, from 0 whatever the base of the file, increasing
+    within a row. values: float32, finite. first_line: the first line of the chunk. lines: int64, the line of each row.
+    fields: int32, as written, one per entry; None if the format has none.
     """
 
     labels: np.ndarray
@@ -66,8 +66,8 @@ class TextRows(NamedTuple):
     fields: np.ndarray | None = None
 
 
-class Page(NamedTuple):
-    """A buffer, where the lines in it end, which line of the file is the first, and what is in them."""
+class TextChunk(NamedTuple):
+    """A buffer of whole lines, where they end in it, the line number of the first, and counts of what is in them."""
 
     data: bytearray
     end: int
@@ -77,7 +77,7 @@ class Page(NamedTuple):
     options: Options
 
     def tokens(self, start: int) -> list[re.Match[bytes]]:
-        """Return the tokens of the well-formed line that starts there."""
+        """Return the tokens of the well-formed line at a position."""
         end = self.data.index(b"\n", start)
         comment = self.data.find(b"#", start, end)
         return list(WORD.finditer(self.data, start, end if comment < 0 else comment))
@@ -88,16 +88,16 @@ class Page(NamedTuple):
         column = at - self.data.rfind(b"\n", 0, at)
         if issubclass(kind, DataError):
             return kind(message, path=self.options.name, line=line, column=column)
-        error = kind(f"{self.options.name}:{line}:{column}: {message}")
+        error = kind(f"{self.options.name}:{line}:{column}: {message}")  # ResourceLimitError takes no place
         error.line = line
         return error
 
-    def part(self, start: int, size: int, first_line: int) -> Page:
-        """Return a copy of about `size` bytes from the start of a line on, whole lines."""
+    def part(self, start: int, size: int, first_line: int) -> TextChunk:
+        """Return a copy of about `size` bytes of whole lines from a position on."""
         end = self.data.index(b"\n", min(start + size, self.end) - 1) + 1
         data = self.data[start:end] + bytes(WORD_BYTES)
         n_lines, n_colons = count_lines_and_colons(np.frombuffer(data, np.uint8, count=end - start))
-        return Page(data, end - start, first_line, n_lines, n_colons, self.options)
+        return TextChunk(data, end - start, first_line, n_lines, n_colons, self.options)
 
 
 Outcome = tuple[TextRows, RafmError | None]  # the rows before the first failure, and that failure
@@ -115,9 +115,9 @@ def iterate_rows(
     threads: int = THREADS,
     on_bad: OnBad | None = None,
 ) -> Iterator[TextRows]:
-    """Check the options, then yield the rows of a file chunk by chunk.
+    """Check the options, then yield the rows of a file in chunks.
 
-    on_bad: told of every bad line, which is then left out; without it the first one is raised.
+    on_bad: called with the error of each bad line, which is then skipped; by default the first error is raised.
     """
     if index_base not in (0, 1):
         raise ConfigError(f"index_base must be 0 or 1, found {index_base}", key="index_base")
@@ -133,7 +133,7 @@ def iterate_rows(
 
 
 def join_rows(chunks: Iterator[TextRows], has_fields: bool) -> TextRows:
-    """Return all chunks as one; none gives zero rows."""
+    """Concatenate chunks; there may be none."""
     parts = [_no_rows(has_fields), *chunks]
     offsets = np.cumsum([0, *(part.indices.size for part in parts)])
     indptr = [part.indptr[1:] + offset for part, offset in zip(parts, offsets)]
@@ -148,12 +148,12 @@ def join_rows(chunks: Iterator[TextRows], has_fields: bool) -> TextRows:
 def _chunks(
     path: PathLike, options: Options, max_rows: int | None, chunk_bytes: int, threads: int
 ) -> Iterator[TextRows]:
-    """Yield the rows of each page, at most max_rows in all, then raise what went wrong."""
+    """Yield the rows of each chunk, at most max_rows in total, then raise the failure, if any."""
     left = max_rows
     with open_bytes(path) as source:
         for rows, failure in _outcomes(source, options, chunk_bytes, threads, _parse):
             if left is not None:
-                if rows.labels.size >= left:
+                if rows.labels.size >= left:  # a failure beyond the limit does not matter
                     rows, failure = _head(rows, left), None
                 left -= rows.labels.size
             if rows.labels.size:
@@ -165,7 +165,7 @@ def _chunks(
 
 
 def _good_chunks(path: PathLike, options: Options, chunk_bytes: int, threads: int, on_bad: OnBad) -> Iterator[TextRows]:
-    """Yield the rows of each page around its bad lines; a failure of the source ends them like a bad line."""
+    """Yield the rows of each chunk between its bad lines; report a failure of the source like a bad line."""
     with open_bytes(path) as source:
         try:
             for parts in _outcomes(source, options, chunk_bytes, threads, _parse_around):
@@ -178,9 +178,10 @@ def _good_chunks(path: PathLike, options: Options, chunk_bytes: int, threads: in
             on_bad(failure)
 
 
-def _parse_around(page: Page) -> list[Outcome]:
-    """Return the outcomes of the parts of a page between its bad lines."""
-    part, start, size, parts = page, 0, SHORT_BYTES, []
+def _parse_around(chunk: TextChunk) -> list[Outcome]:
+    """Return the rows of a chunk between its bad lines, with the errors of those."""
+    # Parts double in size while all goes well, so that many bad lines do not take quadratic time.
+    part, start, size, parts = chunk, 0, SHORT_BYTES, []
     while True:
         rows, failure = _parse(part)
         parts.append((rows, failure))
@@ -188,37 +189,37 @@ def _parse_around(page: Page) -> list[Outcome]:
         end = start + part.end
         if failure is not None and failure.line is not None:
             line, size = failure.line + 1, SHORT_BYTES
-            end = _line_start(page.data, start, line - part.first_line)
-        if end >= page.end:
+            end = _line_start(chunk.data, start, line - part.first_line)
+        if end >= chunk.end:
             return parts
-        start, part = end, page.part(end, size, line)
+        start, part = end, chunk.part(end, size, line)
 
 
 def _line_start(data: bytearray, at: int, n_lines: int) -> int:
-    """Return where the line starts that comes so many lines behind the one that starts at a position."""
+    """Return where the line starts that comes n_lines after the one at a position."""
     for _ in range(n_lines):
         at = data.index(b"\n", at) + 1
     return at
 
 
 def _outcomes(
-    source: ByteSource, options: Options, chunk_bytes: int, threads: int, parse: Callable[[Page], Any]
+    source: ByteSource, options: Options, chunk_bytes: int, threads: int, parse: Callable[[TextChunk], Any]
 ) -> Iterator[Any]:
-    """Yield what parsing makes of every page in order, while later pages are read and parsed."""
-    free: deque[bytearray] = deque()
+    """Yield the results of parsing, in order, while threads read and parse later chunks."""
+    free: deque[bytearray] = deque()  # buffers to reuse: new memory would have to be paged in for every chunk
 
-    def parse_and_free(page: Page) -> Any:
-        outcome = parse(page)
-        free.append(page.data)
+    def parse_and_free(chunk: TextChunk) -> Any:
+        outcome = parse(chunk)
+        free.append(chunk.data)
         return outcome
 
-    return map_ahead(parse_and_free, _pages(source, options, chunk_bytes, free), threads)
+    return map_ahead(parse_and_free, _text_chunks(source, options, chunk_bytes, free), threads)
 
 
-def _pages(source: ByteSource, options: Options, chunk_bytes: int, free: deque[bytearray]) -> Iterator[Page]:
-    """Yield pages of whole lines in buffers that are free or new.
+def _text_chunks(source: ByteSource, options: Options, chunk_bytes: int, free: deque[bytearray]) -> Iterator[TextChunk]:
+    """Yield chunks of whole lines in free or new buffers.
 
-    A line that is too long comes cut, a last line without LF gets one.
+    A line that is too long is truncated, which the scanner rejects; a last line without LF gets one.
     """
     rest, first_line, is_last = b"", 1, False
     while not is_last:
@@ -233,30 +234,30 @@ def _pages(source: ByteSource, options: Options, chunk_bytes: int, free: deque[b
             buffer[size : size + 1], end = b"\n", size + 1
         if end:
             n_lines, n_colons = count_lines_and_colons(np.frombuffer(buffer, np.uint8, count=end))
-            yield Page(buffer, end, first_line, n_lines, n_colons, options)
+            yield TextChunk(buffer, end, first_line, n_lines, n_colons, options)
             first_line += n_lines
         else:
             free.append(buffer)
         rest = bytes(buffer[end:size])
 
 
-def _parse(page: Page) -> Outcome:
+def _parse(chunk: TextChunk) -> Outcome:
     """Return the rows before the first failure, and that failure."""
-    text = np.frombuffer(page.data, np.uint8, count=page.end + WORD_BYTES)
-    _, has_fields, base, _, max_features, max_line_bytes = page.options
-    scan = _new_scan(page.n_lines, page.n_colons, has_fields)
+    text = np.frombuffer(chunk.data, np.uint8, count=chunk.end + WORD_BYTES)
+    _, has_fields, base, _, max_features, max_line_bytes = chunk.options
+    scan = _new_scan(chunk.n_lines, chunk.n_colons, has_fields)  # counted before, so that arrays never grow
     rules = Rules(base, max_features + base, max_line_bytes, has_fields)
     n_rows, _, at = scan_lines(text, rules, scan)
-    failure = _failure(page, ~at) if at < 0 else None
-    n_rows, failure = _settle_numbers(page, scan, n_rows, failure)
-    n_rows, failure = _settle_order(page, scan, n_rows, failure)
+    failure = _failure(chunk, ~at) if at < 0 else None
+    n_rows, failure = _settle_numbers(chunk, scan, n_rows, failure)
+    n_rows, failure = _settle_order(chunk, scan, n_rows, failure)
     fields = scan.fields if has_fields else None
-    rows = TextRows(*scan[:4], page.first_line, scan.lines + page.first_line, fields)
+    rows = TextRows(*scan[:4], chunk.first_line, scan.lines + chunk.first_line, fields)
     return _head(rows, n_rows), failure
 
 
 def _new_scan(n_lines: int, n_colons: int, has_fields: bool) -> Scan:
-    """Allocate for as many rows and entries as the text can hold, and for one bad entry."""
+    """Allocate arrays for as many rows and entries as the text can hold, and one bad entry."""
     n_entries = n_colons // (1 + has_fields) + 1
     return Scan(
         labels=np.empty(n_lines, np.float32),
@@ -290,48 +291,50 @@ def _no_rows(has_fields: bool) -> TextRows:
     return _head(TextRows(*scan[:4], 1, scan.lines, scan.fields if has_fields else None), 0)
 
 
-def _failure(page: Page, at: int) -> RafmError:
-    """Return the error about the token that starts there, which the scanner refused."""
-    start, end = page.data.rfind(b"\n", 0, at) + 1, page.data.index(b"\n", at)
-    kind, message, offset = explain(bytes(page.data[start:end]), at - start, page.options)
-    return page.error(kind, message, start + offset)
+def _failure(chunk: TextChunk, at: int) -> RafmError:
+    """Return the error about the token at a position, which the scanner rejected."""
+    start, end = chunk.data.rfind(b"\n", 0, at) + 1, chunk.data.index(b"\n", at)
+    kind, message, offset = explain(bytes(chunk.data[start:end]), at - start, chunk.options)
+    return chunk.error(kind, message, start + offset)
 
 
-def _settle_numbers(page: Page, scan: Scan, n_rows: int, failure: RafmError | None) -> tuple[int, RafmError | None]:
-    """Read again, with float(), the rows with a number the scanner could not round; stop at one too large."""
+def _settle_numbers(
+    chunk: TextChunk, scan: Scan, n_rows: int, failure: RafmError | None
+) -> tuple[int, RafmError | None]:
+    """Read with float() the rows with a number that the scanner could not round; stop at one too large."""
     entries = np.flatnonzero(np.isnan(scan.values[: scan.indptr[n_rows]]))
     rows = np.searchsorted(scan.indptr[: n_rows + 1], entries, side="right") - 1
     for row in np.union1d(rows, np.flatnonzero(np.isnan(scan.labels[:n_rows]))):
-        tokens = page.tokens(scan.starts[row])
+        tokens = chunk.tokens(scan.starts[row])
         exact = np.array([float(token[0].rpartition(b":")[2]) for token in tokens])
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # an overflow becomes inf, which is reported below
             numbers = exact.astype(np.float32)
         if np.isinf(numbers).any():
-            return int(row), _failure(page, tokens[np.argmax(np.isinf(numbers))].start())
+            return int(row), _failure(chunk, tokens[np.argmax(np.isinf(numbers))].start())
         scan.labels[row] = numbers[0]
         scan.values[scan.indptr[row] : scan.indptr[row + 1]] = numbers[1:]
     return n_rows, failure
 
 
-def _settle_order(page: Page, scan: Scan, n_rows: int, failure: RafmError | None) -> tuple[int, RafmError | None]:
-    """Sort the ids within the rows where needed; refuse or add up repeated ids."""
+def _settle_order(chunk: TextChunk, scan: Scan, n_rows: int, failure: RafmError | None) -> tuple[int, RafmError | None]:
+    """Sort the ids within rows where needed; reject or sum repeated ids."""
     indptr = scan.indptr[: n_rows + 1]
     entries = (scan.indices, scan.values, scan.fields)
     if not scan.unsorted[0] or (repeat := sort_rows(indptr, *entries)) < 0:
         return n_rows, failure
-    rule = 'occurs twice in a row; remove one or add them up with --duplicates sum (duplicates="sum")'
-    if page.options.duplicates == "sum":
+    rule = 'occurs twice in a row; remove one or sum them with --duplicates sum (duplicates="sum")'
+    if chunk.options.duplicates == "sum":
         sum_duplicates(indptr, *entries)
-        rule, infinite = "has values that add up beyond float32", np.isinf(scan.values[: indptr[-1]])
+        rule, infinite = "has values whose sum exceeds float32", np.isinf(scan.values[: indptr[-1]])
         if not infinite.any():
             return n_rows, failure
         repeat = np.argmax(infinite)
     row = int(np.searchsorted(indptr, repeat, side="right")) - 1
-    number = scan.indices[repeat] + page.options.index_base
-    again = [token for token in page.tokens(scan.starts[row])[1:] if _has_id(token[0], int(number))][1]
-    return row, page.error(DataValueError, f"id {number} {rule}", again.start())
+    number = scan.indices[repeat] + chunk.options.index_base
+    again = [token for token in chunk.tokens(scan.starts[row])[1:] if _has_id(token[0], int(number))][1]
+    return row, chunk.error(DataValueError, f"id {number} {rule}", again.start())
 
 
 def _has_id(token: bytes, number: int) -> bool:
-    """Tell whether an entry has this id; it may be written with any number of zeros before it."""
+    """Tell whether an entry has this id, with any number of leading zeros."""
     return token.rsplit(b":", 2)[-2].lstrip(b"0") == (b"%d" % number).lstrip(b"0")

@@ -1,12 +1,12 @@
-"""Compiled scanner of libsvm and libffm text. It finds the first bad token and never says why it is bad.
+"""Compiled scanner of libsvm and libffm text. It finds the first bad token; diagnose.py explains it.
 
-text   uint8, whole lines and WORD_BYTES more of anything; every loop below stops at the last line's LF
-at     a position in text; functions that can fail return a negative number instead
+text   uint8, whole lines followed by WORD_BYTES of padding; every loop stops at the LF of the last line
+at     position in text; functions that can fail return a negative number instead
 row    index of a data row, below the number of LF in the text
 entry  index of an id:value pair, below the number of colons in the text
 
-Numbers become the float32 that float() and a cast would give, or nan where float64 arithmetic is too coarse
-to tell; the caller reads those again.
+Numbers become the float32 that float() and a cast would give, or nan where float64 arithmetic is too coarse to tell;
+the caller parses those again.
 """
 
 # mypy: disallow-untyped-defs=False
@@ -25,14 +25,14 @@ ZERO, NINE, UPPER_E, LOWER_E = b"09Ee"
 MANTISSA_FULL = 9 * 10**17  # one more digit still fits into int64
 END_FIELD = 2**31
 EXACT_MANTISSA, EXACT_POWER = 2**53, 22  # one float64 operation on these rounds once, hence correctly
-LOWEST_POWER, HIGHEST_POWER = -70, 38  # beyond: below the smallest, above the largest float32
+LOWEST_POWER, HIGHEST_POWER = -70, 38  # beyond these, any mantissa gives 0 or infinity in float32
 BELOW, ABOVE = 1 - 2.0**-50, 1 + 2.0**-50  # wider than the error of float64(mantissa) * float64(power)
-ROOM_FOR_WORD = 9 * 10**9  # a number below this can take eight digits more
+ROOM_FOR_WORD = 9 * 10**9  # a number below this can take eight more digits
 POWERS = np.array([float(f"1e{k}") for k in range(-LOWEST_POWER + 1)])
 
 
 class Rules(NamedTuple):
-    """What the scanner checks besides the grammar."""
+    """Limits that the scanner checks besides the grammar."""
 
     index_base: int
     end_id: int  # ids as written are below this
@@ -41,14 +41,14 @@ class Rules(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Arrays the scanner fills; nan in labels or values marks a number left to float()."""
+    """Arrays filled by the scanner; nan in labels or values marks a number left to float()."""
 
     labels: np.ndarray
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
     fields: np.ndarray  # empty if there are none
-    lines: np.ndarray  # per row: its line, counted from 0 in this text
+    lines: np.ndarray  # per row: its line in this text, counted from 0
     starts: np.ndarray  # per row: where its line starts in this text
     unsorted: np.ndarray  # one flag: some row's ids do not increase
 
@@ -91,7 +91,7 @@ def skip_blanks(text, at):
 
 @called
 def take_digits(text, at, number):
-    """Append digits to number; return where they end, the number and how many digits it had no room for."""
+    """Append digits to number; return where they end, the number and how many digits did not fit."""
     dropped = 0
     while is_digit(peek(text, at)):
         if number < MANTISSA_FULL:
@@ -104,7 +104,7 @@ def take_digits(text, at, number):
 
 @inlined
 def take_many_digits(text, at, number):
-    """Do the same as take_digits, faster where there are several."""
+    """Do the same as take_digits, faster for several digits."""
     if number >= ROOM_FOR_WORD:
         return take_digits(text, at, number)
     n_digits, more = take_word(text, at)
@@ -121,7 +121,7 @@ def take_exponent(text, at):
     if negative or peek(text, at) == PLUS:
         at += 1
     end, exponent, _ = take_digits(text, at, 0)
-    exponent = min(exponent, 10**15)  # longer than any line, so no digits before it make up for it
+    exponent = min(exponent, 10**15)  # avoids overflow; no line has enough digits to compensate for it
     return end if end > at else -1, -exponent if negative else exponent
 
 
@@ -141,7 +141,7 @@ def scale(mantissa, exponent):
 
 @called
 def take_number(text, at):
-    """Read a decimal number; return where it ends, or -1 if it is none or too large, and the number."""
+    """Read a decimal number; return where it ends, or -1 if it is invalid or too large, and the number."""
     negative = peek(text, at) == MINUS
     if negative or peek(text, at) == PLUS:
         at += 1
@@ -163,7 +163,7 @@ def take_number(text, at):
 
 @inlined
 def take_short_decimal(text, at):
-    """Read `[-]d.digits` with at most seven digits after the point, the usual decimal; -1 if it is anything else."""
+    """Read `[-]d.digits` with at most seven digits after the point, the usual decimal; return -1 for anything else."""
     negative = peek(text, at) == MINUS
     at += negative
     first = peek(text, at)
@@ -227,7 +227,7 @@ def take_row(text, at, rules, indices, values, fields, entry):
             fields[entry] = field
         end, number, value = take_entry(text, begin, low, high)
         indices[np.uint64(entry)], values[np.uint64(entry)] = number - low, value
-        entry += end >= 0
+        entry += end >= 0  # without a branch: a bad entry is written, but not counted
         increasing &= number > last
         last = number
     return ~at, entry, label, increasing
@@ -235,7 +235,7 @@ def take_row(text, at, rules, indices, values, fields, entry):
 
 @called
 def take_line_end(text, at):
-    """Skip a comment and the line end; return the next line's start, or ~(position of a lone CR or NUL)."""
+    """Skip a comment and the line end; return the start of the next line, or ~(position of a lone CR or NUL)."""
     while peek(text, at) != LF:
         if peek(text, at) == 0 or (peek(text, at) == CR and peek(text, at + 1) != LF):
             return ~at
@@ -245,8 +245,8 @@ def take_line_end(text, at):
 
 @kernel()
 def scan_lines(text, rules, scan):
-    """Fill scan; return the numbers of rows and lines read and ~(start of the bad token), if there is one."""
-    labels, indptr, indices, values, fields, lines, starts, unsorted = scan  # a tuple in a call would count references
+    """Fill scan; return the number of rows and lines read, and ~(start of the bad token) if there is one."""
+    labels, indptr, indices, values, fields, lines, starts, unsorted = scan  # passing the tuple on counts references
     at = row = line = 0
     while at < text.size - WORD_BYTES:
         start, entry = at, indptr[row]
@@ -272,7 +272,7 @@ def scan_lines(text, rules, scan):
 @kernel()
 def sort_row(ids, values, fields):
     """Sort the entries of one row by id, stably."""
-    if ids.size > 64:
+    if ids.size > 64:  # insertion sort is quadratic, but faster for short and nearly sorted rows
         order = np.argsort(ids, kind="mergesort")
         ids[:], values[:] = ids[order], values[order]
         if fields.size:
@@ -306,7 +306,7 @@ def sort_rows(indptr, ids, values, fields):
 
 @kernel()
 def sum_duplicates(indptr, ids, values, fields):
-    """Add up the values of equal neighbouring ids in place, in float64; of their fields, the first stays."""
+    """Sum the values of equal neighbouring ids in place, in float64; keep the field of the first."""
     kept = begin = 0
     for row in range(indptr.size - 1):
         entry, end = begin, indptr[row + 1]
