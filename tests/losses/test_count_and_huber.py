@@ -105,3 +105,24 @@ def test_a_loss_that_is_none_of_the_task_is_refused(loss):
     with pytest.raises(ConfigError) as caught:
         RaFMRegressor(loss=loss).fit(X, y)
     assert caught.value.key == "loss"
+
+
+def test_a_negative_count_in_a_file_is_named_by_its_line_or_row(tmp_path):
+    (tmp_path / "rows.svm").write_text("3 0:1\n-1 1:1\n")
+    (tmp_path / "rows.csv").write_text("n,city\n3,Rome\n2,Oslo\n-1,Rome\n")
+    out = ("--task", "count", "--out", tmp_path / "m.rafm")
+    ran = run("train", tmp_path / "rows.svm", *out)
+    assert ran.error() == f"{tmp_path}/rows.svm:2:1: counts must not be negative, found -1"
+    ran = run("train", tmp_path / "rows.csv", "--label", "n", *out)
+    assert "counts must not be negative, found -1 in row 2" in ran.err
+    assert ran.code == 3
+
+
+def test_another_loss_than_that_of_the_model_is_refused(tmp_path):
+    X, y, _ = counted(100)
+    (tmp_path / "rows.svm").write_text(libsvm(X, y))
+    path, rows = tmp_path / "m.rafm", tmp_path / "rows.svm"
+    options = ("--task", "regression", "--loss", "huber", "--ranks", "2", "--epochs", "1")
+    assert run("train", rows, *options, "--out", path).code == 0
+    ran = run("train", rows, "--resume-from", path, "--loss", "squared", "--out", tmp_path / "n.rafm")
+    assert "loss was huber when the model was trained, now it is squared" in ran.error()

@@ -11,7 +11,7 @@ from commands import rows_of_pairs, run
 
 from rafm.errors import ConfigError
 from rafm.read.formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
-from rafm.read.labels import BinaryLabels
+from rafm.read.labels import LabelCheck
 from rafm.read.libsvm.libsvm import TextRows
 
 
@@ -103,19 +103,19 @@ def test_a_file_is_looked_at_once_per_command(command, table, monkeypatch):
 
 @pytest.mark.parametrize("labels", [[[1, 0], [0, 1]], [[1], [-1, 1]], [[1, 1]]])
 def test_labels_of_either_convention_become_0_and_1(labels):
-    binary = BinaryLabels("rows")
+    binary = LabelCheck("rows", "binary")
     found = [binary.check(np.array(part, np.float32)).tolist() for part in labels]
     assert found == [[float(label == 1) for label in part] for part in labels]
 
 
 def test_what_is_wrong_with_a_label_is_told_by_row_or_line():
-    rows = BinaryLabels("t.csv")
+    rows = LabelCheck("t.csv", "binary")
     rows.check(np.zeros(5))
     with pytest.raises(ValueError, match=r"^t.csv: binary labels are 0 and 1, or -1 and 1; found 3 in row 6$"):
         rows.check(np.array([1, 3]))
     with pytest.raises(ValueError, match=r"found a mix of 0 and -1 in row 7$"):
         rows.check(np.array([1, 1, -1]))
-    text = BinaryLabels("t.svm")
+    text = LabelCheck("t.svm", "binary")
     text.check(np.array([1, -1]), np.array([3, 4]))
     with pytest.raises(ValueError, match=r"^t.svm:9:1: the labels 0 and -1 are mixed; .*, found 0$"):
         text.check(np.array([1, 0]), np.array([8, 9]))

@@ -47,8 +47,8 @@ def common(
 ) -> None:
     """Factorization machines that give every feature the rank its data can support.
 
-    Exit codes: 0 ok, 2 usage or configuration, 3 data, 4 model file, 5 diverged, 6 input/output or resources,
-    130 interrupted, 143 terminated. Any command takes --debug to show where an error came from.
+    Exit codes: 0 ok, 1 internal error, 2 usage or configuration, 3 data, 4 model file, 5 diverged, 6 input/output or
+    resources, 130 interrupted, 143 terminated. Any command takes --debug to show where an error came from.
     """
     if version:
         from .. import __version__

@@ -142,6 +142,8 @@ def _options_to_resume(context: typer.Context, model: Model, chosen: dict[str, A
     if "task" in given and chosen["task"] != known["task"]:
         for name in ("metric", "negative_rate", "loss"):
             known.pop(name, None)
+    if "loss" in given:
+        known.pop("metric", None)
     if "rank_scale" in given:
         known.pop("levels", None)
     if "optimizer" in given and chosen["optimizer"] != model.options.get("optimizer"):

@@ -1,4 +1,4 @@
-"""Check binary labels batch by batch: 0 and 1, or -1 and 1, but not a mix of both."""
+"""Check the labels of a file batch by batch, and name the line or row of a bad one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import numpy as np
 
 from ..errors import DataValueError
 from ..files.atomic import PathLike
+from ..losses import loss_for
 from .compression import source_name
 
 RULE, MIXED = "binary labels are 0 and 1, or -1 and 1", "the labels 0 and -1 are mixed; use 0 and 1, or -1 and 1"
 
 
-class BinaryLabels:
-    """Converts the labels of a file to 0 and 1.
+class LabelCheck:
+    """Checks the labels of a file for a task, and converts binary ones to 0 and 1.
 
-    >>> labels = BinaryLabels("train.svm")
+    >>> labels = LabelCheck("train.svm", "binary")
     >>> labels.check(np.array([-1, 1]), np.array([1, 2]))
     array([0., 1.], dtype=float32)
     >>> labels.check(np.array([1, 0]), np.array([3, 4]))
@@ -22,11 +23,14 @@ class BinaryLabels:
     rafm.errors.DataValueError: train.svm:4:1: the labels 0 and -1 are mixed; use 0 and 1, or -1 and 1, found 0
     """
 
-    def __init__(self, path: PathLike):
+    def __init__(self, path: PathLike, task: str):
         self._path, self._negative, self._row = path, None, 0  # type: PathLike, float | None, int
+        self._loss = loss_for(task)
 
     def check(self, labels: np.ndarray, lines: np.ndarray | None = None) -> np.ndarray:
-        """Return the next labels as 0 and 1; lines: their line numbers in a text file, for messages."""
+        """Return the next labels, binary ones as 0 and 1; lines: their line numbers in a text file, for messages."""
+        if not self._loss.is_classification:
+            return self._checked_numbers(labels, lines)
         bad = ~np.isin(labels, (-1, 0, 1))
         if bad.any():
             raise self._refusal(RULE, labels, int(np.argmax(bad)), lines)
@@ -37,6 +41,18 @@ class BinaryLabels:
             raise self._refusal(MIXED, labels, int(np.argmax(other)), lines)
         self._row += labels.size
         return (labels == 1).astype(np.float32)
+
+    def _checked_numbers(self, labels: np.ndarray, lines: np.ndarray | None) -> np.ndarray:
+        """Return the labels if the loss of the task can take them."""
+        if labels.size and self._loss.wrong_labels(float(labels.min()), float(labels.max())):
+            wrong = (self._loss.wrong_labels(float(label), float(label)) for label in labels)
+            place, message = next((place, told) for place, told in enumerate(wrong) if told)
+            name, row = source_name(self._path), self._row + place
+            if lines is not None:
+                raise DataValueError(message, path=name, line=int(lines[place]), column=1)
+            raise DataValueError(f"{message} in row {row}", path=name)
+        self._row += labels.size
+        return labels
 
     def _refusal(self, rule: str, labels: np.ndarray, place: int, lines: np.ndarray | None) -> DataValueError:
         name, found = source_name(self._path), f"{labels[place]:.9g}"

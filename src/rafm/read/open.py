@@ -26,7 +26,7 @@ from ..rows.spill import SpilledRows, SpillOptions
 from .compression import source_name
 from .detect import NO_ROWS, Detection, detect_format
 from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
-from .labels import BinaryLabels
+from .labels import LabelCheck
 from .libsvm.reader import Limits
 
 if TYPE_CHECKING:
@@ -117,9 +117,9 @@ def _rows_of_ids(path: PathLike, read_options: ReadOptions, task: str) -> Iterat
     entry = read_options.format_of(path)
     if entry.gives != ROWS:
         raise DataValueError(f"the model expects feature ids, but this looks like {entry.name}", path=str(path))
-    binary, n_features = BinaryLabels(path), read_options.limits.max_features
+    check, n_features = LabelCheck(path, task), read_options.limits.max_features
     for rows in entry.read(path, **read_options.row_options()):
-        labels = binary.check(rows.labels, rows.lines) if task == "binary" else rows.labels  # any finite number
+        labels = check.check(rows.labels, rows.lines)
         yield check_batch(Batch(rows.indptr, rows.indices, rows.values, n_features, labels))
 
 
@@ -203,11 +203,11 @@ def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
 
 def _labelled(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[CheckedRows]:
     """Check the rows of a table and their labels."""
-    binary = BinaryLabels(path)
+    check = LabelCheck(path, task)
     for rows in batches:
         if rows.labels is None:
             raise DataValueError("the table has no label column", path=str(path))
-        yield check_batch(replace(rows, labels=binary.check(rows.labels)) if task == "binary" else rows)
+        yield check_batch(replace(rows, labels=check.check(rows.labels)))
 
 
 # ---- Converted files

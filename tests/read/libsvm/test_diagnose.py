@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rafm.errors import ConfigError, DataFormatError, DataValueError, RafmError, ResourceLimitError
-from rafm.read.labels import BinaryLabels
+from rafm.read.labels import LabelCheck
 from rafm.read.libsvm.libsvm import Limits, TextRows, iterate_libsvm, read_libsvm
 
 F, V, R = DataFormatError, DataValueError, ResourceLimitError
@@ -268,7 +268,7 @@ def test_wrong_limits_are_refused(wrong):
     [([0, 1, 1], [0, 1, 1]), ([-1, 1], [0, 1]), ([1, 1], [1, 1]), ([0], [0]), ([-1], [0]), ([], [])],
 )
 def test_binary_labels_become_zeros_and_ones(labels, expected):  # case 31
-    checked = BinaryLabels("train.svm").check(np.array(labels, np.float32), np.arange(len(labels)))
+    checked = LabelCheck("train.svm", "binary").check(np.array(labels, np.float32), np.arange(len(labels)))
     assert checked.dtype == np.float32
     assert checked.tolist() == expected
 
@@ -286,7 +286,7 @@ def test_binary_labels_become_zeros_and_ones(labels, expected):  # case 31
 )
 def test_other_binary_labels_are_refused_with_their_line(labels, line, fragment):  # cases 31 and 32
     with pytest.raises(DataValueError) as caught:
-        BinaryLabels("train.svm").check(np.array(labels, np.float32), np.arange(10, 14))
+        LabelCheck("train.svm", "binary").check(np.array(labels, np.float32), np.arange(10, 14))
     assert str(caught.value).startswith(f"train.svm:{line}:1: ")
     assert str(caught.value).endswith(fragment)
 
