@@ -199,6 +199,7 @@ def loss(kind, score, label):
         return 0.5 * error**2 if error <= 1 else error - 0.5
     if kind == "poisson":
         return np.exp(score) - label + (label * np.log(label / np.exp(score)) if label else 0.0)
+    assert kind == "logistic", kind
     return np.logaddexp(0, score) - label * score  # -y log sigma - (1 - y) log(1 - sigma), also where sigma rounds to 1
 
 

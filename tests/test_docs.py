@@ -104,5 +104,11 @@ def test_a_change_of_the_page_works_as_it_is_printed(section, tmp_path):
     run_python("-W", "ignore", "-c", CHECKS[section], path=tmp_path, NUMBA_DISABLE_JIT="1")
 
 
+def test_the_registry_line_of_the_loss_is_that_of_the_package():
+    added = re.findall(r"^\+(LOSSES = .*)$", SECTIONS["A loss"], re.MULTILINE)
+    assert len(added) == 1
+    assert f"{added[0]}\n" in (ROOT / "src" / "rafm" / "losses" / "__init__.py").read_text()
+
+
 def test_every_section_with_a_change_is_tried():
     assert {name for name in SECTIONS if name != "A loss"} == set(CHECKS)

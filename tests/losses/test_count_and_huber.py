@@ -71,6 +71,8 @@ def test_negative_counts_are_refused():
     X, y, _ = counted(50)
     with pytest.raises(DataValueError, match="counts must be at least 0, found -1"):
         RaFMRegressor(loss="poisson").fit(X, np.where(np.arange(50) == 7, -1, y))
+    with pytest.raises(DataValueError, match="counts must be at least 0, found -1"):
+        RaFMRegressor(loss="poisson").fit(X, y, eval_set=(X, np.where(np.arange(50) == 7, -1, y)))
 
 
 def test_outliers_pull_less_on_hubers_loss():
@@ -112,9 +114,9 @@ def test_a_negative_count_in_a_file_is_named_by_its_line_or_row(tmp_path):
     (tmp_path / "rows.csv").write_text("n,city\n3,Rome\n2,Oslo\n-1,Rome\n")
     out = ("--task", "count", "--out", tmp_path / "m.rafm")
     ran = run("train", tmp_path / "rows.svm", *out)
-    assert ran.error() == f"{tmp_path}/rows.svm:2:1: counts must not be negative, found -1"
+    assert ran.error() == f"{tmp_path}/rows.svm:2:1: counts must be at least 0, found -1"
     ran = run("train", tmp_path / "rows.csv", "--label", "n", *out)
-    assert "counts must not be negative, found -1 in row 2" in ran.err
+    assert "counts must be at least 0, found -1 in row 2" in ran.err
     assert ran.code == 3
 
 

@@ -174,8 +174,8 @@ def test_converted_rows_whose_ids_mean_something_else_are_refused(files):
     (files / "one.libsvm").write_text("1 1:1 3:1\n0 2:1 3:1\n" * 20)
     run("convert", files / "one.libsvm", files / "one.arrow", "--index-base", "1")
     for name, said in {
-        "table.arrow": "converted by another encoder than the model's; give the table itself",
-        "one.arrow": "its ids count from 1, those of the model from 0",
+        "table.arrow": "that of the model is none (rows of ids)",
+        "one.arrow": "its ids start from 1, those of the model from 0",
     }.items():
         done = run("train", files / name, "--resume-from", files / "m.rafm", "--out", files / "n.rafm")
         assert done.code == 3

@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..losses import LOSSES
+from ..errors import DataValueError
+from ..losses import LOSSES, loss_for
 from .machine import FactorizationMachine
 from .parameters import with_options
 
@@ -51,6 +52,13 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine):
     def _task(self) -> str:
         task = LOSSES.get(getattr(self.loss, "name", self.loss), "regression")
         return "regression" if task == "binary" else task  # so that loss="log" is rejected as not of this task
+
+    def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
+        labels = super()._labels(y, fitting, classes)
+        loss = loss_for(self._task(), self.loss)
+        if labels.size and (wrong := loss.wrong_labels(float(labels.min()), float(labels.max()))):
+            raise DataValueError(wrong)
+        return labels
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, replan: bool = False) -> Self:
         """Train for one pass over the rows, in order, starting from the current model if there is one.

@@ -13,7 +13,8 @@ class Loss:
     """Base class of all losses. `link`, `slope` and `value` are also compiled into the kernels.
 
     Kernels compute in float32, so constants in these three functions must be np.float32. The argument exp_neg_abs is
-    exp(-|score|), and log_1p is log(1 + exp(-|score|)); both are 0 unless `uses_exp` is set.
+    exp(-|score|), and log_1p is log(1 + exp(-|score|)); both are 0 unless `uses_exp` is set. In RaFM the prediction of
+    a higher level takes the place of the label of a lower one, so `slope` must accept any prediction as a label.
     """
 
     name: ClassVar[str]
@@ -56,11 +57,14 @@ class Loss:
         raise NotImplementedError
 
     def prior(self, mean: float, total: float) -> float:
-        """Return the best constant score for labels of this mean and total weight."""
+        """Return the best constant score for labels of this mean and total weight; finite even if both are 0."""
         raise NotImplementedError
 
     def baseline(self, mean: float, spread: float) -> float:
-        """Estimate what `report` returns for the best constant, given mean and standard deviation of the labels."""
+        """Estimate what `report` returns for the best constant, given mean and standard deviation of the labels.
+
+        Training that does 100 times worse counts as diverged, so a rough figure will do.
+        """
         raise NotImplementedError
 
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
