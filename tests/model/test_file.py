@@ -463,7 +463,7 @@ def test_a_value_twice_in_a_column_is_refused(path):
     header, tensors = parts("table")
     tensors["encoder.ends"][0] = tensors["encoder.ends"][1]  # "Oslo" and ""
     tensors["encoder.ends"][2] = tensors["encoder.ends"][1]  # and "" again
-    assert_refused(path, header, tensors, "value twice")
+    assert_refused(path, header, tensors, "duplicate value")
 
 
 def test_a_value_that_is_not_finite_is_refused(path):

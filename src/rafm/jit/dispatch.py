@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 
 from numba import njit
 
-from .compile import MATHS, compiled
+from .compile import MATHS
+
+UNREACHED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # for functions that Python never calls
 
 
 def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
@@ -19,9 +21,11 @@ def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
     chosen = None
     for code in range(len(functions) - 1, -1, -1):
         if code == n_inlined - 1 and chosen is not None:
-            chosen = _compiled(_forwarding(chosen))
-        function = compiled(functions[code])
-        chosen = _compiled(_only(function) if chosen is None else _either(code, function, chosen), forceinline=True)
+            chosen = _compiled(_forwarding(chosen), **UNREACHED)
+        function = _compiled(functions[code], forceinline=True, **UNREACHED)
+        wrappers = UNREACHED if code else {}  # the last one made is the one that is returned
+        chosen = _only(function) if chosen is None else _either(code, function, chosen)
+        chosen = _compiled(chosen, forceinline=True, **wrappers)
     return chosen
 
 

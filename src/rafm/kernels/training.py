@@ -150,6 +150,12 @@ def update_rows(rows, batch, rate, training):
 
 
 @compiled
+def copy_bias(target, source):
+    """Copy the bias and its states; an assignment of slices would take seconds to compile."""
+    target[0], target[1], target[2], target[3] = source[0], source[1], source[2], source[3]
+
+
+@compiled
 def total_of(numbers, n):
     """Return the sum of numbers[:n]."""
     total = ZERO
@@ -171,7 +177,7 @@ def train_rows(rows, order, bias, total, training):
     """
     settings, team, work = training.settings, training.team, training.work
     size, stopped, trained, waited = work.losses.size, -1, 0, 0
-    work.bias[:] = bias  # each thread steps a copy of its own: the same operations give the same bits
+    copy_bias(work.bias, bias)  # each thread steps a copy of its own: the same operations give the same bits
     fetch_rows(rows, order[:size])
     for turn in range(-(-order.size // size)):
         batch, following = order[turn * size : (turn + 1) * size], order[(turn + 1) * size : (turn + 2) * size]
@@ -192,5 +198,5 @@ def train_rows(rows, order, bias, total, training):
         if asked:
             break
     if team.thread == 0:
-        bias[:] = work.bias
+        copy_bias(bias, work.bias)
     return total, stopped, trained
