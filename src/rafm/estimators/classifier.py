@@ -25,20 +25,7 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine):
     ----------
     classes_ : ndarray of shape (2,)
         Class labels, the negative class first.
-    n_parameters_ : int
-        Number of model parameters.
-    history_ : list of dict
-        Losses and metrics of each epoch.
-    best_epoch_ : int
-        Epoch whose parameters were kept.
-    levels_ : ndarray of shape (n_features,)
-        Level of each feature: the number of its factor vectors, 0 if it was never seen in training.
-    feature_counts_ : ndarray of shape (n_features,)
-        Number of training rows in which each feature was nonzero.
-    n_features_in_ : int
-        Number of input columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the input columns, if X was a table.
+    {attributes}
 
     Examples
     --------

@@ -11,6 +11,22 @@ from ..options import Option, declared_options
 
 Kind = TypeVar("Kind", bound=type)
 VERBOSE = ("verbose", False, "bool", "Print the plan of ranks and one line per epoch.")
+ATTRIBUTES = """
+n_parameters_ : int
+    Number of model parameters.
+history_ : list of dict
+    Losses and metrics of each epoch.
+best_epoch_ : int
+    Epoch whose parameters were kept.
+levels_ : ndarray of shape (n_features,)
+    Level of each feature: the number of its factor vectors, 0 if it was never seen in training.
+feature_counts_ : ndarray of shape (n_features,)
+    Number of training rows in which each feature was nonzero.
+n_features_in_ : int
+    Number of input columns.
+feature_names_in_ : ndarray of shape (n_features_in_,)
+    Names of the input columns, if X was a table.
+""".strip()
 REGRESSOR_ONLY = ("loss",)  # the classifier always trains on log loss
 
 
@@ -34,8 +50,8 @@ def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
         kind.__init__ = _constructor([(name, default) for name, default, _ in given])  # type: ignore[misc]
         lines = [_described(name, default, one.type, one.parameter_help or one.help) for name, default, one in given]
         text = "\n".join([*lines, _described(*VERBOSE)])
-        indented = textwrap.indent(text, "    ").lstrip()
-        kind.__doc__ = (kind.__doc__ or "").replace("{parameters}", indented)
+        for name, section in (("{parameters}", text), ("{attributes}", ATTRIBUTES)):
+            kind.__doc__ = (kind.__doc__ or "").replace(name, textwrap.indent(section, "    ").lstrip())
         return kind
 
     return decorate
