@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -659,3 +660,14 @@ def test_a_link_to_a_model_is_read_and_a_link_to_nothing_is_not(path, tmp_path):
     path.symlink_to(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError):
         load(path)
+
+
+def test_a_model_that_would_not_load_is_not_saved(path):
+    """What is read back is what stays: an older file is kept, and nothing else is left in the folder."""
+    make().fit(*long_tail()).save(path)
+    before, saved = path.read_bytes(), load(path)
+    broken = replace(saved, model=replace(saved.model, options={**saved.model.options, "l2": -1.0}))
+    with pytest.raises(ModelFormatError, match=r"^m\.rafm: not saved, because it would not load: .*l2"):
+        save(path, broken)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]

@@ -93,8 +93,8 @@ class Place(NamedTuple):
 # Writing
 
 
-def write_container(path: PathLike, tensors: Tensors, header: Header) -> int:
-    """Write arrays and header to `path` atomically; return the bytes written.
+def write_container(path: PathLike, tensors: Tensors, header: Header, check: Callable[[str], Any] | None = None) -> int:
+    """Write arrays and header to `path` atomically; return the bytes written. check: see `write_atomically`.
 
     The same arrays and header give the same bytes. Arrays may have any memory layout; `header` may contain everything
     that survives a JSON round trip: dicts with text keys, lists, text, finite numbers, booleans and None.
@@ -107,7 +107,7 @@ def write_container(path: PathLike, tensors: Tensors, header: Header) -> int:
     """
     with _messages_starting_with(path):
         chunks = container_chunks(tensors, header)
-    return write_atomically(path, chunks)
+    return write_atomically(path, chunks, check)
 
 
 def container_chunks(tensors: Tensors, header: Header) -> list[Chunk]:

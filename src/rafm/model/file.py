@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ConfigError, ModelFormatError, ModelVersionError
+from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersionError
 from ..families import FAMILIES
 from ..files.atomic import PathLike
 from ..files.container import fits_header, read_container, write_container
@@ -81,7 +81,7 @@ def save(path: PathLike, saved: Saved) -> int:
         tensors.update(more)
     if saved.columns is not None:
         tensors |= _put_columns(saved.columns, header, tensors)
-    return write_container(path, tensors, header)
+    return write_container(path, tensors, header, _read_back(path))
 
 
 def _put_columns(names: list[str], header: dict[str, Any], tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -138,6 +138,19 @@ def _with_zeros(plan: RankPlan, tensors: dict[str, np.ndarray]) -> dict[str, np.
 def _short(numbers: np.ndarray) -> np.ndarray:
     """Return integers as int32 if they fit, else as int64."""
     return numbers.astype(np.int32 if numbers.max(initial=0) < 2**31 else np.int64)
+
+
+def _read_back(path: PathLike) -> Callable[[str], Any]:
+    """Return a check that a new file loads, which names the file that it is to become."""
+
+    def check(temporary: str) -> None:
+        try:
+            load(temporary)
+        except ModelFileError as error:
+            reason = str(error).removeprefix(f"{Path(temporary).name}: ")
+            raise type(error)(f"{Path(path).name}: not saved, because it would not load: {reason}") from None
+
+    return check
 
 
 def load(path: PathLike) -> Saved:
