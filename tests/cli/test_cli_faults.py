@@ -474,3 +474,15 @@ def test_without_debug_no_error_shows_a_traceback(folder):
 )
 def test_every_kind_of_error_has_its_line_and_code(error, line, code):
     assert cli.describe(error) == (line, code)
+
+
+@pytest.mark.parametrize("option", [("--label", "click"), ("--min-count", "2"), ("--column", "city=category")])
+def test_options_of_tables_are_not_ignored_where_there_is_no_table(option, tmp_path):
+    (tmp_path / "rows.svm").write_text(rows_of_pairs(30))
+    (tmp_path / "log.csv").write_text("click,city\n" + "1,Rome\n0,Oslo\n" * 20)
+    run("convert", tmp_path / "log.csv", tmp_path / "log.arrow", "--label", "click")
+    for name, said in (("rows.svm", "is libsvm"), ("log.arrow", "was encoded when it was converted")):
+        ran = run("train", tmp_path / name, *option, "--out", tmp_path / "m.rafm")
+        assert ran.code == 2
+        assert f"{option[0]} is for tables, but {tmp_path / name} {said}" in ran.error()
+    assert not (tmp_path / "m.rafm").exists()

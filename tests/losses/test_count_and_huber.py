@@ -84,7 +84,7 @@ def test_outliers_pull_less_on_hubers_loss():
     for loss in ("squared", Huber(delta=0.5)):
         model = RaFMRegressor(loss=loss, model="lr", n_epochs=30, l2=0.0).fit(X, spoilt)
         errors[str(loss)] = np.abs(model.predict(X) - labels).mean()
-    assert errors["Huber(delta=0.5)"] < 0.1 * errors["squared"]
+    assert errors["huber:0.5"] < 0.1 * errors["squared"]
 
 
 def test_the_setting_of_a_loss_is_kept_in_the_model_file(tmp_path):
@@ -127,4 +127,6 @@ def test_another_loss_than_that_of_the_model_is_refused(tmp_path):
     options = ("--task", "regression", "--loss", "huber", "--ranks", "2", "--epochs", "1")
     assert run("train", rows, *options, "--out", path).code == 0
     ran = run("train", rows, "--resume-from", path, "--loss", "squared", "--out", tmp_path / "n.rafm")
-    assert "loss was huber when the model was trained, now it is squared" in ran.error()
+    assert "loss was huber:1 when the model was trained, now it is squared" in ran.error()
+    ran = run("train", rows, "--resume-from", path, "--loss", "huber:2", "--out", tmp_path / "n.rafm")
+    assert "loss was huber:1 when the model was trained, now it is huber:2" in ran.error()

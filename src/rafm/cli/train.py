@@ -10,13 +10,14 @@ import typer
 
 from ..losses import TASKS, one_of
 from .arguments import TABLE_OPTIONS, DataPath, Json, check_output, given_options, print_json, print_safely
-from .groups import TrainingFlags, naming_flags, with_groups
+from .groups import TrainingFlags, flag_name, naming_flags, with_groups
 from .reading import ReadingFlags
 
 if TYPE_CHECKING:
     from ..model.file import Saved
     from ..model.model import Model
     from ..options import TrainingOptions
+    from ..read.open import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,28 @@ def train(
     stream = sys.stderr if json or running.events == "-" else sys.stdout  # stdout must stay valid JSON
     base = base if start is None else start.index_base
     files = reading.read_options(options.loss.task, base, print_safely(stream))
+    _check_table_flags(data, files, given_options(context))
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
         print_json(report)
     else:
         print_safely(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
+
+
+def _check_table_flags(data: str, files: ReadOptions, given: set[str]) -> None:
+    """Reject options about the columns of a table if the data have no columns, or were encoded before."""
+    from ..errors import ConfigError
+    from ..read.detect import NO_ROWS
+    from ..read.formats import CONVERTED, TABLE
+
+    if files.find(data) == NO_ROWS or (entry := files.format_of(data)).gives == TABLE:
+        return
+    is_converted = entry.gives == CONVERTED
+    what = "was encoded when it was converted; convert its source again" if is_converted else f"is {entry.name}"
+    for name in TABLE_OPTIONS:
+        if name in given:
+            raise ConfigError(f"{flag_name(name)} is for tables, but {data} {what}", key=name)
 
 
 def _options(

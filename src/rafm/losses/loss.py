@@ -33,6 +33,10 @@ class Loss:
         """The code of the loss in kernels."""
         return [*LOSSES].index(self.name)
 
+    def __str__(self) -> str:
+        """Return the name and settings as `--loss` takes them."""
+        return ":".join([self.name, *(f"{value:g}" for value in vars(self).values())])
+
     def shape(self, label_scale: float = 1.0) -> float:
         """Return the parameter that kernels pass to `slope` and `value`, for labels divided by label_scale."""
         return 0.0

@@ -36,7 +36,7 @@ def check_start(model: Model, options: TrainingOptions) -> None:
     """Reject another task, loss, family or ranks and, if the model has optimiser state, another optimiser."""
     now: dict[str, object] = {"task": options.loss.task, "model": options.model, "ranks": options.ranks}
     before: dict[str, object] = {"task": model.loss.task, "model": model.plan.family, "ranks": model.plan.ranks}
-    before["loss"], now["loss"] = model.loss.name, options.loss.name
+    before["loss"], now["loss"] = str(model.loss), str(options.loss)
     if model.parameters.states is not None:
         before["optimizer"] = model.options.get("optimizer")
         now["optimizer"] = options.summary()["optimizer"]
