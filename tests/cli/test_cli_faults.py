@@ -476,7 +476,7 @@ def test_every_kind_of_error_has_its_line_and_code(error, line, code):
     assert cli.describe(error) == (line, code)
 
 
-@pytest.mark.parametrize("option", [("--label", "click"), ("--min-count", "2"), ("--column", "city=category")])
+@pytest.mark.parametrize("option", [("--label", "city"), ("--min-count", "2"), ("--column", "city=category")])
 def test_options_of_tables_are_not_ignored_where_there_is_no_table(option, tmp_path):
     (tmp_path / "rows.svm").write_text(rows_of_pairs(30))
     (tmp_path / "log.csv").write_text("click,city\n" + "1,Rome\n0,Oslo\n" * 20)

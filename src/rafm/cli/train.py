@@ -73,7 +73,7 @@ def train(
     stream = sys.stderr if json or running.events == "-" else sys.stdout  # stdout must stay valid JSON
     base = base if start is None else start.index_base
     files = reading.read_options(options.loss.task, base, print_safely(stream))
-    _check_table_flags(data, files, given_options(context))
+    _check_table_flags(data, files, reading, given_options(context))
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
@@ -82,7 +82,7 @@ def train(
         print_safely(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
 
 
-def _check_table_flags(data: str, files: ReadOptions, given: set[str]) -> None:
+def _check_table_flags(data: str, files: ReadOptions, reading: ReadingFlags, given: set[str]) -> None:
     """Reject options about the columns of a table if the data have no columns, or were encoded before."""
     from ..errors import ConfigError
     from ..read.detect import NO_ROWS
@@ -92,8 +92,11 @@ def _check_table_flags(data: str, files: ReadOptions, given: set[str]) -> None:
         return
     is_converted = entry.gives == CONVERTED
     what = "was encoded when it was converted; convert its source again" if is_converted else f"is {entry.name}"
+    spec = vars(encoder.spec) if is_converted and (encoder := entry.read(data).encoder) else {}
     for name in TABLE_OPTIONS:
-        if name in given:
+        if name in given and getattr(reading, name) != spec.get(
+            name
+        ):  # the label it was converted with may be repeated
             raise ConfigError(f"{flag_name(name)} is for tables, but {data} {what}", key=name)
 
 
