@@ -8,13 +8,13 @@ allowed. `benchmarks/bench_columns.py` has the seconds.
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from work import count_bytecodes
 
 from rafm.encode.encoder import TableEncoder
 from rafm.encode.serialize import encoder_parts, read_encoder
 from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.read.csv.reader import read_delimited
 from rafm.read.parquet import read_parquet
-from work import count_bytecodes
 
 FEW, TIMES = 200, 8
 
