@@ -76,13 +76,16 @@ def command_page(words: tuple[str, ...], command: Any) -> str:
 def row(parameter: Any, context: Any) -> str:
     """Return a row of a table: how it is written, then what it does and its default."""
     names, text = parameter.get_help_record(context)
+    names = names.strip() if parameter.param_type_name == "option" else names.split()[0]
     text = re.sub(r"\[(default: .*|required)\]$", r"*(\1)*", text.strip())
-    return f"| `{names.strip()}` | {text.replace('|', '&#124;').replace('<', '&lt;')} |"
+    return f"| `{names}` | {text.replace('|', '&#124;').replace('<', '&lt;')} |"
 
 
 def name_pages() -> dict[str, str]:
     """Return the page of every public name by its path."""
-    pages = {f"reference/python/{name}.md": name_page(name) for name in rafm.__all__ if not name.startswith("__")}
+    names = [name for name in rafm.__all__ if not name.startswith("__")]
+    names.sort(key=lambda name: not getattr(rafm, name).__module__.startswith(WITH_MEMBERS))  # estimators first
+    pages = {f"reference/python/{name}.md": name_page(name) for name in names}
     return pages | {"reference/python/errors.md": f"# Errors\n\n```text\n{inspect.getdoc(errors)}\n```\n"}
 
 
