@@ -1,7 +1,8 @@
 """The paper's equations, slow and obvious, in float64. Nothing here shares code with the package.
 
 A model is a dict: family, ranks of its blocks, levels k (one per feature), bias, w, and v[p][i], the vector v_i^(p+1)
-(None if inactive; for DiFacto the coordinates that level p + 1 adds). MRMA has mixture[i][p] too.
+(None if inactive; for DiFacto the coordinates that level p + 1 adds). MRMA has mixture[i][p] too. With field weights
+there are fields, the field of each feature, and t, one number per field.
 A row is a pair of arrays: feature ids and values. A rule is a dict of what the steps depend on.
 """
 
@@ -10,9 +11,13 @@ import numpy as np
 SLOW, SLOWER, TINY = (float(np.float32(value)) for value in (0.9, 0.999, 1e-8))  # Adam's, as the kernels have them
 
 
-def random_model(rng, ranks, levels, spread=0.5, family="rafm"):
+FIELD_RATE = float(np.float32(0.05))  # AdaGrad's rate of field weights
+
+
+def random_model(rng, ranks, levels, spread=0.5, family="rafm", n_fields=0):
     """Return a model with random numbers for the given block ranks and levels."""
     n = len(levels)
+    fields = {"fields": rng.integers(0, n_fields, n), "t": rng.uniform(0, 1, n_fields)} if n_fields else {}
     vectors = [
         [rng.normal(0, spread, rank) if levels[i] > p else None for i in range(n)] for p, rank in enumerate(ranks)
     ]
@@ -24,12 +29,23 @@ def random_model(rng, ranks, levels, spread=0.5, family="rafm"):
         "w": rng.normal(0, spread, n),
         "v": vectors,
         "mixture": rng.uniform(0.5, 2, (n, len(ranks))),
+        **fields,
     }
 
 
 def linear(model, row):
     """Return bias + w.x."""
     return model["bias"] + sum(model["w"][i] * x for i, x in zip(*row))
+
+
+def field_weight(model, i):
+    """Return t of the field of a feature, 0 without field weights."""
+    return model["t"][model["fields"][i]] if "t" in model else 0.0
+
+
+def pair_weight(model, i, j):
+    """Return what a pair of features counts: 1 - t_a t_b."""
+    return 1 - field_weight(model, i) * field_weight(model, j)
 
 
 def pairs(row):
@@ -49,7 +65,7 @@ def rafm_score(model, row, lower, upper):
     for i, j, xx in pairs(row):
         level = max(lower, min(upper, model["levels"][i], model["levels"][j]))
         if min(model["levels"][i], model["levels"][j]) > 0:  # level 0: a weight and no vector
-            total += model["v"][level - 1][i] @ model["v"][level - 1][j] * xx
+            total += pair_weight(model, i, j) * (model["v"][level - 1][i] @ model["v"][level - 1][j]) * xx
     return total
 
 
@@ -57,15 +73,18 @@ def a_term(model, row, l, k):
     """Return A_{l,k}: the pairs of F_k with vectors of level l, one by one."""
     levels = model["levels"]
     return sum(
-        model["v"][l - 1][i] @ model["v"][l - 1][j] * xx for i, j, xx in pairs(row) if levels[i] >= k and levels[j] >= k
+        pair_weight(model, i, j) * (model["v"][l - 1][i] @ model["v"][l - 1][j]) * xx
+        for i, j, xx in pairs(row)
+        if levels[i] >= k and levels[j] >= k
     )
 
 
 def a_term_in_linear_time(model, row, l, k):
-    """Return A_{l,k} as 1/2 (|sum v x|^2 - sum |v x|^2) over F_k."""
-    terms = [model["v"][l - 1][i] * x for i, x in zip(*row) if model["levels"][i] >= k]
-    total = sum(terms, np.zeros(model["ranks"][l - 1]))
-    return 0.5 * (total @ total - sum(z @ z for z in terms))
+    """Return A_{l,k} as 1/2 (|sum v x|^2 - |sum t v x|^2 - sum (1 - t^2) |v x|^2) over F_k; t is 0 without fields."""
+    members = [(model["v"][l - 1][i] * x, field_weight(model, i)) for i, x in zip(*row) if model["levels"][i] >= k]
+    total = sum((z for z, _ in members), np.zeros(model["ranks"][l - 1]))
+    weighted = sum((t * z for z, t in members), np.zeros(model["ranks"][l - 1]))
+    return 0.5 * (total @ total - weighted @ weighted - sum((1 - t**2) * z @ z for z, t in members))
 
 
 def difacto_score(model, row):
@@ -81,7 +100,7 @@ def difacto_score(model, row):
     total = linear(model, row)
     for i, j, xx in pairs(row):
         short = min(whole(i).size, whole(j).size)
-        total += whole(i)[:short] @ whole(j)[:short] * xx
+        total += pair_weight(model, i, j) * (whole(i)[:short] @ whole(j)[:short]) * xx
     return total
 
 
@@ -217,6 +236,8 @@ def target_loss(kind, score, target):
 def numbers(model):
     """Yield (name, array) of every trained number as views that can be nudged."""
     yield ("w",), model["w"]
+    if "t" in model:
+        yield ("t",), model["t"]
     for p, block in enumerate(model["v"]):
         for i, vector in enumerate(block):
             if vector is not None:
@@ -322,26 +343,37 @@ def single_numbers(model, rule=None):
 
 
 def pulls(model, row, label, weight, rule):
-    """Yield (block or None for the weight, feature, c, d) of a row: the gradient is c + d * (the number as it is then).
+    """Yield (block or None for the weight, feature, c, d, h) of a row: the gradient is c + d * (the number as it is).
 
     With S over all features that have the block and T over those that have more: a free vector has
     g x (S - v x), a dependent one g_p x (S - v x), plus g x (S - T) by the joint rule; and the penalty adds l2 v.
+    With field weights, S' and T' are the same sums of t v x: a free vector has g x (S - t S' - (1 - t^2) v x), and so
+    on. h is the pair that makes the gradient of t: -(h[0] . v + h[1] v . v), with the vector as it then is.
     """
     nested, levels, l2 = model["family"] == "rafm", model["levels"], np.broadcast_to(rule["l2"], len(model["ranks"]))
     g = weight * slope(rule["kind"], score(model, row), label)
     for i, x in zip(*row):
-        yield None, i, g * x, weight * rule["l2_weights"]
+        yield None, i, g * x, weight * rule["l2_weights"], None
+        t = field_weight(model, i)
         for p in range(levels[i]):
-            S = sum(model["v"][p][j] * z for j, z in zip(*row) if levels[j] > p)
+            S, S1 = sums_of(model, row, p, p + 1)
             if not nested or levels[i] == p + 1:
-                yield p, i, g * x * S, weight * l2[p] - g * x * x
+                change = weight * l2[p] - g * x * x * (1 - t**2)
+                yield p, i, g * x * (S - t * S1), change, (g * x * S1, -g * x * x * t)
                 continue
-            T = sum(model["v"][p][j] * z for j, z in zip(*row) if levels[j] > p + 1)
+            T, T1 = sums_of(model, row, p, p + 2)
             upper = rafm_score(model, row, 1, p + 2)
             target = predicted(rule["kind"], upper)
             inner = weight * rule["dependent_weight"] * slope(rule["kind"], rafm_score(model, row, 1, p + 1), target)
-            joint = g * x * (S - T) if rule["joint"] else 0
-            yield p, i, inner * x * S + joint, weight * l2[p] - inner * x * x
+            joint = g * x * ((S - T) - t * (S1 - T1)) if rule["joint"] else 0
+            change = weight * l2[p] - inner * x * x * (1 - t**2)
+            yield p, i, inner * x * (S - t * S1) + joint, change, (g * x * (S1 - T1), 0)
+
+
+def sums_of(model, row, p, least):
+    """Return the sums of v x and of t v x with block p over the row's features of at least a level."""
+    members = [(model["v"][p][j] * z, field_weight(model, j)) for j, z in zip(*row) if model["levels"][j] >= least]
+    return sum(z for z, _ in members), sum(t * z for z, t in members)
 
 
 def stepped(rule, states, name, value, gradient, l1=0.0):
@@ -375,14 +407,18 @@ def train_batch(model, states, batch, heads, rule):
     """Train on one mini-batch [(row, label, weight), ...] in place; return its loss.
 
     All slopes and sums come from the numbers at the start. Features among the heads step once, by their summed
-    gradient; the others at each occurrence, in the order of the rows. The bias steps once, by its summed slope.
+    gradient; the others at each occurrence, in the order of the rows. The bias steps once, by its summed slope. Field
+    weights step once, by the summed gradient of the batch before.
     """
     total = sum(weight * loss(rule["kind"], score(model, row), label) for row, label, weight in batch)
     bias = sum(weight * slope(rule["kind"], score(model, row), label) for row, label, weight in batch)
     pulled = [list(pulls(model, row, label, weight, rule)) for row, label, weight in batch]
     occurred = {i for row, _, weight in batch for i in row[0] if weight > 0}
-    summed = {}
-    for p, i, c, d in (pull for row in pulled for pull in row):
+    summed, fields = {}, np.zeros(len(model.get("t", ())))
+    for p, i, c, d, h in (pull for row in pulled for pull in row):
+        if h is not None and "t" in model:
+            v = model["v"][p][i]
+            fields[model["fields"][i]] -= h[0] @ v + h[1] * (v @ v)
         if i in heads:
             old = summed.get((p, i), (0, 0))
             summed[p, i] = (old[0] + c, old[1] + d)
@@ -393,7 +429,17 @@ def train_batch(model, states, batch, heads, rule):
             move(model, states, p, i, c, d, rule)
     model["bias"] = stepped(rule, states, ("bias",), model["bias"], bias)
     states["batches"] += 1
+    if "t" in model:
+        step_fields(model, states, fields)
     return total
+
+
+def step_fields(model, states, gradient):
+    """Step the field weights by AdaGrad along the gradient of the batch before, and keep this one for the next."""
+    before, pending = states.get(("t",), (np.ones(len(gradient)), np.zeros(len(gradient))))
+    square = before + pending**2
+    model["t"] = np.clip(model["t"] - FIELD_RATE / np.sqrt(square) * pending, 0, 1)
+    states["t",] = square, gradient
 
 
 def step_mrma_factors(model, states, row, label, weight, rule):

@@ -21,7 +21,7 @@ from rafm.optimizers import optimizer_for
 from rafm.plan.grouping import Grouping
 from rafm.plan.layout import RecordLayout
 from rafm.plan.ranks import RankPlan
-from rafm.plan.scratch import make_training_scratch
+from rafm.plan.scratch import make_field_scratch, make_training_scratch
 from rafm.rows.checked import Batch, check_batch
 from rafm.train.team import ThreadTeam
 
@@ -60,19 +60,21 @@ class World:
     def scores(self, rows, level=None, dtype=np.float64, with_states=False):
         """Score rows with the package's kernels."""
         layout = self.layout(with_states)
-        records = layout.pack(*self.arrays(dtype))
-        return score(
-            pack_rows(rows, dtype=dtype), layout.tables(dtype=dtype), records, dtype(self.model["bias"]), level
-        )
+        records, weights = layout.pack(*self.arrays(dtype)), None
+        if "t" in self.model:
+            layout.put_fields(records, self.model["fields"])
+            weights = self.model["t"].astype(dtype)
+        tables, bias = layout.tables(dtype=dtype), dtype(self.model["bias"])
+        return score(pack_rows(rows, dtype=dtype), tables, records, bias, level, weights)
 
 
-def make_world(family, ranks, levels, seed=0):
+def make_world(family, ranks, levels, seed=0, n_fields=0):
     """Return a world of random numbers; levels are put in falling order, as features are numbered."""
     levels = sorted((int(level) for level in levels), reverse=True)
     sizes = [sum(level >= k for level in levels) for k in range(len(ranks) + 1)]
     blocks = tuple(np.diff(ranks, prepend=0).tolist()) if family == "difacto" else tuple(ranks)
-    model = naive.random_model(np.random.default_rng(seed), blocks, levels, family=family)
-    return World(RankPlan(family, tuple(ranks), (*sizes, 0)), model)
+    model = naive.random_model(np.random.default_rng(seed), blocks, levels, family=family, n_fields=n_fields)
+    return World(RankPlan(family, tuple(ranks), (*sizes, 0), n_fields), model)
 
 
 def pack_rows(rows, labels=None, weights=None, dtype=np.float64):
@@ -118,6 +120,7 @@ class Trained:
     loss: float
     stopped: int
     n_slots: int = 0
+    fields: np.ndarray | None = None  # field weights, their states, and gradient sums per group
 
 
 def split_levels(plan, heads):
@@ -142,6 +145,15 @@ def fresh_records(world, layout, optimizer, rule, dtype):
     return records
 
 
+def fresh_fields(world, layout, records, dtype):
+    """Return field weights with states at their start, if there are any, and put the fields into the records."""
+    if "t" not in world.model:
+        return None
+    layout.put_fields(records, world.model["fields"])
+    n_fields = world.plan.n_field_weights
+    return np.array([world.model["t"], np.ones(n_fields), *np.zeros((kernels.GROUPS, n_fields))], dtype)
+
+
 def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1):
     """Train on a batch of `naive` with the package's kernels; heads[k] features of level k sum their gradients."""
     optimizer = optimizer_for(rule["optimizer"])
@@ -155,17 +167,19 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
     settings = pack_settings(rule, len(world.model["ranks"]), dtype)
+    shared = fresh_fields(world, layout, records, dtype)
+    fields = make_field_scratch(shared, tables, longest, batch_size, threads)
     together, loss, stopped, done = ThreadTeam(threads), 0.0, -1, 0
     together.probe.alone = False
 
     def step(team):
-        training = kernels.Training(tables, records, settings, team, works[team.thread])
+        training = kernels.Training(tables, records, settings, team, works[team.thread], fields[team.thread])
         return train_rows(rows, order[done:], bias, loss, training)
 
     while done < order.size and stopped < 0:  # threads that have to wait for long stop early
         loss, stopped, trained = together.run(step)
         done += trained
-    return Trained(records, bias, *layout.unpack(records), loss, stopped, layout.n_slots)
+    return Trained(records, bias, *layout.unpack(records), loss, stopped, layout.n_slots, shared)
 
 
 def changes(world, trained):
@@ -173,6 +187,9 @@ def changes(world, trained):
     before, after = naive.numbers(world.model), trained
     yield ("bias",), world.model["bias"] - after.bias[0]
     for name, array in before:
+        if name == ("t",):  # of one batch, by which the weights have not stepped yet
+            yield name, trained.fields[2:].sum(axis=0)
+            continue
         yield name, array - (after.weights if name == ("w",) else after.factors[name[1]][name[2]])
 
 
@@ -197,7 +214,7 @@ def seeds():
 
 
 @st.composite
-def worlds(draw, families=FAMILIES, ranks=ALL_RANKS, max_features=9):
+def worlds(draw, families=FAMILIES, ranks=ALL_RANKS, max_features=9, max_fields=0):
     """Draw a model of any family: levels may be empty, one level may hold all features, and some may have no vector."""
     family = draw(st.sampled_from(families))
     n_levels = {"lr": 0, "fm": 1}.get(family) if family in ("lr", "fm") else draw(st.integers(1, 3))
@@ -205,7 +222,8 @@ def worlds(draw, families=FAMILIES, ranks=ALL_RANKS, max_features=9):
     n_features = draw(st.integers(1, max_features))
     lowest = 0 if family in ("rafm", "difacto") else n_levels
     levels = draw(st.lists(st.integers(lowest, n_levels), min_size=n_features, max_size=n_features))
-    return make_world(family, chosen, levels, draw(seeds()))
+    n_fields = draw(st.integers(1, max_fields)) if max_fields else 0
+    return make_world(family, chosen, levels, draw(seeds()), n_fields)
 
 
 @st.composite

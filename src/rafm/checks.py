@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .optimizers.optimizer import Optimizer
 
 UPDATES = ("joint", "algorithm1")
+FIELD_WEIGHTS = ("auto", "on", "off")
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -86,6 +87,15 @@ def dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | N
     """Check the weight; its default depends on the loss and the update rule."""
     default = chosen["loss"].dependent_weight if chosen["update"] == UPDATES[0] else 1.0
     return number()(name, default if value is None else value, chosen)
+
+
+def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
+    """Check the choice; only some model families have field weights."""
+    found = choice(FIELD_WEIGHTS)(name, value, chosen)
+    if found == "on" and not FAMILIES[chosen["model"]].uses_fields:
+        families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
+        raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
+    return found
 
 
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:

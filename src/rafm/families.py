@@ -33,7 +33,7 @@ class Family:
     features_per_row : int, optional
         Exact number of features in a row; any by default.
     uses_fields : bool
-        Whether the model depends on the fields of features.
+        Whether fields can have weights, which weigh the pairs of their features.
     optimizers : tuple of str, optional
         Optimisers that can train it; all by default.
     """
@@ -68,10 +68,16 @@ class Family:
 FAMILIES = {
     family.name: family
     for family in (
-        Family("rafm", "rank-aware factorization machine", levels_by_count=True, nested=True),
-        Family("fm", "factorization machine of one rank", default_ranks=(32,), max_ranks=1),
+        Family("rafm", "rank-aware factorization machine", levels_by_count=True, nested=True, uses_fields=True),
+        Family("fm", "factorization machine of one rank", default_ranks=(32,), max_ranks=1, uses_fields=True),
         Family("lr", "linear model", default_ranks=(), max_ranks=0),
-        Family("difacto", "one vector per feature, longer if it is frequent", levels_by_count=True, is_prefix=True),
+        Family(
+            "difacto",
+            "one vector per feature, longer if it is frequent",
+            levels_by_count=True,
+            is_prefix=True,
+            uses_fields=True,
+        ),
         Family(  # matrix approximation: a row is one (user, item) pair
             "mrma",
             "mixture of ranks, two features per row",

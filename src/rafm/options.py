@@ -149,6 +149,15 @@ class TrainingOptions:
         "float",
         float,
     )
+    field_weights: str = option(
+        "auto",
+        "One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data tell at least "
+        "two fields).",
+        checks.field_weights,
+        "str",
+        str,
+        is_kept=False,
+    )
     optimizer: Optimizer = option(
         "adagrad",
         f"Optimiser: {one_of([*OPTIMIZERS])}.",

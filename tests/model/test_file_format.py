@@ -53,6 +53,16 @@ def test_the_program_scores_a_trained_model_of_every_family(rescore, task, model
     assert_same_scores(rescore, tmp_path / "m.rafm", check_batch(Batch(X.indptr, X.indices, X.data, X.shape[1])))
 
 
+@pytest.mark.parametrize("model", ["rafm", "fm", "difacto"])
+def test_the_program_scores_a_model_with_field_weights(rescore, model, tmp_path):
+    X, y = long_tail()
+    fitted = make(model=model, n_epochs=10, fields=["a", "b", "c"] * 20).fit(X, y)
+    assert np.ptp(fitted.model_.parameters.fields) > 0.1
+    fitted.save(tmp_path / "m.rafm")
+    X = X[:80]
+    assert_same_scores(rescore, tmp_path / "m.rafm", check_batch(Batch(X.indptr, X.indices, X.data, X.shape[1])))
+
+
 @pytest.mark.parametrize("model", ["rafm", "fm", "lr", "difacto"])
 def test_the_program_scores_a_sparse_model(rescore, model, tmp_path):
     X, y = long_tail()

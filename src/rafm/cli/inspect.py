@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..files.terminal import printable
 from ..options import whole_numbers
 from .arguments import (
     Column,
@@ -105,14 +106,21 @@ def _fields_report(model: Any) -> dict[str, Any]:
     if model.fields is None:
         return {}
     counted = zip(model.fields.names, model.fields.counts().tolist())
-    return {"fields": [{"field": name, "features": count} for name, count in counted]}
+    fields: list[dict[str, Any]] = [{"field": name, "features": count} for name, count in counted]
+    if model.parameters.fields is not None:
+        fields = [one | {"weight": weight} for one, weight in zip(fields, model.parameters.fields.tolist())]
+    return {"fields": fields}
 
 
 def _field_lines(fields: list[dict[str, Any]]) -> list[str]:
     """Return a table of the fields, cut off if there are many; its last line is empty."""
     if not fields:
         return []
-    lines = ["features  field", *(f"{one['features']:8d}  {one['field']}" for one in fields[:MOST_FIELDS])]
+    weighted = "weight" in fields[0]
+    lines = ["features  weight  field" if weighted else "features  field"]
+    for one in fields[:MOST_FIELDS]:
+        weight = f"  {one['weight']:6.3f}" if weighted else ""
+        lines.append(f"{one['features']:8d}{weight}  {printable(one['field'])}")
     more = len(fields) - MOST_FIELDS
     return [*lines, *([f"          and {more} more"] if more > 0 else []), ""]
 

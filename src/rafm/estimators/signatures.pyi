@@ -18,6 +18,7 @@ class ClassifierSignature:
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
+        field_weights: str = "auto",
         optimizer: str | Optimizer = "adagrad",
         learning_rate: float | None = None,
         l2: float | Sequence[float] | None = None,
@@ -53,6 +54,9 @@ class ClassifierSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
+        field_weights : str, default="auto"
+            One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data
+            tell at least two fields).
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam.
         learning_rate : float, default=None
@@ -100,6 +104,7 @@ class RegressorSignature:
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
+        field_weights: str = "auto",
         optimizer: str | Optimizer = "adagrad",
         learning_rate: float | None = None,
         l2: float | Sequence[float] | None = None,
@@ -137,6 +142,9 @@ class RegressorSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
+        field_weights : str, default="auto"
+            One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data
+            tell at least two fields).
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam.
         learning_rate : float, default=None

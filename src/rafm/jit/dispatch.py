@@ -1,11 +1,12 @@
-"""Dispatch between compiled functions by an integer code, such as between the slopes of all losses."""
+"""Dispatch between compiled functions: by an integer code, such as between losses, or by the type of an argument."""
 
 # mypy: ignore-errors
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from numba import njit
+from numba.extending import overload
 
 from .compile import MATHS
 
@@ -27,6 +28,27 @@ def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
         chosen = _only(function) if chosen is None else _either(code, function, chosen)
         chosen = _compiled(chosen, forceinline=True, **wrappers)
     return chosen
+
+
+def chosen_by_type(functions: Mapping[type, Callable]) -> Callable:
+    """Return a function (first, ...) that calls functions[type(first)](first, ...), for types of named tuples.
+
+    In compiled code the choice is made when the caller is compiled, so what is not chosen costs nothing.
+    """
+
+    def choose(first, *arguments):
+        return functions[type(first)](first, *arguments)
+
+    @overload(choose, strict=False, jit_options={"forceinline": True, "_nrt": False, "nogil": True, **MATHS})
+    def choose_compiled(first, *arguments):
+        function = functions[first.instance_class]
+
+        def forward(first, *arguments):
+            return function(first, *arguments)
+
+        return forward
+
+    return choose
 
 
 def _compiled(function, **options):

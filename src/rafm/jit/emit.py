@@ -90,13 +90,19 @@ def emit_all(builder, pointers, scalars, step, size):
 
 
 class Columns:
-    """Emits the sum over all listed vectors, for one range of lanes."""
+    """Emits the sum over all listed vectors, for one range of lanes.
 
-    def __init__(self, builder, listed, sums, total, anew):
+    With other values and sums, emit both sums in one pass, and the difference of the squared norms.
+    """
+
+    def __init__(self, builder, listed, sums, total, anew, others=None):
         self.builder, self.listed, self.sums, self.total, self.anew = builder, listed, sums, total, anew
+        self.others = others
 
     def emit(self, position, width):
         b, (places, values, count, records), kind = self.builder, self.listed, self._kind(width)
+        if self.others is not None:
+            return self.emit_both(position, width)
         out = b.bitcast(b.gep(self.sums, [position]), kind.as_pointer())
         records, narrow = b.gep(records, [position]), self._kind(min(width, 32))
         sums = cgutils.alloca_once(b, kind)
@@ -111,6 +117,27 @@ class Columns:
             for part in _pieces(b, term, narrow.count):
                 b.store(_fma(b, part, part, b.load(squares)), squares)
         b.store(b.load(sums), out, align=4)
+        LaneOps(b, (), (), self.total).reduce(b.load(squares))
+
+    def emit_both(self, position, width):
+        b, (places, values, count, records), kind = self.builder, self.listed, self._kind(width)
+        records, narrow = b.gep(records, [position]), self._kind(min(width, 32))
+        outs = [b.bitcast(b.gep(sums, [position]), kind.as_pointer()) for sums in (self.sums, self.others[1])]
+        sums, squares = [cgutils.alloca_once(b, kind) for _ in outs], cgutils.alloca_once(b, narrow)
+        for slot, out in zip(sums, outs):
+            b.store(zeros(kind) if self.anew else _load(b, out), slot)
+        b.store(zeros(narrow), squares)
+        with _turns(b, count, unrolled=width > NARROW) as index:
+            place = b.load(b.gep(places, [index]))
+            x, y = (b.load(b.gep(given, [index])) for given in (values, self.others[0]))
+            vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
+            for slot, value in zip(sums, (x, y)):
+                b.store(_fma(b, vector, lanes_of(b, value, width), b.load(slot)), slot)
+            share = lanes_of(b, b.fsub(b.fmul(x, x, flags=FAST), b.fmul(y, y, flags=FAST), flags=FAST), narrow.count)
+            for part in _pieces(b, vector, narrow.count):
+                b.store(_fma(b, b.fmul(share, part, flags=FAST), part, b.load(squares)), squares)
+        for slot, out in zip(sums, outs):
+            b.store(b.load(slot), out, align=4)
         LaneOps(b, (), (), self.total).reduce(b.load(squares))
 
     def _kind(self, width):
@@ -228,6 +255,16 @@ def join_lanes(b, one, other, out):
     total = b.fadd(_load(b, one), _load(b, other))  # without fast-math flags, so that it rounds alike in any context
     b.store(total, out, align=4)
     return b.fmul(total, total, flags=FAST)
+
+
+def subtract_lanes(b, out, left, right, vector, c, d):
+    taken, own = _load(b, right), _load(b, vector)
+    b.store(b.fsub(_load(b, left), b.fmul(c, taken, flags=FAST), flags=FAST), out, align=4)
+    return b.fmul(own, b.fsub(taken, b.fmul(d, own, flags=FAST), flags=FAST), flags=FAST)
+
+
+def product_lanes(b, left, right):
+    return b.fmul(_load(b, left), _load(b, right), flags=FAST)
 
 
 def _load(b, pointer):

@@ -26,6 +26,21 @@ def sum_listed(records, places, q, values, e, count, shift, sums, j, n):
 
 
 @compiled
+def add_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n):
+    """Add to sums[j:] as add_listed does, and to sums[k:] with others[q:] as values; return the norms' difference."""
+    norms = add_listed(records, places, q, values, e, count, shift, sums, j, n)
+    return norms - add_listed(records, places, q, others, q, count, shift, sums, k, n)
+
+
+@compiled
+def sum_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n):
+    """Like add_listed_twice, but overwrite both sums."""
+    clear(sums, j, n)
+    clear(sums, k, n)
+    return add_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n)
+
+
+@compiled
 def combined_norm(left, i, right, j, n, c, d):
     """Return |c * left + d * right|^2."""
     total = np.float32(0)
@@ -62,6 +77,25 @@ def join(left, i, right, j, sums, k, n):
     for f in range(n):
         sums[k + f] = left[i + f] + right[j + f]
         total += sums[k + f] * sums[k + f]
+    return total
+
+
+@compiled
+def subtract(out, sums, j, k, vector, o, n, c, d):
+    """Set out[:n] to sums[j:] - c * sums[k:]; return the inner product of vector and sums[k:] - d * vector."""
+    total = np.float32(0)
+    for f in range(n):
+        out[f] = sums[j + f] - c * sums[k + f]
+        total += vector[o + f] * (sums[k + f] - d * vector[o + f])
+    return total
+
+
+@compiled
+def inner(left, i, right, j, n):
+    """Return the inner product."""
+    total = np.float32(0)
+    for f in range(n):
+        total += left[i + f] * right[j + f]
     return total
 
 

@@ -18,7 +18,9 @@ from .emit import (
     join_lanes,
     lanes_of,
     norm_lanes,
+    product_lanes,
     start_of,
+    subtract_lanes,
 )
 
 
@@ -64,6 +66,29 @@ def _adder(anew):
     return operation
 
 
+def _twin_adder(anew):
+    """Make a compiled function that sums listed vectors twice in one pass; see plain.py."""
+
+    @intrinsic
+    def operation(typingctx, records, places, q, values, e, others, count, shift, sums, j, k, n):
+        element, at = records.dtype, types.intp
+        signature = element(records, places, at, values, at, others, at, at, sums, at, at, at)
+
+        def codegen(context, builder, signature, args):
+            _, _, q, _, e, _, count, shift, _, j, k, size = args
+            arrays = (elements(context, builder, signature, args, place) for place in (0, 1, 3, 5, 8))
+            records, places, values, others, sums = arrays
+            total = cgutils.alloca_once_value(builder, ir.Constant(records.type.pointee, 0.0))
+            listed = (builder.gep(places, [q]), builder.gep(values, [e]), count, builder.gep(records, [shift]))
+            more = (builder.gep(others, [q]), builder.gep(sums, [k]))
+            emit_columns(builder, Columns(builder, listed, builder.gep(sums, [j]), total, anew, more), size)
+            return builder.load(total)
+
+        return signature, codegen
+
+    return operation
+
+
 @intrinsic
 def join(typingctx, left, i, right, j, sums, k, n):
     """Set sums to left + right; return its squared norm."""
@@ -73,6 +98,31 @@ def join(typingctx, left, i, right, j, sums, k, n):
         return emit_all(builder, pointers, (), join_lanes, args[6])
 
     return left.dtype(left, types.intp, right, types.intp, sums, types.intp, types.intp), codegen
+
+
+@intrinsic
+def subtract(typingctx, out, sums, j, k, vector, o, n, c, d):
+    """Set out[:n] to sums[j:] - c * sums[k:]; return the inner product of vector and sums[k:] - d * vector."""
+    element, at = out.dtype, types.intp
+
+    def codegen(context, builder, signature, args):
+        target, source = (elements(context, builder, signature, args, place) for place in (0, 1))
+        pointers = [target, *(builder.gep(source, [args[place]]) for place in (2, 3))]
+        pointers.append(start_of(context, builder, signature, args, 4))
+        return emit_all(builder, pointers, args[7:], subtract_lanes, args[6])
+
+    return element(out, sums, at, at, vector, at, at, element, element), codegen
+
+
+@intrinsic
+def inner(typingctx, left, i, right, j, n):
+    """Return the inner product."""
+
+    def codegen(context, builder, signature, args):
+        pointers = [start_of(context, builder, signature, args, place) for place in (0, 2)]
+        return emit_all(builder, pointers, (), product_lanes, args[4])
+
+    return left.dtype(left, types.intp, right, types.intp, types.intp), codegen
 
 
 @intrinsic
@@ -113,6 +163,7 @@ def clear(typingctx, array, i, n):
 combined_norm = _blockwise(norm_lanes)
 combine = _blockwise(combine_lanes)
 add_listed, sum_listed = _adder(anew=False), _adder(anew=True)
+add_listed_twice, sum_listed_twice = _twin_adder(anew=False), _twin_adder(anew=True)
 
 
 @intrinsic

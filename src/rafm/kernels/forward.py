@@ -2,9 +2,10 @@
 
 # mypy: ignore-errors
 from ..jit.compile import compiled
-from ..jit.vectors import add_listed, combine, copy, exp_neg_abs, join, sum_listed
+from ..jit.vectors import combine, exp_neg_abs
+from .field_weights import join_groups, scalars_of, sum_blocks, weigh_dependents
 from .losses import link, loss_slope, loss_value
-from .tables import GROUPS, HALF, ZERO
+from .tables import GROUPS, ZERO, GroupOfRow
 
 
 @compiled
@@ -66,51 +67,27 @@ def part_of(group, t, tables, work):
 
 
 @compiled
-def sum_group(rows, r, group, tables, records, work, t):
+def sum_group(rows, r, group, tables, records, work, t, fields):
     """Sum one group of a row: linear part, S and T of every block, squared norms."""
     (a, b), u, part = span_of(rows, r, group), t * GROUPS + group, part_of(group, t, tables, work)
-    parts, places, values, ends, scalars = work.parts, work.places[u], rows.values, work.ends[u], part + tables.scalars
-    parts[scalars] = list_group(rows, a, b, tables, records, work, u)
-    top, whole = top_of(rows, r, tables), tables.starts[tables.widths.size]
-    for p in range(top):
-        j, n, shift, stop = part + tables.starts[p], tables.widths[p], tables.offsets[p], ends[p + 1]
-        if tables.nested and p + 1 < top:  # T sums the dependent features only, so it is a partial sum of S
-            free = ends[p + 2]
-            square = sum_listed(records, places, 0, values, a, free, shift, parts, j, n)
-            parts[scalars + 2 + 2 * p] = square
-            copy(parts, j + whole, parts, j, n)
-            square += add_listed(records, places, free, values, a + free, stop - free, shift, parts, j, n)
-        else:
-            square = sum_listed(records, places, 0, values, a, stop, shift, parts, j, n)
-        parts[scalars + 1 + 2 * p] = square
+    work.parts[part + tables.scalars] = list_group(rows, a, b, tables, records, work, u)
+    sum_blocks(fields, rows.values, GroupOfRow(a, u, part, top_of(rows, r, tables)), tables, records, work)
 
 
 @compiled
-def join_groups(j, work, groups, place, scalar, n):
-    """Add the groups' partial sums into sums[j:]; return the sum of pair products, (|S|^2 - sum |v x|^2) / 2."""
-    square = join(groups.first, groups.i + place, groups.second, groups.j + place, work.sums, j, n)
-    return HALF * (square - scalars_of(groups, scalar))
-
-
-@compiled
-def scalars_of(groups, scalar):
-    """Return the sum of a scalar over the groups."""
-    return groups.first[groups.i + scalar] + groups.second[groups.j + scalar]
-
-
-@compiled
-def join_row(rows, r, tables, bias, work, t, groups):
+def join_row(rows, r, tables, bias, work, t, groups, fields):
     """Join the groups of a row into S, T and the scores B_{1,p+1} of its blocks; the last one is the row's score."""
     m, top = tables.widths.size, top_of(rows, r, tables)
     whole, place, scalars = tables.starts[m], t * tables.part, t * tables.part + tables.scalars
     score, excess = bias + scalars_of(groups, scalars), ZERO
     for p in range(top):
-        n, j = tables.widths[p], 2 * t * whole + tables.starts[p]
+        n, j = tables.widths[p], t * tables.row + tables.starts[p]
         # Pairs of dependent features count in the block above, so their products in this one come off again.
-        score += join_groups(j, work, groups, place + tables.starts[p], scalars + 1 + 2 * p, n) - excess
+        start = place + tables.starts[p]
+        score += join_groups(fields, j, work, groups, start, scalars + 1 + 2 * p, n, tables) - excess
         excess = ZERO
         if tables.nested and p + 1 < top:
-            excess = join_groups(j + whole, work, groups, place + tables.starts[p] + whole, scalars + 2 + 2 * p, n)
+            excess = join_groups(fields, j + whole, work, groups, start + whole, scalars + 2 + 2 * p, n, tables)
         work.scores[p, t] = score
     work.scores[m, t] = score
 
@@ -125,7 +102,7 @@ def prepare_exp(tables, settings, work):
 
 
 @compiled
-def slopes_of_row(rows, r, tables, settings, work, t):
+def slopes_of_row(rows, r, tables, settings, work, t, fields):
     """Compute the loss of a row, its slopes and, for dependent factors, the direction of their gradient."""
     m, weight, label, score = tables.widths.size, rows.weights[r], rows.labels[r], work.scores[-1, t]
     loss, shape, small = settings.loss, settings.loss_shape, work.exp_neg_abs[m, t]
@@ -133,11 +110,11 @@ def slopes_of_row(rows, r, tables, settings, work, t):
     prediction = link(loss, score, small)
     work.slopes[t, m] = weight * loss_slope(loss, score, prediction, label, shape)
     if tables.nested:
-        slopes_of_dependents(tables, settings, work, t, top_of(rows, r, tables), weight, prediction)
+        slopes_of_dependents(tables, settings, work, t, top_of(rows, r, tables), weight, prediction, fields)
 
 
 @compiled
-def slopes_of_dependents(tables, settings, work, t, top, weight, prediction):
+def slopes_of_dependents(tables, settings, work, t, top, weight, prediction, fields):
     """Replace T by the gradient direction of the dependent factors: g_p S, plus g (S - T) by the joint rule."""
     m = tables.widths.size
     slopes, upper = work.slopes[t], prediction
@@ -148,5 +125,6 @@ def slopes_of_dependents(tables, settings, work, t, top, weight, prediction):
         slope = loss_slope(settings.loss, score, lower, upper, settings.loss_shape)
         slopes[p] = weight * settings.dependent_weight * slope
         upper = lower
-        j = 2 * t * tables.starts[m] + tables.starts[p]
+        j = t * tables.row + tables.starts[p]
         combine(work.sums, j + tables.starts[m], work.sums, j, tables.widths[p], -free, slopes[p] + free)
+        weigh_dependents(fields, j + tables.weighted, work.sums, tables, p, slopes[p], free)

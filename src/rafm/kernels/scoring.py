@@ -2,8 +2,19 @@
 
 # mypy: ignore-errors
 from ..jit.compile import compiled, entry
-from ..jit.vectors import add_listed, combined_norm, prefetch_shared, sum_listed
-from .tables import CACHED_FLOATS, HALF, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO
+from ..jit.dispatch import chosen_by_type
+from ..jit.vectors import add_listed, add_listed_twice, combined_norm, prefetch_shared, sum_listed, sum_listed_twice
+from .field_weights import weigh_row
+from .tables import (
+    CACHED_FLOATS,
+    HALF,
+    LINE_FLOATS,
+    ONE,
+    PREFETCH_FLOATS,
+    ZERO,
+    FieldScoring,
+    NoFieldWeights,
+)
 
 
 @compiled
@@ -35,7 +46,7 @@ def half_pairs(sums, j, n, norm):
 
 
 @compiled
-def score_block(rows, a, free, p, tables, records, scratch):
+def score_plain_block(_, values, a, free, p, tables, records, scratch):
     """Return what block p adds to the score: its pairs with at least one free feature.
 
     With T over the dependent features [a, free) and S over all, this is
@@ -44,23 +55,47 @@ def score_block(rows, a, free, p, tables, records, scratch):
     n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
     stop = scratch.ends[p + 1]
     if free > a:
-        sum_listed(records, places, 0, rows.values, a, free - a, shift, sums, 0, n)
+        sum_listed(records, places, 0, values, a, free - a, shift, sums, 0, n)
         dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
-        norm = add_listed(records, places, free - a, rows.values, free, stop - free, shift, sums, 0, n)
+        norm = add_listed(records, places, free - a, values, free, stop - free, shift, sums, 0, n)
     else:
-        norm = sum_listed(records, places, 0, rows.values, a, stop - a, shift, sums, 0, n)
+        norm = sum_listed(records, places, 0, values, a, stop - a, shift, sums, 0, n)
     return half_pairs(sums, 0, n, dependent + norm)
 
 
 @compiled
-def score_row(rows, r, tables, records, level, scratch):
+def norms(sums, j, n):
+    """Return |S|^2 - |S'|^2, with S' behind S in sums."""
+    return combined_norm(sums, 0, sums, 0, n, ONE, ZERO) - combined_norm(sums, j, sums, j, n, ONE, ZERO)
+
+
+@compiled
+def score_weighted_block(fields, values, a, free, p, tables, records, scratch):
+    """Do the same with field weights, less the same of y in place of x; see field_weights.py."""
+    n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
+    y, stop, j = fields.values, scratch.ends[p + 1], sums.size // 2
+    if free > a:
+        sum_listed_twice(records, places, 0, values, a, y, free - a, shift, sums, 0, j, n)
+        dependent = norms(sums, j, n)
+        norm = add_listed_twice(records, places, free - a, values, free, y, stop - free, shift, sums, 0, j, n)
+    else:
+        norm = sum_listed_twice(records, places, 0, values, a, y, stop - a, shift, sums, 0, j, n)
+    return HALF * (norms(sums, j, n) - dependent - norm)
+
+
+score_block = chosen_by_type({NoFieldWeights: score_plain_block, FieldScoring: score_weighted_block})
+
+
+@compiled
+def score_row(rows, r, tables, records, level, scratch, fields):
     """Return B_{1,level} without the bias. Blocks without a free feature, or with a single feature, contribute 0."""
     a = rows.indptr[r]
     score = locate_row(rows, r, tables, records, scratch.places, scratch.ends)
+    weigh_row(fields, rows.values, a, tables, records, scratch)
     for p in range(level):
         free, stop = first_free(a, p, level, tables, scratch.ends), scratch.ends[p + 1]
         if free < stop and a + 1 < stop:
-            score += score_block(rows, a, free, p, tables, records, scratch)
+            score += score_block(fields, rows.values, a, free, p, tables, records, scratch)
     return score
 
 
@@ -78,10 +113,10 @@ def fetch_scored(rows, r, tables, records):
 
 
 @entry
-def score_rows(rows, tables, records, bias, level, scratch, scores):
+def score_rows(rows, tables, records, bias, level, scratch, scores, fields):
     """Write B_{1,level} of every row into scores."""
     far = records.size > CACHED_FLOATS
     for r in range(scores.size):
         if far and r + 1 < scores.size:
             fetch_scored(rows, r + 1, tables, records)
-        scores[r] = bias + score_row(rows, r, tables, records, level, scratch)
+        scores[r] = bias + score_row(rows, r, tables, records, level, scratch, fields)

@@ -16,9 +16,11 @@ Letters, here and in all kernels:
     S, T    per row and block: sum of v x over all features that have the block, and over those that have more;
             after the forward pass T holds the gradient direction of the dependent factors
     g       slope of the loss in the score; of the dependent loss in B_{1,p+1}
+    f, y    the field of a feature; the value of a nonzero times the weight of its field, see field_weights.py
 
-A record is [weight, its state, one state per block, vectors]; a scoring record has no states. With FTRL and Adam the
-weight has a second state, before those of the blocks, and each vector is followed by one or two slots of its size.
+A record is [weight, its state, one state per block, vectors]; a scoring record has no states. With field weights the
+number of the feature's field precedes the states of the blocks, or the vectors of a scoring record. With FTRL and Adam
+the weight has a second state, right after the first, and each vector is followed by one or two slots of its size.
 Vectors are padded with zeros to multiples of 4 elements, and the padding stays zero.
 
 Frequent features ("heads") sum their gradient over a mini-batch and step once; infrequent ones ("tails") step at each
@@ -60,7 +62,7 @@ class Tables(NamedTuple):
     strides: np.ndarray
     offsets: np.ndarray  # per block: position of its vector within the record
     widths: np.ndarray  # per block: padded rank
-    part: int  # size of a group's partial sums of a row: S, T, then scalars
+    part: int  # size of a group's partial sums of a row: S, T, with field weights S' and T', then scalars
     scalars: int  # position of the scalars among them
     starts: np.ndarray  # per block: its position in S and T; then their length
     shares: np.ndarray  # per block: 1 / rank
@@ -68,6 +70,18 @@ class Tables(NamedTuple):
     head_origins: np.ndarray  # per level and group: origin of the heads' gradient sums
     states: int  # position of the block states within a record
     nested: bool  # RaFM: lower blocks of a feature depend on its top one
+    row: int  # size of a row's joined sums: S and T, with field weights S', T' and S' - T'
+    field: int  # position of the field within a record
+    weighted: int  # distance from S to S', among a group's partial sums as among a row's joined sums
+
+
+class GroupOfRow(NamedTuple):
+    """A group of a row: where its nonzeros and its partial sums begin."""
+
+    start: int
+    u: int
+    part: int
+    top: int  # the highest level of the row's features
 
 
 class FactorBlock(NamedTuple):
@@ -88,6 +102,7 @@ class LevelEntries(NamedTuple):
     first: int
     middle: int
     stop: int
+    group: int
     shift: int  # distance from the record of a head to its gradient sums
 
 
@@ -143,6 +158,31 @@ class TrainingScratch(NamedTuple):
     bias: np.ndarray
 
 
+class NoFieldWeights(NamedTuple):
+    """Stands for field weights in a model without them; kernels are compiled without theirs."""
+
+    none: int = 0
+
+
+class FieldWeights(NamedTuple):
+    """Field weights in training. Each thread has its own of all but `shared`."""
+
+    shared: np.ndarray  # weights, their states, and per group the gradient sums of the last mini-batch
+    weights: np.ndarray  # per field
+    states: np.ndarray
+    sums: np.ndarray  # per group: gradient sums of the last mini-batch
+    total: np.ndarray  # gradient of the mini-batch before
+    values: np.ndarray  # per row and group: y of its nonzeros
+    direction: np.ndarray  # of one vector
+
+
+class FieldScoring(NamedTuple):
+    """Field weights in scoring."""
+
+    weights: np.ndarray  # per field
+    values: np.ndarray  # y of a row's nonzeros
+
+
 class ScoringScratch(NamedTuple):
     """Scratch memory for scoring one row."""
 
@@ -169,3 +209,4 @@ class Training(NamedTuple):
     settings: Settings
     team: Team
     work: TrainingScratch
+    fields: NoFieldWeights | FieldWeights

@@ -6,6 +6,7 @@ import numpy as np
 from ..jit.barrier import GATE_STRIDE, arrive, wait_for_all
 from ..jit.compile import compiled, entry
 from ..jit.vectors import copy, prefetch, prefetch_shared
+from .field_weights import begin_weights, end_weights, pass_sums, step_weights, take_sums
 from .forward import join_row, part_of, prepare_exp, slopes_of_row, span_of, sum_group
 from .optimizers import batch_rate, step_number
 from .tables import CACHED_FLOATS, GROUPS, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO, GroupSums
@@ -55,13 +56,13 @@ def take_part(place, tables, work):
 @compiled
 def sum_rows(rows, batch, training):
     """Sum this thread's groups of all rows of a batch."""
-    tables, records, _, team, work = training
+    tables, records, _, team, work, fields = training
     far, size = records.size > CACHED_FLOATS, batch.size
     for t in range(size):
         for group in range(team.first, team.stop):
             if far and t + PREFETCH_ROWS < size:
                 fetch_records(rows, batch[t + PREFETCH_ROWS], group, tables, records)
-            sum_group(rows, batch[t], group, tables, records, work, t)
+            sum_group(rows, batch[t], group, tables, records, work, t, fields)
 
 
 @compiled
@@ -71,7 +72,7 @@ def side_of(turn, work):
 
 
 @compiled
-def pass_on(size, turn, tables, team, work):
+def pass_on(size, turn, tables, team, work, fields):
     """Copy this thread's sums to the exchange buffer and arrive at the barrier.
 
     They go to the side from which the other thread's sums were read in the turn before: those lines are in the cache of
@@ -79,6 +80,7 @@ def pass_on(size, turn, tables, team, work):
     """
     own = part_of(team.first, 0, tables, work)
     copy(work.passed, side_of(team.thread + turn, work), work.parts, own, size * tables.part)
+    pass_sums(fields, side_of(team.thread + turn, work), team, tables, work)
     arrive(team.gate, team.thread, turn + 1)
 
 
@@ -119,24 +121,25 @@ def forward_rows(rows, batch, following, turn, training):
     Return the time waited in microseconds, 0 if it was short. Dividing the joining among the threads as well would need
     a second barrier. The next batch is prefetched while waiting.
     """
-    tables, _, settings, team, work = training
+    tables, _, settings, team, work, fields = training
     size, taken, other, waited = batch.size, batch.size, 0, 0
     sum_rows(rows, batch, training)
     groups = GroupSums(work.parts, work.parts, part_of(0, 0, tables, work), part_of(1, 0, tables, work))
     if team.threads > 1:
-        pass_on(size, turn, tables, team, work)
+        pass_on(size, turn, tables, team, work, fields)
     fetch_rows(rows, following)
     if team.threads > 1:
         groups, other, waited = take_over(turn, tables, team, work)
         taken = 0
+    take_sums(fields, other, team, tables, work)
     for t in range(size):
         while taken < min(size, t + 1 + HANDOVER_FLOATS // tables.part):
             take_part(other + taken * tables.part, tables, work)
             taken += 1
-        join_row(rows, batch[t], tables, work.bias[0], work, t, groups)
+        join_row(rows, batch[t], tables, work.bias[0], work, t, groups, fields)
     prepare_exp(tables, settings, work)
     for t in range(size):
-        slopes_of_row(rows, batch[t], tables, settings, work, t)
+        slopes_of_row(rows, batch[t], tables, settings, work, t, fields)
     return waited
 
 
@@ -153,6 +156,21 @@ def update_rows(rows, batch, rate, training):
 def copy_bias(target, source):
     """Copy the bias and its states; an assignment of slices would take seconds to compile."""
     target[0], target[1], target[2], target[3] = source[0], source[1], source[2], source[3]
+
+
+@compiled
+def take_copies(bias, training):
+    """Copy bias and field weights: each thread steps its own, and the same operations give the same bits."""
+    copy_bias(training.work.bias, bias)
+    begin_weights(training.fields)
+
+
+@compiled
+def put_copies(bias, training):
+    """Write bias and field weights back."""
+    if training.team.thread == 0:
+        copy_bias(bias, training.work.bias)
+    end_weights(training.fields, training.team)
 
 
 @compiled
@@ -177,7 +195,7 @@ def train_rows(rows, order, bias, total, training):
     """
     settings, team, work = training.settings, training.team, training.work
     size, stopped, trained, waited = work.losses.size, -1, 0, 0
-    copy_bias(work.bias, bias)  # each thread steps a copy of its own: the same operations give the same bits
+    take_copies(bias, training)
     fetch_rows(rows, order[:size])
     for turn in range(-(-order.size // size)):
         batch, following = order[turn * size : (turn + 1) * size], order[(turn + 1) * size : (turn + 2) * size]
@@ -194,9 +212,9 @@ def train_rows(rows, order, bias, total, training):
         update_rows(rows, batch, rate, training)
         step_number(settings.optimizer, work.bias, 0, slope, rate, ZERO)
         work.bias[3] += ONE
+        step_weights(training.fields)
         trained += batch.size
         if asked:
             break
-    if team.thread == 0:
-        copy_bias(bias, work.bias)
+    put_copies(bias, training)
     return total, stopped, trained

@@ -1,11 +1,14 @@
 """Update phase of a mini-batch: each thread updates its own features, in the order of the rows."""
 
 # mypy: ignore-errors
+import numpy as np
+
 from ..jit.compile import compiled
-from ..jit.vectors import clear, combine
+from ..jit.dispatch import chosen_by_type
+from ..jit.vectors import clear, combine, inner, subtract
 from .forward import span_of
 from .optimizers import step_number, step_vector
-from .tables import GROUPS, ONE, ZERO, FactorBlock, Gradient, LevelEntries
+from .tables import GROUPS, ONE, ZERO, FactorBlock, FieldWeights, Gradient, LevelEntries, NoFieldWeights
 
 
 @compiled
@@ -30,7 +33,7 @@ def add_weight(heads, h, slope, weight):
 @compiled
 def update_weights(entries, t, weight, rate, training):
     """Update the weights of a row's tails of level 0; add the row's gradient to the sums of its heads of level 0."""
-    _, records, settings, _, work = training
+    _, records, settings, _, work, _ = training
     slope, decay = work.slopes[t, -1], weight * settings.l2_weights
     for q in range(entries.first, entries.middle):
         add_weight(work.heads, entries.places[q] + entries.shift, slope * entries.values[entries.start + q], weight)
@@ -39,15 +42,15 @@ def update_weights(entries, t, weight, rate, training):
 
 
 @compiled
-def update_block(entries, k, p, t, weight, rate, training):
+def update_plain_block(_, entries, k, p, t, weight, rate, training):
     """Update block p of a row's tails of level k; add the row's gradient to the sums of its heads.
 
     The gradient is x c sums[j:] + (decay - g x^2) v. Linear weights are updated with the first block instead of in a
     loop of their own, because leaving a loop of a few iterations costs as much as several of them.
     """
-    tables, records, settings, _, work = training
+    tables, records, settings, _, work, _ = training
     m, decay, slope, block = tables.widths.size, weight * settings.l2[p], work.slopes[t, -1], block_of(p, tables)
-    j, c, g, heads, sums = 2 * t * tables.starts[m] + tables.starts[p], slope, slope, work.heads, work.sums
+    j, c, g, heads, sums = t * tables.row + tables.starts[p], slope, slope, work.heads, work.sums
     if tables.nested and p + 1 < k:  # dependent: its direction is in T, with the slopes already multiplied in
         j, c, g = j + tables.starts[m], ONE, work.slopes[t, p]
     for q in range(entries.first, entries.middle):
@@ -65,6 +68,43 @@ def update_block(entries, k, p, t, weight, rate, training):
 
 
 @compiled
+def update_weighted_block(fields, entries, k, p, t, weight, rate, training):
+    """Do the same with field weights, of which each feature has its own direction; add to the gradient of its field.
+
+    With w the weight of the field and y = w x, the gradient of v is x c (S - w S') + (decay - g (x^2 - y^2)) v, and
+    that of w is -slope x v.(S' - y v); for a dependent vector -slope x v.(S' - T'). The vector is that before its step.
+    """
+    tables, records, settings, _, work, _ = training
+    m, decay, slope, block = tables.widths.size, weight * settings.l2[p], work.slopes[t, -1], block_of(p, tables)
+    j, c, g, sums, out = t * tables.row + tables.starts[p], slope, slope, work.sums, fields.direction
+    heads, values, total = work.heads, fields.values[t * GROUPS + entries.group], fields.sums[entries.group]
+    is_dependent, rest = tables.nested and p + 1 < k, j + tables.weighted + 2 * tables.starts[m]
+    if is_dependent:
+        j, c, g = j + tables.starts[m], ONE, work.slopes[t, p]
+    for q in range(entries.first, entries.stop):
+        o, x, y = entries.places[q], entries.values[entries.start + q], values[q]
+        f, v = np.int64(records[o + tables.field]), o + block.shift
+        w, d = fields.weights[f], decay - g * (x * x - y * y)
+        product = subtract(out, sums, j, j + tables.weighted, records, v, block.n, w, y)
+        if is_dependent:
+            product = inner(records, v, sums, rest, block.n)
+        total[f] -= slope * x * product
+        if q < entries.middle:
+            h = o + entries.shift
+            heads[h + block.state] += d
+            combine(heads, h + block.shift, out, 0, block.n, ONE, c * x)
+            if p == 0:
+                add_weight(heads, h, slope * x, weight)
+        else:
+            step_vector(settings.optimizer, records, o, block, Gradient(out, 0, c * x, d), rate, settings.l1)
+            if p == 0:
+                update_weight(records, o, slope * x, weight * settings.l2_weights, rate, settings)
+
+
+update_block = chosen_by_type({NoFieldWeights: update_plain_block, FieldWeights: update_weighted_block})
+
+
+@compiled
 def update_group(rows, r, group, rate, training, t):
     """Update a group's tails of a row, and add the row's gradient to the sums of its heads."""
     tables, work = training.tables, training.work
@@ -72,11 +112,11 @@ def update_group(rows, r, group, rate, training, t):
     for k in range(tables.strides.size - 1, -1, -1):
         middle, stop, shift = work.head_ends[u, k], work.ends[u, k], tables.head_origins[k, group] - tables.origins[k]
         if first < stop:
-            entries = LevelEntries(work.places[u], rows.values, start, first, middle, stop, shift)
+            entries = LevelEntries(work.places[u], rows.values, start, first, middle, stop, group, shift)
             if k == 0:
                 update_weights(entries, t, weight, rate, training)
             for p in range(k):
-                update_block(entries, k, p, t, weight, rate, training)
+                update_block(training.fields, entries, k, p, t, weight, rate, training)
         first = stop
 
 
@@ -87,7 +127,7 @@ def update_heads(rate, training):
     Iterate away from the boundary between the groups: towards it, the hardware prefetcher would run into records that
     another thread is writing.
     """
-    tables, _, _, team, work = training
+    tables, _, _, team, work, _ = training
     for k in range(tables.strides.size):
         stride = tables.strides[k]
         for group in range(team.first, team.stop):
@@ -102,7 +142,7 @@ def update_heads(rate, training):
 @compiled
 def update_head(o, h, k, rate, training):
     """Step one head of level k by its gradient sums at h, and clear them."""
-    tables, records, settings, _, work = training
+    tables, records, settings, _, work, _ = training
     update_weight(records, o, work.heads[h], work.heads[h + 1] * settings.l2_weights, rate, settings)
     for p in range(k):
         place, d = h + tables.offsets[p], work.heads[h + tables.states + p]

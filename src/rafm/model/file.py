@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..losses.loss import Loss
 
 STATES_VERSION = 1
+MAX_FIELDS = 2**24  # with weights: records hold the field as a float32
 LARGEST = 2**62  # integers below this fit into int64 even after additions
 FREE_BYTES = 256 * 2**20  # bytes of zero vectors that any file may omit
 MAX_EXPANSION = 1024  # above that, bytes of vectors that a file may declare per byte of its own
@@ -133,7 +134,7 @@ def load(path: PathLike) -> Saved:
         take_names("columns", header, tensors)
         take_names("fields", header, tensors)
         _check_header(header)
-        plan = _read_plan(header)
+        plan = _read_plan(header, "field_weights" in tensors)
         _check_options(header)
         _check_tensors(plan, header, tensors)
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
@@ -261,7 +262,7 @@ def _check_states_version(header: dict[str, Any]) -> None:
         )
 
 
-def _read_plan(header: dict[str, Any]) -> RankPlan:
+def _read_plan(header: dict[str, Any], has_field_weights: bool) -> RankPlan:
     family, ranks, sizes = header["family"], tuple(header["ranks"]), tuple(header["sizes"])
     try:
         known = check_ranks(family, ranks) == ranks
@@ -275,7 +276,10 @@ def _read_plan(header: dict[str, Any]) -> RankPlan:
         raise ModelFormatError(
             f"invalid header field 'sizes': {sizes!r:.80} must be equal, as features of {family!r} have all ranks"
         )
-    return RankPlan(family, ranks, (*sizes, 0))
+    n_fields = len(header.get("fields", ()))
+    if has_field_weights and not (FAMILIES[family].uses_fields and 0 < n_fields < MAX_FIELDS):
+        raise ModelFormatError(f"unexpected tensor 'field_weights' in a model {family!r} of {n_fields} fields")
+    return RankPlan(family, ranks, (*sizes, 0), n_fields if has_field_weights else 0)
 
 
 def _check_options(header: dict[str, Any]) -> None:
@@ -308,11 +312,13 @@ def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
     """Return the expected shape and type of each tensor of the optimiser state."""
     layout, n = RecordLayout(plan, True, optimizer.n_slots), plan.n_features
     shapes: dict[str, tuple[int, ...]] = {"bias": (4,), "label_scale": (1,), "value_scales": (n,)}
-    shapes["weights"] = (n, layout.first_state - 1)
+    shapes["weights"] = (n, layout.n_weight_states)
     for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
         shapes[f"factors.{level}"] = (size, 1 + optimizer.n_slots * rank)
     if plan.traits.has_mixture:
         shapes["mixture"] = (n, plan.n_levels)
+    if plan.n_field_weights:
+        shapes["field_weights"] = (2, plan.n_field_weights)
     return {f"states.{name}": (shape, ("float32",)) for name, shape in shapes.items()}
 
 
@@ -329,6 +335,8 @@ def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarra
         wanted["mixture"] = ((n, plan.n_levels), reals)
     if "fields" in header:
         wanted["fields"] = ((n,), ("int32",))
+    if plan.n_field_weights:
+        wanted["field_weights"] = ((plan.n_field_weights,), reals)
     if header["encoder"] is not None:
         for name, kind in (("encoder.ends", "int64"), ("encoder.text", "uint8")):
             wanted[name] = ((tensors.get(name, np.zeros(0)).size,), (kind,))
@@ -366,6 +374,9 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
     n_fields = len(header.get("fields", ()))
     if n and n_fields and not 0 <= tensors["fields"].min() <= tensors["fields"].max() < n_fields:
         raise ModelFormatError(f"tensor 'fields': fields must be between 0 and {n_fields - 1}")
+    weights = tensors.get("field_weights", np.zeros(0))
+    if not ((weights >= 0) & (weights <= 1)).all():
+        raise ModelFormatError("tensor 'field_weights': weights must be between 0 and 1")
     if "states_version" in header:
         _check_states(tensors, optimizer_class(header["options"]["optimizer"]))
 
@@ -378,6 +389,8 @@ def _check_states(tensors: dict[str, np.ndarray], optimizer: type[Optimizer]) ->
             raise ModelFormatError(f"tensor 'states.{name}' must hold powers of {base}")
     squares = [tensors["states.bias"][1:2], tensors["states.weights"][:, 0]]
     squares += [found[:, 0] for name, found in tensors.items() if name.startswith("states.factors.")]
+    if "states.field_weights" in tensors and tensors["states.field_weights"][0].min() < 1:
+        raise ModelFormatError("tensor 'states.field_weights': sums of squares must be at least 1")
     if min(found.min(initial=np.inf) for found in squares) < optimizer.first_state:
         raise ModelFormatError(f"optimiser state: sums of squares must be at least {optimizer.first_state:g}")
 

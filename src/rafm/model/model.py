@@ -55,7 +55,10 @@ class Model:
 
     @cached_property
     def _records(self) -> np.ndarray:
-        return self._layout.pack(self.parameters.weights, self.parameters.factors)
+        records = self._layout.pack(self.parameters.weights, self.parameters.factors)
+        if self.fields is not None and self.plan.n_field_weights:
+            self._layout.put_fields(records, self.fields.numbers)
+        return records
 
     @property
     def n_parameters(self) -> int:
@@ -90,7 +93,7 @@ class Model:
         rows, bias = number_rows(batch, self.numbering), self.parameters.bias[0]
         if self.parameters.mixture is not None:
             return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
-        return score(rows, self._tables, self._records, bias, level)
+        return score(rows, self._tables, self._records, bias, level, self.parameters.fields)
 
     def predict(self, batch: CheckedRows) -> np.ndarray:
         """Return the prediction of every row: a probability, a value or an expected count."""

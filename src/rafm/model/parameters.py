@@ -14,8 +14,8 @@ from ..plan.grouping import Grouping
 class Parameters:
     """Parameters of a model: bias, weights, and per block the vectors of the features that have it.
 
-    bias: an array of one element. mixture: MRMA's mixture weights, one per feature and rank. states: the optimiser
-    state, if it was kept for further training.
+    bias: an array of one element. mixture: MRMA's mixture weights, one per feature and rank. fields: the weight of each
+    field, if they have weights. states: the optimiser state, if it was kept for further training.
     """
 
     bias: np.ndarray
@@ -23,12 +23,13 @@ class Parameters:
     factors: list[np.ndarray]
     mixture: np.ndarray | None = None
     states: States | None = None
+    fields: np.ndarray | None = None
 
     def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Parameters:
         """Return these parameters with `change` applied to every array that has one line per feature."""
         mixture = None if self.mixture is None else change(self.mixture)
         states = None if self.states is None else self.states.each(change)
-        return Parameters(self.bias, change(self.weights), [*map(change, self.factors)], mixture, states)
+        return Parameters(self.bias, change(self.weights), [*map(change, self.factors)], mixture, states, self.fields)
 
     def arranged(self, grouping: Grouping) -> Parameters:
         """Return these parameters in the order of the grouping."""
@@ -38,14 +39,16 @@ class Parameters:
         """Return all arrays by name, vectors as factors.1, factors.2, ...; the inverse of from_arrays."""
         named = {"bias": self.bias, "weights": self.weights, **_numbered("factors", self.factors)}
         mixture = {} if self.mixture is None else {"mixture": self.mixture}
-        return named | mixture | ({} if self.states is None else self.states.arrays())
+        fields = {} if self.fields is None else {"field_weights": self.fields}
+        return named | mixture | fields | ({} if self.states is None else self.states.arrays())
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Parameters:
         """Return the parameters stored in these arrays."""
         states = States.from_arrays(arrays) if "states.bias" in arrays else None
         factors = _in_order("factors", arrays)
-        return cls(arrays["bias"], arrays["weights"], factors, arrays.get("mixture"), states)
+        more = (arrays.get("mixture"), states, arrays.get("field_weights"))
+        return cls(arrays["bias"], arrays["weights"], factors, *more)
 
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
         """Convert parameters trained on scaled data to the original labels and values.
@@ -67,7 +70,8 @@ class States:
 
     bias: the bias in training, then its states. weights: the states of each weight. factors: per block, the state of
     each vector, then its slots. label_scale: divisor of the labels, an array of one element. value_scales: divisor of
-    the values of each feature.
+    the values of each feature. fields: the states of the field weights, then the gradient of the last mini-batch, by
+    which they have not stepped yet.
     """
 
     bias: np.ndarray
@@ -76,6 +80,7 @@ class States:
     label_scale: np.ndarray
     value_scales: np.ndarray
     mixture: np.ndarray | None = None
+    fields: np.ndarray | None = None
 
     def each(self, change: Callable[[np.ndarray], np.ndarray]) -> States:
         """Return these states with `change` applied to every array that has one line per feature."""
@@ -91,13 +96,15 @@ class States:
         """Return all arrays by name; the inverse of from_arrays."""
         named = {f"states.{name}": getattr(self, name) for name in ("bias", "weights", "label_scale", "value_scales")}
         mixture = {} if self.mixture is None else {"states.mixture": self.mixture}
-        return {**named, **_numbered("states.factors", self.factors), **mixture}
+        fields = {} if self.fields is None else {"states.field_weights": self.fields}
+        return {**named, **_numbered("states.factors", self.factors), **mixture, **fields}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> States:
         """Return the states stored in these arrays."""
         named = {name: arrays[f"states.{name}"] for name in ("bias", "weights", "label_scale", "value_scales")}
-        return cls(**named, factors=_in_order("states.factors", arrays), mixture=arrays.get("states.mixture"))
+        mixture, fields = arrays.get("states.mixture"), arrays.get("states.field_weights")
+        return cls(**named, factors=_in_order("states.factors", arrays), mixture=mixture, fields=fields)
 
 
 def _numbered(name: str, blocks: Sequence[np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,16 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels import mixture, scoring
-from ..kernels.tables import Rows, Tables
+from ..kernels.tables import FieldScoring, NoFieldWeights, Rows, Tables
 from ..plan.scratch import make_scoring_scratch
 
 
-def score(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, level: int | None = None) -> np.ndarray:
+def score(
+    rows: Rows,
+    tables: Tables,
+    records: np.ndarray,
+    bias: np.float32,
+    level: int | None = None,
+    field_weights: np.ndarray | None = None,
+) -> np.ndarray:
     """Return B_{1,level} of every row; by default the top level, which is the model's score."""
     longest = int(np.diff(rows.indptr).max(initial=0))
     scores = np.empty(rows.labels.size, records.dtype)
     level = tables.widths.size if level is None else level
-    scoring.score_rows(rows, tables, records, bias, level, make_scoring_scratch(tables, longest, records.dtype), scores)
+    scratch = make_scoring_scratch(tables, longest, records.dtype)
+    fields: FieldScoring | NoFieldWeights = NoFieldWeights()
+    if field_weights is not None:
+        fields = FieldScoring(field_weights, np.empty(longest, records.dtype))
+    scoring.score_rows(rows, tables, records, bias, level, scratch, scores, fields)
     return scores
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,13 @@ def plan_features(
     scales = value_scales(found.counts[order], found.squares[order])
     ids, counts = found.ids[order], found.counts[order]
     return PlannedFeatures(plan, Numbering(ids, n_features), counts, scales, plan_fields(fields, ids))
+
+
+def weigh_fields(features: PlannedFeatures, is_on: bool) -> PlannedFeatures:
+    """Return the features with a plan that has a weight per field, or none."""
+    if not is_on or features.fields is None:
+        return features
+    return features._replace(plan=replace(features.plan, n_field_weights=features.fields.n_fields))
 
 
 def rule_for(ids: np.ndarray, n_features: int, rule: LevelRule | np.ndarray) -> LevelRule | np.ndarray:

@@ -1,8 +1,9 @@
 """Memory layout of the parameters: one record per feature in one flat array.
 
 A training record is [weight, its state, one state per factor block, vectors]; a scoring record is [weight, vectors]. If
-the optimiser has slots, they follow each vector, and the weight has one more state. Vectors are padded to multiples of
-4 elements and aligned so that a record spans as few cache lines as possible.
+the optimiser has slots, they follow each vector, and the weight has one more state. If fields have weights, the number
+of the feature's field follows the weight and its states. Vectors are padded to multiples of 4 elements and aligned so
+that a record spans as few cache lines as possible.
 """
 
 from __future__ import annotations
@@ -58,9 +59,19 @@ class RecordLayout:
     n_slots: int = 0
 
     @cached_property
+    def n_weight_states(self) -> int:
+        """Number of states of a weight."""
+        return 0 if not self.with_states else 2 if self.n_slots else 1
+
+    @cached_property
+    def has_fields(self) -> bool:
+        """Whether a record has the field of its feature, which follows the weight and its states."""
+        return self.plan.n_field_weights > 0
+
+    @cached_property
     def first_state(self) -> int:
-        """Position of the first block state within a record."""
-        return 3 if self.n_slots else 2
+        """Position of the first block state within a record, and its length without blocks."""
+        return 1 + self.n_weight_states + self.has_fields
 
     @cached_property
     def widths(self) -> list[int]:
@@ -70,7 +81,7 @@ class RecordLayout:
     @cached_property
     def offsets(self) -> list[int]:
         """Position of each block's vector within a record."""
-        end = self.first_state + len(self.widths) if self.with_states else 1
+        end = self.first_state + (len(self.widths) if self.with_states else 0)
         places = []
         for width in self.widths:
             places.append(round_up(end, _alignment(width)))
@@ -81,7 +92,7 @@ class RecordLayout:
     def strides(self) -> list[int]:
         """Record size of a feature of level k, for k = 0 .. m."""
         vectors = (o + (1 + self.n_slots) * w for o, w in zip(self.offsets, self.widths))
-        ends = [self.first_state if self.with_states else 1, *vectors]
+        ends = [self.first_state, *vectors]
         return [_record_size(end) for end in ends]
 
     def place_levels(self, counts: Sequence[int]) -> tuple[np.ndarray, int]:
@@ -116,7 +127,8 @@ class RecordLayout:
     def tables(self, bounds: np.ndarray | None = None, dtype: Any = np.float32) -> Tables:
         """Return the lookup tables of the kernels; bounds are those of a Grouping (default: one group)."""
         bounds = one_group(self.plan.sizes) if bounds is None else bounds
-        sums = (2 if self.plan.nested else 1) * sum(self.widths)  # S, and T if there are dependent factors
+        whole, kinds = sum(self.widths), 2 if self.plan.nested else 1  # S, and T if there are dependent factors
+        weighted, sums = kinds * whole, kinds * whole * (2 if self.has_fields else 1)
         return Tables(
             sizes=np.array(self.plan.sizes, np.int64),
             origins=self.place_levels(self.members)[0],
@@ -131,6 +143,9 @@ class RecordLayout:
             head_origins=self.place_heads(bounds)[0],
             states=self.first_state,
             nested=self.plan.nested,
+            row=(5 if self.has_fields and self.plan.nested else 2) * whole,
+            field=1 + self.n_weight_states,
+            weighted=weighted,
         )
 
     def views(self, records: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
@@ -169,6 +184,11 @@ class RecordLayout:
                 self._put_vectors(records, number, first, vectors, first_slot)
         return records
 
+    def put_fields(self, records: np.ndarray, fields: np.ndarray) -> None:
+        """Write the field of every feature."""
+        for _, ids, view in self.views(records):
+            view[:, 1 + self.n_weight_states] = fields[ids]
+
     def _empty(self, state: float, dtype: Any) -> np.ndarray:
         """Return records of zeros with initialised states."""
         records = zeroed_pages(self.place_levels(self.members)[1], dtype)
@@ -199,17 +219,17 @@ class RecordLayout:
     def put_states(self, records: np.ndarray, weights: np.ndarray, factors: Sequence[np.ndarray]) -> None:
         """Write the states of weights and of blocks, as `states` returns them."""
         for level, ids, view in self.views(records):
-            view[:, 1 : self.first_state] = weights[ids]
+            view[:, 1 : 1 + self.n_weight_states] = weights[ids]
             for number, block in enumerate(factors[:level]):
                 view[:, self.state_places(number)] = block[ids]
 
     def states(self, records: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the states of the weights and, per block, each vector's state followed by its slots."""
-        weights = np.empty((self.plan.n_features, self.first_state - 1), records.dtype)
+        weights = np.empty((self.plan.n_features, self.n_weight_states), records.dtype)
         sizes = zip(self.plan.sizes[1:], self.plan.block_ranks)
         factors = [np.empty((size, 1 + self.n_slots * rank), records.dtype) for size, rank in sizes]
         for level, ids, view in self.views(records):
-            weights[ids] = view[:, 1 : self.first_state]
+            weights[ids] = view[:, 1 : 1 + self.n_weight_states]
             for number, block in enumerate(factors[:level]):
                 block[ids] = view[:, self.state_places(number)]
         return weights, factors

@@ -75,7 +75,8 @@ class Thresholds:
 class RankPlan:
     """Family, ranks and sizes of a model; they determine the layout of its parameters.
 
-    sizes[k] is the number of features of level k or higher, for k = 0 .. m; a final 0 follows.
+    sizes[k] is the number of features of level k or higher, for k = 0 .. m; a final 0 follows. n_field_weights: the
+    number of fields if they have weights, else 0.
 
     >>> plan = RankPlan("rafm", ranks=(4, 16), sizes=(100, 100, 10, 0))
     >>> plan.n_parameters  # bias, 100 weights, 100 vectors of rank 4, 10 of rank 16
@@ -85,6 +86,7 @@ class RankPlan:
     family: str
     ranks: tuple[int, ...]
     sizes: tuple[int, ...]
+    n_field_weights: int = 0
 
     @property
     def n_levels(self) -> int:
@@ -111,9 +113,10 @@ class RankPlan:
 
     @property
     def n_parameters(self) -> int:
-        """Number of parameters: bias, weights, active factors and, for MRMA, mixture weights."""
+        """Number of parameters: bias, weights, active factors, field weights and, for MRMA, mixture weights."""
         factors = sum(rank * size for rank, size in zip(self.block_ranks, self.sizes[1:]))
-        return 1 + self.n_features + factors + self.traits.n_mixture_weights(self.n_features, self.n_levels)
+        others = self.n_field_weights + self.traits.n_mixture_weights(self.n_features, self.n_levels)
+        return 1 + self.n_features + factors + others
 
     def members(self, level: int) -> int:
         """Return the number of features of exactly this level."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.tables import GROUPS, ScoringScratch, Tables, TrainingScratch
+from ..kernels.tables import GROUPS, FieldWeights, NoFieldWeights, ScoringScratch, Tables, TrainingScratch
 from .layout import RecordLayout, round_up
 
 LINE_BYTES, PAGE_BYTES = 64, 4096
@@ -23,7 +23,7 @@ Wanted = tuple[tuple[int, ...], Any]  # shape and type of an array
 def make_scoring_scratch(tables: Tables, longest: int, dtype: Any = np.float32) -> ScoringScratch:
     """Allocate scratch memory for scoring rows of at most `longest` entries."""
     widest = int(tables.widths.max(initial=0))
-    own = {"sums": ((widest,), dtype), "places": ((longest,), np.int64), "ends": ((tables.strides.size,), np.int64)}
+    own = {"sums": ((2 * widest,), dtype), "places": ((longest,), np.int64), "ends": ((tables.strides.size,), np.int64)}
     return ScoringScratch(**on_pages(own))
 
 
@@ -32,7 +32,7 @@ def make_training_scratch(
 ) -> list[TrainingScratch]:
     """Allocate scratch memory for each thread, for mini-batches of rows of at most `longest` entries."""
     levels, lanes, part = tables.strides.size, round_up(batch_size, 4), batch_size * tables.part
-    whole = round_up(part, PAGE_BYTES // np.dtype(dtype).itemsize)
+    whole = round_up(part + layout.plan.n_field_weights, PAGE_BYTES // np.dtype(dtype).itemsize)
     shared = on_pages(
         {
             "passed": ((GROUPS * whole if threads > 1 else 0,), dtype),
@@ -41,7 +41,7 @@ def make_training_scratch(
     )
     own = {
         "parts": ((GROUPS * part,), dtype),
-        "sums": ((2 * batch_size * int(tables.starts[-1]),), dtype),
+        "sums": ((batch_size * tables.row,), dtype),
         "scores": ((levels, lanes), dtype),
         "exp_neg_abs": ((levels, lanes), dtype),
         "log_1p": ((lanes,), dtype),
@@ -53,6 +53,22 @@ def make_training_scratch(
         "bias": ((4,), dtype),
     }
     return [TrainingScratch(**shared, **on_pages(own)) for _ in range(threads)]
+
+
+def make_field_scratch(
+    shared: np.ndarray | None, tables: Tables, longest: int, batch_size: int, threads: int
+) -> list[FieldWeights] | list[NoFieldWeights]:
+    """Allocate the field weights of each thread, which share one array; None if there are none."""
+    if shared is None:
+        return [NoFieldWeights()] * threads
+    n_fields, dtype, widest = shared.shape[1], shared.dtype, int(tables.widths.max(initial=0))
+    own: dict[str, Wanted] = {
+        **dict.fromkeys(("weights", "states", "total"), ((n_fields,), dtype)),
+        "sums": ((GROUPS, n_fields), dtype),
+        "values": ((GROUPS * batch_size, longest + 1), dtype),
+        "direction": ((widest,), dtype),
+    }
+    return [FieldWeights(shared, **on_pages(own)) for _ in range(threads)]
 
 
 def on_pages(wanted: Mapping[str, Wanted]) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..kernels.tables import Rows, Settings
+from ..kernels.tables import GROUPS, Rows, Settings
 from ..model.parameters import Parameters, States
 from ..options import TrainingOptions
 from ..plan.grouping import Grouping, deal
@@ -15,6 +15,7 @@ from ..plan.layout import FirstSlot, RecordLayout
 from ..plan.ranks import RankPlan
 
 PIECE_ROWS = 1 << 16  # about this many rows are trained between two checks of the clock and for Ctrl-C
+FIRST_FIELD_WEIGHT = 0.3  # anything from 0.1 to 0.6 trains to the same; at 0 gradients would be 0
 LONG_BATCH = 1 << 20  # maximum nonzeros of a mini-batch if all its rows were as long as the longest
 
 
@@ -94,6 +95,19 @@ def first_records(
     if start is None:
         return layout.fresh(seed, state, slot)
     return layout.pack(start.weights, start.factors, state, slot)
+
+
+def first_field_weights(n_fields: int, start: Parameters | None) -> np.ndarray | None:
+    """Return weights, states and gradient sums of the fields, as kernels share them; None without field weights."""
+    if not n_fields:
+        return None
+    shared = np.zeros((2 + GROUPS, n_fields), np.float32)
+    shared[0], shared[1] = FIRST_FIELD_WEIGHT, 1.0
+    if start is not None:
+        assert start.fields is not None
+        assert start.states is not None
+        shared[0], shared[1:3] = start.fields, start.states.fields
+    return shared
 
 
 def put_states(start: Parameters, layout: RecordLayout, records: np.ndarray, bias: np.ndarray) -> States:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..model.parameters import Parameters
 from ..options import TrainingOptions
+from ..plan.fields import FeatureFields
 from ..plan.grouping import Grouping
 from ..plan.ranks import RankPlan
 from .engine import Engine, RowShape
@@ -19,11 +20,13 @@ def make_engine(
     bias: float,
     label_scale: float = 1.0,
     start: Parameters | None = None,
+    fields: FeatureFields | None = None,
 ) -> Engine:
     """Return the engine of the plan's family, for features in the order of the grouping.
 
-    Its parameters are random, or those of `start`, which must have optimiser states.
+    Its parameters are random, or those of `start`, which must have optimiser states. fields: those of the features, in
+    the same order, if they have weights.
     """
     if plan.traits.has_mixture:
         return MixtureEngine(plan, grouping, options, bias, label_scale, start)
-    return RecordEngine(plan, grouping, shape, options, bias, label_scale, start)
+    return RecordEngine(plan, grouping, shape, options, bias, label_scale, start, fields)

@@ -41,7 +41,8 @@ def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
     lines += [_plan_line(str(level), row) for level, row in enumerate(levels, start=1)]
     work = sum(row["factors_per_row"] for row in levels)
     model = {"parameters": plan.n_parameters, "factors_per_row": work}
-    lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias")
+    fields = f", weights of {plan.n_field_weights} fields" if plan.n_field_weights else ""
+    lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias{fields}")
     if fm:
         fm = fm | {"parameters": fm["parameters"] + plan.n_features + 1}
         lines.append(_plan_line("FM", fm) + "  for comparison")

@@ -12,11 +12,22 @@ from ..kernels.training import train_rows
 from ..model.parameters import Parameters, States
 from ..model.scores import score
 from ..options import TrainingOptions
+from ..plan.fields import FeatureFields
 from ..plan.grouping import Grouping
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan
-from ..plan.scratch import make_training_scratch
-from .engine import PIECE_ROWS, RowShape, Step, batch_size_of, first_bias, first_records, put_states, settings_of
+from ..plan.scratch import make_field_scratch, make_training_scratch
+from .engine import (
+    PIECE_ROWS,
+    RowShape,
+    Step,
+    batch_size_of,
+    first_bias,
+    first_field_weights,
+    first_records,
+    put_states,
+    settings_of,
+)
 from .team import ThreadTeam, Trained
 
 
@@ -32,6 +43,7 @@ class RecordEngine:
         bias: float,
         label_scale: float = 1.0,
         start: Parameters | None = None,
+        fields: FeatureFields | None = None,
     ):
         optimizer = options.optimizer
         self.layout = RecordLayout(plan, True, optimizer.n_slots)
@@ -45,6 +57,10 @@ class RecordEngine:
         threads = 1 if PLAIN else min(options.threads, GROUPS)
         batch_size = batch_size_of(shape, options)
         self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, batch_size, threads=threads)
+        self.field_weights = first_field_weights(plan.n_field_weights, start)
+        self.fields = make_field_scratch(self.field_weights, self.tables, shape.longest, batch_size, threads)
+        if fields is not None and self.field_weights is not None:
+            self.layout.put_fields(self.records, fields.numbers)
         self.team = ThreadTeam(threads)
         self.settings = settings_of(options, label_scale)
 
@@ -56,7 +72,8 @@ class RecordEngine:
         return -(-PIECE_ROWS // size) * size  # whole mini-batches
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"records": self.records, "bias": self.bias}
+        weights = {} if self.field_weights is None else {"field_weights": self.field_weights}
+        return {"records": self.records, "bias": self.bias, **weights}
 
     def train(self, rows: Rows, order: np.ndarray) -> tuple[float, int]:
         """Train on the rows in the given order; see Engine.sweeps for the result.
@@ -71,16 +88,22 @@ class RecordEngine:
         return total, stopped
 
     def _step(self, rows: Rows, order: np.ndarray, total: float, team: Team) -> Trained:
-        training = Training(self.tables, self.records, self.settings, team, self.scratch[team.thread])
+        own = (self.scratch[team.thread], self.fields[team.thread])
+        training = Training(self.tables, self.records, self.settings, team, *own)
         return train_rows(rows, order, self.bias, total, training)
 
     def scores(self, rows: Rows) -> np.ndarray:
-        return score(rows, self.tables, self.records, self.bias[0])
+        weights = None if self.field_weights is None else self.field_weights[0]
+        return score(rows, self.tables, self.records, self.bias[0], field_weights=weights)
 
     def parameters(self, last: bool = False) -> Parameters:
         weights, factors = self.layout.unpack(self.records, self.grouping.places, last)
-        return Parameters(self.bias[:1].copy(), weights, factors)
+        fields = None if self.field_weights is None else self.field_weights[0].copy()
+        return Parameters(self.bias[:1].copy(), weights, factors, fields=fields)
 
     def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
-        found = States(self.bias.copy(), *self.layout.states(self.records), label_scale, value_scales)
+        fields = None
+        if self.field_weights is not None:  # the sum over the groups, as the next mini-batch would compute it
+            fields = np.stack([self.field_weights[1], self.field_weights[2] + self.field_weights[3]])
+        found = States(self.bias.copy(), *self.layout.states(self.records), label_scale, value_scales, fields=fields)
         return found.each(self.grouping.undo)

@@ -85,7 +85,7 @@ class Run:
         self.baseline = options.loss.baseline(mean, spread)
         bias, self.grouping = options.loss.prior(mean, found.weight), grouping
         self.engine: Engine = make_engine(
-            features.plan, grouping, shape_of(found), options, bias, self.label_scale, start
+            features.plan, grouping, shape_of(found), options, bias, self.label_scale, start, features.fields
         )
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.begun, self.epoch_begun, self.is_released = time.perf_counter(), 0.0, False

@@ -11,7 +11,7 @@ from ..losses.loss import Loss
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
 from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures, plan_features
+from ..plan.features import PlannedFeatures, plan_features, weigh_fields
 from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
@@ -33,6 +33,9 @@ __all__ = [
     "Resumed",
     "train",
 ]
+
+
+MOST_FIELDS = 4096  # each mini-batch steps the weights of all fields, which must not take longer than its rows
 
 
 def train(
@@ -79,6 +82,7 @@ def train(
     else:
         begun = warm_start(start, found, source, scale, options)
         features, scale, n_rows = begun.features, begun.label_scale, start.n_rows + found.rows
+    features = weigh_fields(features, _has_field_weights(features, options, start))
     judged = RowsFingerprint.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
     state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     one_class = options.loss.is_classification and found.label_range[0] == found.label_range[1]
@@ -100,6 +104,20 @@ def train(
     checkpoint.capture = run.state
     yield from _epochs(run, checkpoint)
     yield Finished(_model(run, features, n_rows, start), run.why_over())
+
+
+def _has_field_weights(features: PlannedFeatures, options: TrainingOptions, start: Model | None) -> bool:
+    """Return whether fields get weights; a model that goes on keeps to what it has."""
+    if start is not None and options.field_weights == "auto":
+        return start.plan.n_field_weights > 0
+    n_fields = 0 if features.fields is None else features.fields.n_fields
+    if options.field_weights == "on" and not n_fields:
+        raise DataValueError(
+            "field weights need fields: those of a table or of libffm rows, --fields FILE for rows of ids, or fields= "
+            "for matrices"
+        )
+    usual = options.family.uses_fields and 2 <= n_fields <= MOST_FIELDS
+    return usual if options.field_weights == "auto" else options.field_weights == "on"
 
 
 def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:

@@ -18,7 +18,7 @@ from ..plan.ranks import assign_levels, plan_ranks
 from ..rows.numbering import Numbering
 from ..rows.source import RowSource
 from ..rows.stats import RowStats
-from .engine import first_bias
+from .engine import FIRST_FIELD_WEIGHT, first_bias
 from .promotion import count_pairs, pair_error, promote, promoted_features
 
 
@@ -41,6 +41,8 @@ def check_start(model: Model, options: TrainingOptions) -> None:
     if model.parameters.states is not None:
         before["optimizer"] = model.options.get("optimizer")
         now["optimizer"] = options.summary()["optimizer"]
+    if options.field_weights != "auto":  # they cannot be added: a model without them has learnt other vectors
+        before["field_weights"], now["field_weights"] = _on_or_off(model), options.field_weights
     for key, value in before.items():
         if value != now[key]:
             raise ConfigError(
@@ -48,6 +50,10 @@ def check_start(model: Model, options: TrainingOptions) -> None:
                 "Use the same value, or train a new model.",
                 key=key,
             )
+
+
+def _on_or_off(model: Model) -> str:
+    return "on" if model.plan.n_field_weights else "off"
 
 
 def _shown(value: object) -> str:
@@ -132,7 +138,14 @@ def _renumbered(old: Parameters, places: np.ndarray, features: PlannedFeatures, 
     if old.mixture is not None:
         mixture = np.ones((plan.n_features, plan.n_levels), np.float32)
         mixture[places] = old.mixture
-    return Parameters(old.bias, weights, factors, mixture)
+    fields = None if old.fields is None else _grown(old.fields, features, FIRST_FIELD_WEIGHT)
+    return Parameters(old.bias, weights, factors, mixture, fields=fields)
+
+
+def _grown(old: np.ndarray, features: PlannedFeatures, first: float) -> np.ndarray:
+    """Return numbers of the old fields, followed by the initial one of new fields."""
+    assert features.fields is not None
+    return np.concatenate([old, np.full(features.fields.n_fields - old.size, first, np.float32)])
 
 
 def _fresh_states(begin: Parameters, options: TrainingOptions, scale: float, scales: np.ndarray) -> States:
@@ -151,6 +164,7 @@ def _fresh_states(begin: Parameters, options: TrainingOptions, scale: float, sca
         label_scale=np.array([scale], np.float32),
         value_scales=scales,
         mixture=None if begin.mixture is None else np.ones_like(begin.mixture),
+        fields=None if begin.fields is None else np.stack([np.ones_like(begin.fields), np.zeros_like(begin.fields)]),
     )
 
 
@@ -161,4 +175,6 @@ def _with_old_states(fresh: States, old: States, places: np.ndarray) -> States:
         pairs.append((fresh.mixture, old.mixture))
     for target, given in pairs:
         target[places[: len(given)]] = given
+    if fresh.fields is not None and old.fields is not None:
+        fresh.fields[:, : old.fields.shape[1]] = old.fields  # new fields follow the old ones
     return replace(fresh, bias=old.bias)
