@@ -28,6 +28,26 @@ def sum_listed(records, places, q, values, e, count, shift, sums, j, n):
 
 
 @njit
+def add_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n):
+    return vectors.add_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n)
+
+
+@njit
+def sum_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n):
+    return vectors.sum_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n)
+
+
+@njit
+def subtract(out, sums, j, k, vector, o, n, c, d):
+    return vectors.subtract(out, sums, j, k, vector, o, n, c, d)
+
+
+@njit
+def inner(left, i, right, j, n):
+    return vectors.inner(left, i, right, j, n)
+
+
+@njit
 def copy(left, i, right, j, n):
     vectors.copy(left, i, right, j, n)
 
@@ -104,6 +124,45 @@ def test_sum_listed_forgets_what_was_there_and_sums_as_add_listed_does(draw, cou
         norm = add_listed(records, places, 2, values, 3, count, i, expected, j, size)
         assert sum_listed(records, places, 2, values, 3, count, i, found, j, size) == pytest.approx(norm, rel=1e-5)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_vectors_listed_twice_are_summed_with_both_values(draw, count):
+    """Against add_listed with either values; the norms are those of the first less those of the second."""
+    rng = np.random.default_rng(0)
+    for size, i, j, _, _, _, _ in draw():
+        found = rng.normal(size=2 * size + 20).astype(np.float64)
+        records, values = (rng.normal(size=n) for n in (5 * size + 16, 3 + count))
+        others, k = rng.normal(size=2 + count), j + size + 3
+        places, expected = np.concatenate([[-9, -9], rng.integers(0, 4 * size, count)]), found.copy()
+        norm = add_listed(records, places, 2, values, 3, count, i, expected, j, size)
+        norm -= add_listed(records, places, 2, others, 2, count, i, expected, k, size)
+        again = found.copy()
+        given = (records, places, 2, values, 3, others, count, i)
+        assert add_listed_twice(*given, found, j, k, size) == pytest.approx(norm, rel=1e-9, abs=1e-9)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        expected[j : j + size] -= again[j : j + size]
+        expected[k : k + size] -= again[k : k + size]
+        again[j : j + size] = again[k : k + size] = np.nan
+        assert sum_listed_twice(*given, again, j, k, size) == pytest.approx(norm, rel=1e-9, abs=1e-9)
+        np.testing.assert_allclose(again, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_subtract_sets_the_difference_and_returns_the_product_with_what_is_left(draw):
+    for size, i, j, left, right, c, d in draw():
+        sums, out = np.concatenate([left, right]), np.full(size + 4, 7, left.dtype)
+        first, second, own = (
+            left[i:][:size].astype(float),
+            right[j:][:size].astype(float),
+            left[j:][:size].astype(float),
+        )
+        found = subtract(out, sums, i, left.size + j, left, j, size, c, d)
+        assert_close(out[:size], first - c * second, (abs(first) + abs(c * second) + 1).astype(left.dtype))
+        terms = (abs(own * second) + abs(d * own * own)).sum()
+        assert_close(found, own @ (second - d * own), left.dtype.type(terms))
+        assert (out[size:] == 7).all()
+        product = inner(left, i, right, j, size)
+        assert_close(product, first @ second, left.dtype.type(abs(first * second).sum()))
 
 
 def test_copy_sets_the_left_side_alone(draw):

@@ -474,7 +474,7 @@ COUNT = """
 import json
 import numpy as np
 from worlds import RULE, make_world, random_rows, train
-from rafm.kernels import forward, scoring
+from rafm.kernels import field_weights, scoring
 
 touched = [0]
 def counting(plain):
@@ -482,7 +482,7 @@ def counting(plain):
         touched[0] += int(count * n)
         return plain(records, places, q, values, e, count, shift, sums, j, n)
     return counted
-for module in (forward, scoring):
+for module in (field_weights, scoring):
     module.add_listed, module.sum_listed = counting(module.add_listed), counting(module.sum_listed)
 
 def count(work):
