@@ -38,9 +38,9 @@ def kernel(**options):
 
     def decorate(function):
         try:
-            dispatcher = njit(cache=True, nogil=True, **options)(function)
+            dispatcher = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
         except RuntimeError:  # no writable cache directory
-            return njit(nogil=True, **options)(function)
+            return njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
         stored = getattr(dispatcher, "_cache", None)
         index = getattr(stored, "_cache_file", None)
         if index is not None:
