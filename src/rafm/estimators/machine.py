@@ -24,10 +24,11 @@ from ..rows.checked import Batch, CheckedRows, check_batch
 from ..train.progress import show_events
 from ..train.trainer import Finished, train
 from .arguments import as_frame, open_checkpoint, single_pair, threads_of
+from .insight import Insight
 from .parameters import option_parameters
 
 
-class FactorizationMachine(BaseEstimator):
+class FactorizationMachine(Insight, BaseEstimator):
     """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None
