@@ -9,6 +9,7 @@ import numpy as np
 
 from ..encode.encoder import TableEncoder
 from ..model.file import Saved
+from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering
 
 
@@ -46,6 +47,10 @@ class FeatureNames:
         if self.encoder is None:
             return ids
         return np.searchsorted(self.encoder.first_ids, ids, side="right") - 1
+
+    def of_row(self, rows: CheckedRows, row: int) -> list[str]:
+        """Return the names of a row's features."""
+        return [self.of_id(id) for id in rows.indices[slice(*rows.indptr[row : row + 2])].tolist()]
 
     def column_of_feature(self, id: int) -> str:
         """Return the name of the column that a feature id belongs to."""
