@@ -29,14 +29,38 @@ def _compiled(function, **options):
 def _chooser(functions, first=0, others=None):
     """Return a function (code, ...) that calls functions[code - first], or others with any other code.
 
-    It is made from text, as one function with a line for each: nested ones would take longer to compile.
+    It has two functions and passes on the rest: one for each would take longer to compile.
     """
-    known = {f"function_{code}": function for code, function in enumerate(functions, first)}
-    known |= {"others": others, "__name__": __name__}
-    calls = [f"if code == {code}: return function_{code}(*arguments)" for code in range(first, first + len(functions))]
-    if others is None:
-        calls[-1] = calls[-1].partition(": ")[2]  # all other codes
-    else:
-        calls.append("return others(code, *arguments)")
-    exec("def choose(code, *arguments):\n " + "\n ".join(calls), known)
-    return known["choose"]
+    if len(functions) > 2:
+        others = _compiled(_chooser(functions[2:], first + 2, others), forceinline=True)
+    return _last(first, *functions) if others is None else _before(others, first, *functions[:2])
+
+
+def _last(first, one, two=None):
+    def only(code, *arguments):
+        return one(*arguments)
+
+    def either(code, *arguments):
+        if code == first:
+            return one(*arguments)
+        return two(*arguments)
+
+    return only if two is None else either
+
+
+def _before(others, first, one, two=None):
+    second = first + 1
+
+    def one_or_other(code, *arguments):
+        if code == first:
+            return one(*arguments)
+        return others(code, *arguments)
+
+    def one_of_more(code, *arguments):
+        if code == first:
+            return one(*arguments)
+        if code == second:
+            return two(*arguments)
+        return others(code, *arguments)
+
+    return one_or_other if two is None else one_of_more
