@@ -26,10 +26,11 @@ from ..rows.source import InMemory
 from ..train.progress import show_events
 from ..train.trainer import Finished, train
 from .arguments import as_frame, fields_of_columns, open_checkpoint, single_pair, threads_of
+from .insight import Insight
 from .parameters import option_parameters
 
 
-class FactorizationMachine(BaseEstimator):
+class FactorizationMachine(Insight, BaseEstimator):
     """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None

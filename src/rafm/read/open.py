@@ -166,6 +166,17 @@ def read_table(
     return entry.read(path, **options)
 
 
+def table_names(path: PathLike, read_options: ReadOptions) -> list[str]:
+    """Return the column names of a table."""
+    entry = read_options.format_of(path)
+    if entry.gives != TABLE:
+        raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
+    first = next(iter(read_table(path, format=entry.name)), None)
+    if first is None:
+        raise DataValueError("no rows", path=str(path))
+    return list(first.schema.names)
+
+
 def raw_table(
     path: PathLike, read_options: ReadOptions, format: str, on_bad: OnBad
 ) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
