@@ -11,16 +11,18 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..encode.coverage import Coverage
 from ..encode.spec import ColumnSpec, TableSpec
-from ..errors import ConfigError, DataValueError
+from ..errors import ConfigError, DataValueError, RowError
 from ..files.atomic import PathLike
+from ..losses import loss_for
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.classes import BinaryLabels, WrongGuess
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .compression import source_name
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from .converted.reader import ArrowRows
     from .csv.reader import Header, OnBad
 
+Result = TypeVar("Result")
 MODEL, TRAINING = "the model", "the training rows"  # what converted rows are compared with
 
 
@@ -43,7 +46,8 @@ MODEL, TRAINING = "the model", "the training rows"  # what converted rows are co
 class ReadOptions:
     """Options for reading files. index_base and duplicates apply to row formats, spec to tables.
 
-    room: memory and directory for rows that are read more than once.
+    room: memory and directory for rows that are read more than once. labels: the two labels of a binary task, which
+    reading the training rows determines and other files share; by default each file has its own.
     """
 
     task: str
@@ -53,6 +57,7 @@ class ReadOptions:
     limits: Limits = field(default_factory=Limits)
     spec: TableSpec | None = None
     room: SpillOptions = field(default_factory=SpillOptions)
+    labels: BinaryLabels | None = None
     _found: dict[Any, Detection] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, path: PathLike) -> Detection:
@@ -117,7 +122,7 @@ def _rows_of_ids(path: PathLike, read_options: ReadOptions, task: str) -> Iterat
     entry = read_options.format_of(path)
     if entry.gives != ROWS:
         raise DataValueError(f"the model expects feature ids, but this looks like {entry.name}", path=str(path))
-    check, n_features = LabelCheck(path, task), read_options.limits.max_features
+    check, n_features = LabelCheck(path, task, read_options.labels), read_options.limits.max_features
     for rows in entry.read(path, **read_options.row_options()):
         labels = check.check(rows.labels, rows.lines)
         yield check_batch(Batch(rows.indptr, rows.indices, rows.values, n_features, labels))
@@ -163,23 +168,50 @@ def raw_table(
 ) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
     """Return the spec and the unencoded batches of a table; no label is required, and bad rows go to on_bad."""
     spec = read_options.completed_spec(format)
-    return spec, _read_as(path, format, spec, on_bad)
+    return spec, _read_as(path, format, spec, read_options.task, on_bad)
 
 
-def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None = None) -> Iterator[pa.RecordBatch]:
-    """Read a table with column types that suit their kinds; labels and weights are numbers."""
+def _read_as(
+    path: PathLike, format: str, spec: TableSpec, task: str, on_bad: OnBad | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read a table with column types that suit their kinds; weights are numbers."""
     kinds = {column.name: column.kind for column in spec.columns}
-    columns = kinds | dict.fromkeys(spec.targets(), "number")
+    columns = kinds | _target_kinds(spec, format, task, None)
     return read_table(path, format=format, columns=columns, on_bad=on_bad)
 
 
+def _target_kinds(spec: TableSpec, format: str, task: str, labels: BinaryLabels | None) -> dict[str, str]:
+    """Return how to read labels and weights: as numbers, unless two words may be the labels."""
+    found = dict.fromkeys(spec.targets(), "number")
+    has_words = labels is None or not labels.is_known or labels.are_words
+    if spec.label is not None and loss_for(task).is_classification and has_words and not FORMATS[format].preset:
+        found[spec.label] = "label"
+    return found
+
+
+def _line_finder(path: PathLike, format: str) -> Callable[[int], int | None] | None:
+    """Return a function that finds the line of a row of a table; None if its rows have no lines."""
+    entry = FORMATS[format]
+    if not entry.reader.startswith(".csv"):
+        return None
+    from .csv.reader import line_of_row
+
+    settings = {name: value for name, value in entry.options.items() if name != "columns"}
+    return lambda row: line_of_row(path, row, **settings)
+
+
 @contextmanager
-def _naming(path: PathLike) -> Iterator[None]:
-    """Add the file name to errors about cells, which know only column and row."""
+def naming_file(path: PathLike, format: str) -> Iterator[None]:
+    """Add the file name, and the line if there is one, to errors about cells, which know only column and row."""
     try:
         yield
     except DataValueError as error:
-        raise (error if error.path else DataValueError(str(error), path=source_name(path))) from None
+        if error.path:
+            raise
+        find = _line_finder(path, format) if isinstance(error, RowError) else None
+        line = find(error.row) if find is not None and isinstance(error, RowError) else None
+        message = str(error) if line is None or not isinstance(error, RowError) else error.message
+        raise DataValueError(message, path=source_name(path), line=line) from None
 
 
 def learn_table(
@@ -190,20 +222,21 @@ def learn_table(
 
     format = read_options.find(path).format
     spec = read_options.table_spec(format)
-    with _naming(path):
-        batches = _read_as(path, format, spec)
+    with naming_file(path, format):
+        batches = _read_as(path, format, spec, read_options.task)
         encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=read_options.room)
-    return encoder, _labelled(_named(rows, path), read_options.task, path)
+    return encoder, _labelled(_named(rows, path, format), read_options, path)
 
 
-def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
-    with _naming(path):
+def _named(rows: Iterator[Batch], path: PathLike, format: str) -> Iterator[Batch]:
+    with naming_file(path, format):
         yield from rows
 
 
-def _labelled(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[CheckedRows]:
+def _labelled(batches: Iterable[Batch], read_options: ReadOptions, path: PathLike) -> Iterator[CheckedRows]:
     """Check the rows of a table and their labels."""
-    check = LabelCheck(path, task)
+    find = _line_finder(path, read_options.find(path).format)
+    check = LabelCheck(path, read_options.task, read_options.labels, find)
     for rows in batches:
         if rows.labels is None:
             raise DataValueError("the table has no label column", path=str(path))
@@ -222,7 +255,7 @@ def _fitting(path: PathLike, read_options: ReadOptions, encoder: TableEncoder | 
     from .converted.matching import check_match
 
     rows = _converted(path)
-    check_match(rows, read_options.task, read_options.index_base, encoder, whose)
+    check_match(rows, read_options.task, read_options.index_base, encoder, whose, read_options.labels)
     return rows
 
 
@@ -258,11 +291,36 @@ def converted_task_and_base(
 def training_rows(
     path: PathLike, read_options: ReadOptions, report: Callable[[str], Any] | None = None
 ) -> tuple[RowSource, TableEncoder | None]:
-    """Return labelled rows and, for tables, the fitted encoder; report is called with the kinds of the columns."""
+    """Return labelled rows and, for tables, the fitted encoder; report is called with the kinds of the columns.
+
+    Afterwards, the labels of the options are known.
+    """
+    labels = BinaryLabels() if read_options.labels is None else read_options.labels
+    read_options = replace(read_options, labels=labels)
+    found = decoded(path, lambda again: _training_rows(path, read_options, None if again else report))
+    labels.finish()
+    return found
+
+
+def decoded(path: PathLike, read: Callable[[bool], Result]) -> Result:
+    """Return what a function reads; if the first rows made it take the wrong label for positive, let it read again."""
+    try:
+        return read(False)
+    except WrongGuess:
+        if not os.path.isfile(path):
+            raise
+        return read(True)
+
+
+def _training_rows(
+    path: PathLike, read_options: ReadOptions, report: Callable[[str], Any] | None
+) -> tuple[RowSource, TableEncoder | None]:
     gives = read_options.format_of(path).gives
     if gives == CONVERTED:
         converted_task_and_base(path, "arrow", read_options.task, read_options.index_base, ("task", "index_base"))
         source = _converted(path)
+        if read_options.labels is not None:
+            read_options.labels.adopt(source.conversion.classes, os.fspath(path))
         return source, source.encoder
     if gives == ROWS:
         return _keep(_rows_of_ids(path, read_options, read_options.task), path, read_options, None), None
@@ -286,10 +344,17 @@ def further_rows(
     entry = read_options.format_of(path)
     if encoder is None or entry.gives != TABLE:
         return labelled_rows(path, read_options, encoder, MODEL), encoder
-    with _naming(path):
-        batches = read_table(path, format=entry.name, columns=encoder.reader_columns())
+    with naming_file(path, entry.name):
+        batches = read_table(path, format=entry.name, columns=_encoder_columns(encoder, entry.name, read_options))
         encoder, rows = encoder.grow_then_encode(batches, room=read_options.room)
-    return _keep(_labelled(_named(rows, path), read_options.task, path), path, read_options, encoder), encoder
+    labelled = _labelled(_named(rows, path, entry.name), read_options, path)
+    return _keep(labelled, path, read_options, encoder), encoder
+
+
+def _encoder_columns(encoder: TableEncoder, format: str, read_options: ReadOptions) -> dict[str, str]:
+    """Return how to read the columns of a table for a trained model."""
+    targets = _target_kinds(encoder.spec, format, read_options.task, read_options.labels)
+    return encoder.reader_columns() | targets
 
 
 def _keep(
@@ -316,6 +381,9 @@ def batches_of(
     entry = read_options.format_of(path)
     if entry.gives == CONVERTED:
         source = _fitting(path, read_options, encoder, MODEL)
+        for name, counts in (source.conversion.coverage or {}).items():
+            if coverage is not None:
+                coverage.add(name, np.array(counts))
         yield from (source.block(number) for number in range(source.n_blocks))
     elif encoder is None:  # without targets, any number is accepted as the label, which is not used
         yield from _rows_of_ids(path, read_options, read_options.task if targets else "regression")
@@ -325,18 +393,24 @@ def batches_of(
         raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
     else:
         absent = () if targets else encoder.spec.targets()  # not required, since a table to predict has no labels
-        columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
-        table = read_table(path, format=entry.name, columns=columns)
-        encoded = _encoded(path, table, encoder, targets, coverage)
-        yield from _labelled(encoded, read_options.task, path) if targets else map(check_batch, encoded)
+        columns = _encoder_columns(encoder, entry.name, read_options)
+        wanted = {name: kind for name, kind in columns.items() if name not in absent}
+        table = read_table(path, format=entry.name, columns=wanted)
+        encoded = _encoded(path, entry.name, table, encoder, targets, coverage)
+        yield from _labelled(encoded, read_options, path) if targets else map(check_batch, encoded)
 
 
 def _encoded(
-    path: PathLike, batches: Iterator[pa.RecordBatch], encoder: TableEncoder, targets: bool, coverage: Coverage | None
+    path: PathLike,
+    format: str,
+    batches: Iterator[pa.RecordBatch],
+    encoder: TableEncoder,
+    targets: bool,
+    coverage: Coverage | None,
 ) -> Iterator[Batch]:
     row = 0
     for block in batches:
-        with _naming(path):
+        with naming_file(path, format):
             rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
         yield rows
         row += block.num_rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,12 +32,14 @@ def write_arrow(
     conversion: Conversion | None = None,
     wide_ids: bool = False,
     encoder: TableEncoder | None = None,
+    found: Callable[[], dict[str, Any]] | None = None,
 ) -> int:
     """Write rows atomically as they arrive; return the number of bytes.
 
-    wide_ids: store ids in 8 bytes instead of 4. Before the file replaces an older one, it is read back and checked.
+    wide_ids: store ids in 8 bytes instead of 4. found: called once all rows have arrived, for the fields of the
+    conversion that are only known then. Before the file replaces an older one, it is read back and checked.
     """
-    writer = _Writer(conversion or Conversion(), np.int64 if wide_ids else np.int32, encoder)
+    writer = _Writer(conversion or Conversion(), np.int64 if wide_ids else np.int32, encoder, found)
     return write_atomically(path, writer.chunks(batches), check_blocks)
 
 
@@ -51,8 +54,14 @@ def check_blocks(path: PathLike) -> None:
 class _Writer:
     """Produces the bytes of one file."""
 
-    def __init__(self, conversion: Conversion, id_type: type, encoder: TableEncoder | None):
-        self.conversion, self.id_type, self.encoder = conversion, id_type, encoder
+    def __init__(
+        self,
+        conversion: Conversion,
+        id_type: type,
+        encoder: TableEncoder | None,
+        found: Callable[[], dict[str, Any]] | None,
+    ):
+        self.conversion, self.id_type, self.encoder, self.found = conversion, id_type, encoder, found
         self.sink = _ChunkSink()
         self.n_features, self.head = 0 if encoder is None else encoder.n_features, b""
         self.rows: list[int] = []
@@ -79,6 +88,8 @@ class _Writer:
             yield from self._segment()
         writer = writer or self._open(record_batch_of(NO_ROWS, self.id_type).schema)
         writer.close()
+        if self.found is not None:
+            self.conversion = replace(self.conversion, **self.found())
         yield from self._tail(b"".join(self.sink.taken()))
 
     def _count(self, parts: list[CheckedRows]) -> None:
