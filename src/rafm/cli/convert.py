@@ -14,6 +14,7 @@ from .arguments import (
     Columns,
     DataPath,
     Duplicates,
+    FieldsFile,
     Format,
     Label,
     MaxFeatures,
@@ -21,6 +22,7 @@ from .arguments import (
     MinCount,
     Positive,
     Weight,
+    check_fields_flag,
     check_output,
     check_positive,
     given_options,
@@ -53,6 +55,7 @@ def convert(
     column: Column = None,
     columns: Columns = None,
     min_count: MinCount = None,
+    fields: FieldsFile = None,
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
@@ -75,10 +78,13 @@ def convert(
 
     check_output(out, data, like)
     spec = table_spec(columns, column, label, weight, min_count)
-    files = read_options(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
+    files = read_options(
+        loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec, fields
+    )
     check_positive(positive, loss_for(task))
     files = replace(files, labels=BinaryLabels(positive))
     template = None if like is None else _read_template(like, files, given_options(context))
+    check_fields_flag(data, files)
     if is_current(data, out, files, template, wide_ids):
         print(f"kept {out}: {data} has not changed since")
         return

@@ -13,6 +13,7 @@ from .arguments import (
     TABLE_OPTIONS,
     DataPath,
     Json,
+    check_fields_flag,
     check_output,
     check_positive,
     given_options,
@@ -87,6 +88,7 @@ def train(
     if start is not None and options.loss.is_classification:
         files = replace(files, labels=BinaryLabels.known(start.classes))
     _check_table_flags(data, files, reading, given_options(context))
+    check_fields_flag(data, files)
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:

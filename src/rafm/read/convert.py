@@ -12,8 +12,9 @@ from ..files.atomic import PathLike
 from ..losses import loss_for
 from ..rows.classes import BinaryLabels
 from ..version import __version__
+from .fields import FieldsOfRows
 from .formats import CONVERTED, ROWS
-from .open import ReadOptions, batches_of, decoded, learn_table
+from .open import ReadOptions, batches_of, decoded, learn_table, rows_of_ids
 
 if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
@@ -51,15 +52,18 @@ def convert(
         raise ConfigError("the input is already an Arrow file", key="data")
     conversion = conversion_of(path, read_options, like, wide_ids)
     labels = _labels_for(conversion.task, read_options, like)
-    read_options = replace(read_options, task=conversion.task, index_base=conversion.index_base, labels=labels)
+    found_options = replace(read_options, task=conversion.task, index_base=conversion.index_base, labels=labels)
 
     def write(again: bool) -> int:
-        encoder = None if like is None else like.encoder
+        encoder, own = None if like is None else like.encoder, FieldsOfRows(path, conversion.index_base)
         if like is None and gives != ROWS:
-            encoder, rows = learn_table(path, read_options, None if again else report)
+            encoder, rows = learn_table(path, replace(read_options, labels=labels), None if again else report)
+        elif gives == ROWS and encoder is None:
+            rows = rows_of_ids(path, found_options, conversion.task, own)
         else:
-            rows = batches_of(path, read_options, encoder, coverage=coverage)
-        return write_arrow(out, rows, conversion, wide_ids, encoder, found)
+            rows = batches_of(path, found_options, encoder, coverage=coverage)
+        fields = lambda: read_options.fields or own.fields()  # noqa: E731, known after the last row
+        return write_arrow(out, rows, conversion, wide_ids, encoder, fields, found)
 
     def found() -> dict[str, Any]:
         if labels is not None:
@@ -96,6 +100,8 @@ def conversion_of(
         options["labels"] = like.classes
     elif read_options.labels is not None and read_options.labels.chosen is not None:
         options["labels"] = read_options.labels.chosen
+    if read_options.fields is not None:
+        options["fields"] = read_options.fields.checksum()
     task, base = (read_options.task, read_options.index_base) if like is None else (like.task, like.index_base)
     has_ids = read_options.format_of(path).gives == ROWS  # encoded tables always count ids from 0
     return Conversion(task, base if has_ids else 0, stamp(path), options)
