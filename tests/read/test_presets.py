@@ -18,9 +18,9 @@ import pytest
 from rafm.errors import ConfigError, DataFormatError
 from rafm.read.csv.cell_types import READ_AS
 from rafm.read.detect import detect_format
-from rafm.read.tables import read_table
 from rafm.read.presets import AVAZU as AVAZU_PRESET
 from rafm.read.presets import CRITEO as CRITEO_PRESET
+from rafm.read.tables import read_table
 
 SRC = Path(__file__).parents[2] / "src"
 DRAW = random.Random(0)
