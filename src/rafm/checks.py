@@ -59,6 +59,23 @@ def loss(name: str, value: Any, chosen: dict[str, Any]) -> Loss:
     return loss_for(chosen["task"], value)
 
 
+def switch(name: str, value: Any, chosen: dict[str, Any]) -> bool:
+    """Check that an option is either on or off."""
+    import numpy as np
+
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigError(f"{name} must be True or False, found {value!r}", key=name)
+    return bool(value)
+
+
+def rate_drops(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of drops; the state of FTRL depends on its learning rate, which cannot change."""
+    found = whole(least=0)(name, value, chosen)
+    if found and chosen["optimizer"].name == "ftrl":
+        raise ConfigError(f"{name} must be 0 with optimizer='ftrl', whose learning rate cannot change", key=name)
+    return found
+
+
 def choice(names: Sequence[str]) -> Check:
     """Return a check for one of the names."""
 

@@ -186,6 +186,29 @@ class TrainingOptions:
         "int or None",
         int,
     )
+    averaging: bool = option(
+        False,
+        "Average the parameters over epochs, and judge and keep the average: after each epoch the average moves half "
+        "way to the current parameters.",
+        checks.switch,
+        "bool",
+        bool,
+    )
+    rate_drops: int = option(
+        0,
+        "When `patience` runs out, go back to the best epoch and continue with a fifth of the learning rate, up to "
+        "this many times; needs validation rows.",
+        checks.rate_drops,
+        "int",
+        int,
+    )
+    init_scale: float = option(
+        0.01,
+        "Standard deviation of the initial factors.",
+        number(positive=True),
+        "float",
+        float,
+    )
     metric: str = option(
         None,
         f"Metric that selects the best epoch: {one_of([*METRICS])} (default: that of the loss).",

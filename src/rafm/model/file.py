@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersionError
 from ..families import FAMILIES
 from ..files.atomic import PathLike
-from ..files.container import fits_header, read_container, write_container
+from ..files.container import container_chunks, fits_header, read_container, write_container
 from ..losses import TASKS, loss_for, losses_of
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..optimizers.optimizer import Optimizer
@@ -51,6 +51,16 @@ class Saved:
 
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file atomically; return its size in bytes."""
+    return write_container(path, *_content(saved), _read_back(path))
+
+
+def file_bytes(saved: Saved) -> int:
+    """Return the size that the file of a model would have."""
+    return sum(len(memoryview(chunk).cast("B")) for chunk in container_chunks(*_content(saved)))
+
+
+def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the tensors and the header of a model file."""
     model = saved.model
     tensors = _without_zeros(model.parameters.arrays()) | {
         "ids": _short(model.numbering.ids),
@@ -81,7 +91,7 @@ def save(path: PathLike, saved: Saved) -> int:
         tensors.update(more)
     if saved.columns is not None:
         tensors |= _put_columns(saved.columns, header, tensors)
-    return write_container(path, tensors, header, _read_back(path))
+    return tensors, header
 
 
 def _put_columns(names: list[str], header: dict[str, Any], tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
