@@ -121,6 +121,15 @@ class Run:
         """Return whether max_seconds are over, total across resumes."""
         return self.options.max_seconds is not None and self.seconds() >= self.options.max_seconds
 
+    def begin_after(self, at: Position) -> float | None:
+        """Begin after the epochs of another run; the first parameters count as its last epoch. Return their metric."""
+        metrics = {} if self.held_out is None else self._evaluate(self.held_out)
+        value, last = metrics.get(self.options.metric), at.epoch - 1
+        self.at = Position(epoch=at.epoch, best_epoch=last, best_value=value, drops=at.drops, history=at.history)
+        self._set_rate()
+        self._keep()
+        return value
+
     def pieces(self) -> Iterator[PieceFinished]:
         """Train the rest of the epoch; visit blocks, and the rows of each, in random order."""
         draw = np.random.default_rng([self.options.seed, self.at.epoch])
