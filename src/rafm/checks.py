@@ -71,7 +71,7 @@ def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
 
 
 def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-    """Check the spread of initial factors; see docs/measured-ranks.md for its default."""
+    """Check the spread of initial factors."""
     usual = 0.03 if chosen["is_measured"] and chosen["loss"].is_classification else 0.01
     return number(positive=True)(name, usual if value is None else value, chosen)
 

@@ -112,7 +112,7 @@ class TrainingOptions:
         "Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure which length "
         "each vector needs, and cut it. Needs validation rows.",
         checks.ranks,
-        "int, sequence of int or 'auto'",
+        'int, sequence of int or "auto"',
         str,
         parse=checks.ranks_setting,
         is_kept=False,

@@ -15,6 +15,7 @@ import typer
 from ..errors import RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from .bench import bench
+from .compress import compress
 from .convert import convert
 from .datasets import datasets
 from .demo import demo
@@ -35,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, inspect, convert, demo, paper, bench):
+for command in (train, evaluate, predict, inspect, convert, compress, demo, paper, bench):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file

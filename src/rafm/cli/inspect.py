@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import whole_numbers
+from ..checks import whole_numbers
 from .arguments import (
     Column,
     Columns,

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..checks import whole
 from ..errors import ConfigError
 from ..model.file import Saved, file_bytes
 from ..model.model import Model
-from .cut import Cutter
+from .cut import Cutter, cut_level
 
 PARAMETER_BYTES = 4
 ATTEMPTS = 20
@@ -19,12 +20,14 @@ ATTEMPTS = 20
 class Budget:
     """Maximum size of a model; neither limit by default.
 
-    reserved_bytes: what the file will hold besides the model, such as an encoder.
+    reserved_bytes: what the file will hold besides the model, such as an encoder. saved: the file with everything but
+    the model itself, if it is known already.
     """
 
     max_parameters: int | None = None
     max_bytes: int | None = None
     reserved_bytes: int = 0
+    saved: Saved | None = None
 
     def __bool__(self) -> bool:
         return self.max_parameters is not None or self.max_bytes is not None
@@ -32,7 +35,7 @@ class Budget:
     def bytes_of(self, model: Model) -> int:
         """Return the size of the model's file, without optimiser state."""
         plain = replace(model, parameters=replace(model.parameters, states=None))
-        return file_bytes(Saved(plain)) + self.reserved_bytes
+        return file_bytes(replace(self.saved or Saved(plain), model=plain)) + self.reserved_bytes
 
     def excess(self, model: Model) -> int:
         """Return by how many parameters a model is too large; 0 if it is not."""
@@ -68,3 +71,16 @@ def cut_within(cutter: Cutter, budget: Budget) -> Model:
             return found
         factors -= excess
     return smallest
+
+
+def compress(
+    saved: Saved, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
+) -> Saved:
+    """Return a model file made smaller: B_{1,level} of a RaFM, or an FM or DiFacto cut to a size; without state."""
+    for name, value in (("max_parameters", max_parameters), ("max_bytes", max_bytes)):
+        whole(optional=True)(name, value, {})
+    budget = Budget(max_parameters, max_bytes, saved=saved)
+    if (level is None) == (not budget):
+        raise ConfigError("give either a size (max_parameters, max_bytes) or a level, not both", key="max_parameters")
+    model = saved.model.for_scoring()
+    return replace(saved, model=cut_within(Cutter(model), budget) if level is None else cut_level(model, level))

@@ -92,9 +92,7 @@ class Cutter:
         """Return the optimiser state of the new blocks: that of the blocks in which they begin."""
         pairs = zip(self._parents(spans), spans)
         factors = [states.factors[parent][order[:size]] for parent, (_, _, size) in pairs]
-        return replace(
-            states, weights=states.weights[order], factors=factors, value_scales=states.value_scales[order]
-        )
+        return replace(states, weights=states.weights[order], factors=factors, value_scales=states.value_scales[order])
 
 
 def check_can_be_cut(model: Model) -> None:

@@ -77,7 +77,7 @@ class Held:
 
     def set_rate(self, rate: float) -> None:
         """Continue with another learning rate."""
-        self.settings = self.settings._replace(learning_rate=np.float32(rate))
+        self.settings = self.settings._replace(learning_rate=np.float32(rate))  # type: ignore[arg-type]
 
 
 def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:

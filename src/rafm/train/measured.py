@@ -7,7 +7,7 @@ for a few epochs, with the optimiser state of the first; the best of them, or th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -82,7 +82,7 @@ def plan_large(job: Job, options: TrainingOptions) -> Measuring:
         fallback = f"a model of rank {rank} would need {megabytes:.0f} MB in training, more than {options.memory:g}"
     elif not options.shuffle:
         fallback = "the rows are visited only once"
-    return Measuring(rank, parameters, megabytes, times, fallback)
+    return Measuring(rank, parameters, megabytes, float(times), fallback)
 
 
 def _megabytes(n_features: int, rank: int) -> float:
@@ -94,7 +94,7 @@ def _megabytes(n_features: int, rank: int) -> float:
 
 def _first_stage(
     job: Job, large: TrainingOptions, features: PlannedFeatures, options: TrainingOptions
-) -> Iterator[Event]:
+) -> Generator[Event, None, tuple[Run, PlannedFeatures, int]]:
     """Train and cut the large model; return the run of the second stage, its features, and the epochs so far."""
     assert job.valid is not None
     one_class = options.loss.is_classification and job.found.label_range[0] == job.found.label_range[1]
