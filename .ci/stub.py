@@ -29,6 +29,7 @@ TYPES = {  # of docstrings
     "float": "float",
     "float or sequence of float": "float | Sequence[float]",
     "str": "str",
+    "array of str or int": "Sequence[str] | Sequence[int] | np.ndarray",
     "rule or array of int": "LevelRule | np.ndarray | Sequence[int]",
 }
 SETTINGS = {"loss": "str | Loss", "optimizer": "str | Optimizer"}

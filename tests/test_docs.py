@@ -1,11 +1,14 @@
-"""The pages about the code are true: folders of the picture, and changes that work as they are printed."""
+"""The pages about the code are true: folders of the picture, changes that work as printed, flags, names and links."""
 
+import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 from worlds import run_python
+
+import rafm
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE, EXTENDING = (ROOT / "docs" / f"{name}.md" for name in ("architecture", "extending"))
@@ -112,3 +115,24 @@ def test_the_registry_line_of_the_loss_is_that_of_the_package():
 
 def test_every_section_with_a_change_is_tried():
     assert {name for name in SECTIONS if name != "A loss"} == set(CHECKS)
+
+
+def test_generated_pages_name_every_flag_that_help_shows_and_every_public_name():
+    """Both come from processes of their own."""
+    program = "import json, generated_pages; print(json.dumps(generated_pages.sections()))"
+    pages = json.loads(run_python("-c", program, path=ROOT / "docs"))
+    for command in ("train", "predict", "convert"):
+        flags = set(
+            re.findall(r"^ +(?:-h, )?(--[a-z0-9-]+)", run_python("-m", "rafm", command, "--help"), re.MULTILINE)
+        )
+        page = pages["COMMANDS"][f"reference/commands/{command}.md"]
+        assert flags - {"--help"} == set(re.findall(r"^\| `(--[a-z0-9-]+)", page, re.MULTILINE)) - {"--help"}
+    names = {Path(path).stem for path in pages["NAMES"]}
+    assert names == {name for name in rafm.__all__ if not name.startswith("__")} | {"errors"}
+
+
+def test_pages_have_no_link_that_leads_to_no_file():
+    for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+            is_generated = re.search(r"reference/(commands|python)/|^(\.\./)?changelog.md|decisions/index.md", target)
+            assert is_generated or (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"

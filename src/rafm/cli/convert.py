@@ -14,12 +14,14 @@ from .arguments import (
     Columns,
     DataPath,
     Duplicates,
+    FieldsFile,
     Format,
     Label,
     MaxFeatures,
     MaxLineBytes,
     MinCount,
     Weight,
+    check_fields_flag,
     check_output,
     given_options,
     print_notes,
@@ -50,6 +52,7 @@ def convert(
     column: Column = None,
     columns: Columns = None,
     min_count: MinCount = None,
+    fields: FieldsFile = None,
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
@@ -70,8 +73,11 @@ def convert(
 
     check_output(out, data, like)
     spec = table_spec(columns, column, label, weight, min_count)
-    files = read_options(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
+    files = read_options(
+        loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec, fields
+    )
     template = None if like is None else _read_template(like, files, given_options(context))
+    check_fields_flag(data, files)
     if is_current(data, out, files, template, wide_ids):
         print(f"kept {out}: {data} has not changed since")
         return

@@ -22,6 +22,8 @@ from .arguments import (
     table_spec,
 )
 
+MOST_FIELDS = 50  # listed in the text form of the report
+
 
 def inspect(
     path: Annotated[
@@ -86,15 +88,33 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
         "bytes": Path(path).stat().st_size,
         "index_base": saved.index_base,
         **_plan_report(describe_plan(model.plan, model.counts, model.n_rows)),
+        **_fields_report(model),
         "best_epoch": model.best_epoch,
         "options": model.options,
         "history": model.history,
     }
-    lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options"))
+    lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options", "fields"))
     lines += [f"{name:14} {value}" for name, value in model.options.items()]
     lines += ["", *plan_lines(Planned(model.plan, model.counts, model.n_rows)), ""]
+    lines += _field_lines(report.get("fields", []))
     lines += [_history_line(entry, model.best_epoch) for entry in model.history]
     return report, lines
+
+
+def _fields_report(model: Any) -> dict[str, Any]:
+    if model.fields is None:
+        return {}
+    counted = zip(model.fields.names, model.fields.counts().tolist())
+    return {"fields": [{"field": name, "features": count} for name, count in counted]}
+
+
+def _field_lines(fields: list[dict[str, Any]]) -> list[str]:
+    """Return a table of the fields, cut off if there are many; its last line is empty."""
+    if not fields:
+        return []
+    lines = ["features  field", *(f"{one['features']:8d}  {one['field']}" for one in fields[:MOST_FIELDS])]
+    more = len(fields) - MOST_FIELDS
+    return [*lines, *([f"          and {more} more"] if more > 0 else []), ""]
 
 
 def _plan_report(lines: list[dict[str, float]]) -> dict[str, Any]:

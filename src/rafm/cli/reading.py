@@ -11,6 +11,7 @@ from .arguments import (
     Column,
     Columns,
     Duplicates,
+    FieldsFile,
     Format,
     Label,
     MaxFeatures,
@@ -39,6 +40,7 @@ class ReadingFlags:
     column: Column = None
     columns: Columns = None
     min_count: MinCount = None
+    fields: FieldsFile = None
     duplicates: Duplicates = "error"
     max_features: MaxFeatures = None
     max_line_bytes: MaxLineBytes = None
@@ -49,6 +51,6 @@ class ReadingFlags:
         """Return the options for reading files; report is called with a message if rows spill to disk."""
         spec = table_spec(self.columns, self.column, self.label, self.weight, self.min_count)
         files = read_options(
-            task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec
+            task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec, self.fields
         )
         return with_room(files, self.memory, self.spill, report)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..losses import TASKS, one_of
-from .arguments import TABLE_OPTIONS, DataPath, Json, check_output, given_options, print_json, print_safely
+from .arguments import (
+    TABLE_OPTIONS,
+    DataPath,
+    Json,
+    check_fields_flag,
+    check_output,
+    given_options,
+    print_json,
+    print_safely,
+)
 from .groups import TrainingFlags, flag_name, naming_flags, with_groups
 from .reading import ReadingFlags
 
@@ -74,6 +83,7 @@ def train(
     base = base if start is None else start.index_base
     files = reading.read_options(options.loss.task, base, print_safely(stream))
     _check_table_flags(data, files, reading, given_options(context))
+    check_fields_flag(data, files)
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:

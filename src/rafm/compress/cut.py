@@ -72,6 +72,7 @@ class Cutter:
             plan=plan,
             numbering=Numbering(self.model.numbering.ids[order], self.model.numbering.n_inputs),
             counts=self.model.counts[order],
+            fields=None if self.model.fields is None else self.model.fields.ordered(order),
             parameters=parameters,
             options=self._options(spans),
         )

@@ -36,6 +36,7 @@ class ClassifierSignature:
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
         """Keep the options of training.
@@ -101,6 +102,8 @@ class ClassifierSignature:
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
             Worker threads. Models are bit-identical for any value.
+        fields : array of str or int, default=None
+            Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
             Print the plan of ranks and one line per epoch.
         """
@@ -134,6 +137,7 @@ class RegressorSignature:
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
         """Keep the options of training.
@@ -201,6 +205,8 @@ class RegressorSignature:
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
             Worker threads. Models are bit-identical for any value.
+        fields : array of str or int, default=None
+            Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
             Print the plan of ranks and one line per epoch.
         """

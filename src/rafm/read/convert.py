@@ -10,8 +10,9 @@ from ..encode.coverage import Coverage
 from ..errors import ConfigError
 from ..files.atomic import PathLike
 from ..version import __version__
+from .fields import FieldsOfRows
 from .formats import CONVERTED, ROWS
-from .open import ReadOptions, batches_of, learn_table
+from .open import ReadOptions, batches_of, learn_table, rows_of_ids
 
 if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
@@ -48,12 +49,16 @@ def convert(
         raise ConfigError("the input is already an Arrow file", key="data")
     conversion = conversion_of(path, read_options, like, wide_ids)
     encoder = None if like is None else like.encoder
+    own = FieldsOfRows(path, conversion.index_base)
     if like is None and gives != ROWS:
         encoder, rows = learn_table(path, read_options, report)
     else:
         read_options = replace(read_options, task=conversion.task, index_base=conversion.index_base)
-        rows = batches_of(path, read_options, encoder, coverage=coverage)
-    return write_arrow(out, rows, conversion, wide_ids, encoder)
+        if gives == ROWS and encoder is None:
+            rows = rows_of_ids(path, read_options, conversion.task, own)
+        else:
+            rows = batches_of(path, read_options, encoder, coverage=coverage)
+    return write_arrow(out, rows, conversion, wide_ids, encoder, lambda: read_options.fields or own.fields())
 
 
 def conversion_of(
@@ -72,6 +77,8 @@ def conversion_of(
         "wide_ids": wide_ids,
         "like": None if like is None else _digest(like.encoder),
     }
+    if read_options.fields is not None:
+        options["fields"] = read_options.fields.checksum()
     task, base = (read_options.task, read_options.index_base) if like is None else (like.task, like.index_base)
     has_ids = read_options.format_of(path).gives == ROWS  # encoded tables always count ids from 0
     return Conversion(task, base if has_ids else 0, stamp(path), options)

@@ -21,10 +21,12 @@ from ..errors import ConfigError, DataValueError
 from ..files.atomic import PathLike
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.fields import Fields
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .compression import source_name
 from .detect import NO_ROWS, Detection, detect_format
+from .fields import FieldsOfRows
 from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
 from .labels import LabelCheck
 from .libsvm.reader import Limits
@@ -41,9 +43,9 @@ MODEL, TRAINING = "the model", "the training rows"  # what converted rows are co
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options for reading files. index_base and duplicates apply to row formats, spec to tables.
+    """Options for reading files. index_base, duplicates and fields apply to row formats, spec to tables.
 
-    room: memory and directory for rows that are read more than once.
+    room: memory and directory for rows that are read more than once. fields: of the ids, if the rows do not tell them.
     """
 
     task: str
@@ -53,6 +55,7 @@ class ReadOptions:
     limits: Limits = field(default_factory=Limits)
     spec: TableSpec | None = None
     room: SpillOptions = field(default_factory=SpillOptions)
+    fields: Fields | None = None
     _found: dict[Any, Detection] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, path: PathLike) -> Detection:
@@ -100,7 +103,7 @@ class ReadOptions:
 
 def open_rows(path: PathLike, *, task: str, **options: Any) -> Iterator[CheckedRows]:
     """Yield the rows of a libsvm or libffm file in batches of bounded size; options: those of `ReadOptions`."""
-    return _rows_of_ids(path, ReadOptions(task, **options), task)
+    return rows_of_ids(path, ReadOptions(task, **options), task)
 
 
 def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
@@ -113,13 +116,18 @@ def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
     return rows.with_n_features(rows.largest_id + 1)
 
 
-def _rows_of_ids(path: PathLike, read_options: ReadOptions, task: str) -> Iterator[CheckedRows]:
+def rows_of_ids(
+    path: PathLike, read_options: ReadOptions, task: str, fields: FieldsOfRows | None = None
+) -> Iterator[CheckedRows]:
+    """Yield the rows of a file in batches, with labels of a task; fields: collects those of the rows."""
     entry = read_options.format_of(path)
     if entry.gives != ROWS:
         raise DataValueError(f"the model expects feature ids, but this looks like {entry.name}", path=str(path))
     check, n_features = LabelCheck(path, task), read_options.limits.max_features
     for rows in entry.read(path, **read_options.row_options()):
         labels = check.check(rows.labels, rows.lines)
+        if fields is not None:
+            fields.add(rows)
         yield check_batch(Batch(rows.indptr, rows.indices, rows.values, n_features, labels))
 
 
@@ -156,6 +164,17 @@ def read_table(
     options = entry.options | {key: value for key, value in given.items() if value is not None}
     options["columns"] = {**entry.options.get("columns", {}), **(columns or {})}  # column by column
     return entry.read(path, **options)
+
+
+def table_names(path: PathLike, read_options: ReadOptions) -> list[str]:
+    """Return the column names of a table."""
+    entry = read_options.format_of(path)
+    if entry.gives != TABLE:
+        raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
+    first = next(iter(read_table(path, format=entry.name)), None)
+    if first is None:
+        raise DataValueError("no rows", path=str(path))
+    return list(first.schema.names)
 
 
 def raw_table(
@@ -213,15 +232,15 @@ def _labelled(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[C
 # ---- Converted files
 
 
-def _converted(path: PathLike) -> ArrowRows:
-    return FORMATS["arrow"].read(path)
+def _converted(path: PathLike, fields: Fields | None = None) -> ArrowRows:
+    return FORMATS["arrow"].read(path, given_fields=fields)
 
 
 def _fitting(path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str) -> ArrowRows:
     """Open a converted file; check that encoder, index base and task match those of the model or training rows."""
     from .converted.matching import check_match
 
-    rows = _converted(path)
+    rows = _converted(path, read_options.fields)
     check_match(rows, read_options.task, read_options.index_base, encoder, whose)
     return rows
 
@@ -262,10 +281,10 @@ def training_rows(
     gives = read_options.format_of(path).gives
     if gives == CONVERTED:
         converted_task_and_base(path, "arrow", read_options.task, read_options.index_base, ("task", "index_base"))
-        source = _converted(path)
+        source = _converted(path, read_options.fields)
         return source, source.encoder
     if gives == ROWS:
-        return _keep(_rows_of_ids(path, read_options, read_options.task), path, read_options, None), None
+        return _keep_ids(path, read_options), None
     encoder, rows = learn_table(path, read_options, report)
     return _keep(rows, path, read_options, encoder), encoder
 
@@ -274,8 +293,11 @@ def labelled_rows(
     path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str = TRAINING
 ) -> RowSource:
     """Return labelled rows that can be read many times; whose: what they must match, for messages."""
-    if read_options.format_of(path).gives == CONVERTED:
+    gives = read_options.format_of(path).gives
+    if gives == CONVERTED:
         return _fitting(path, read_options, encoder, whose)
+    if gives == ROWS and encoder is None:
+        return _keep_ids(path, read_options)
     return _keep(batches_of(path, read_options, encoder), path, read_options, encoder)
 
 
@@ -298,6 +320,14 @@ def _keep(
     rows = SpilledRows(batches, read_options.room, encoder.n_features if encoder else None)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
+    rows.fields = None if encoder is None else encoder.fields()
+    return rows
+
+
+def _keep_ids(path: PathLike, read_options: ReadOptions) -> SpilledRows:
+    own = FieldsOfRows(path, read_options.index_base)
+    rows = _keep(rows_of_ids(path, read_options, read_options.task, own), path, read_options, None)
+    rows.fields = read_options.fields or own.fields()
     return rows
 
 
@@ -318,7 +348,7 @@ def batches_of(
         source = _fitting(path, read_options, encoder, MODEL)
         yield from (source.block(number) for number in range(source.n_blocks))
     elif encoder is None:  # without targets, any number is accepted as the label, which is not used
-        yield from _rows_of_ids(path, read_options, read_options.task if targets else "regression")
+        yield from rows_of_ids(path, read_options, read_options.task if targets else "regression")
     elif read_options.find(path) == NO_ROWS:  # an empty file is detected as libsvm, but is a valid empty table too
         return
     elif entry.gives == ROWS:

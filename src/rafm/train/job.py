@@ -31,6 +31,11 @@ class Job(NamedTuple):
     checkpoint: Checkpoint | NoCheckpoint
     state: State | None
 
+    def features(self, options: TrainingOptions) -> PlannedFeatures:
+        """Assign levels and numbers to the features of the rows."""
+        n, fields = self.source.n_features, self.source.fields
+        return plan_features(self.found, n, options.model, options.ranks, options.rule, fields)
+
     def run(
         self,
         features: PlannedFeatures,
@@ -79,7 +84,7 @@ class Job(NamedTuple):
 def train_plain(job: Job, options: TrainingOptions) -> Iterator[Event]:
     """Train a model whose ranks are given."""
     found = job.found
-    features = plan_features(found, job.source.n_features, options.model, options.ranks, options.rule)
+    features = job.features(options)
     one_class = options.loss.is_classification and found.label_range[0] == found.label_range[1]
     yield Planned(features.plan, features.counts, found.rows, one_class)
     run = job.run(features, options)
@@ -100,5 +105,6 @@ def model_of(run: Run, features: PlannedFeatures, n_rows: int, start: Model | No
         history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
         best_epoch=len(past) + run.at.best_epoch,
         options=options.summary(),
+        fields=features.fields,
     )
     return model if options.keep_state else model.for_scoring()

@@ -19,7 +19,7 @@ from ..metrics.evaluation import Metrics
 from ..model.model import Model
 from ..model.parameters import Parameters
 from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures, plan_features
+from ..plan.features import PlannedFeatures
 from ..plan.ranks import describe_plan
 from ..rows.source import RowSource
 from .events import Cut, Event, Finished, Measuring, Planned, Resumed
@@ -47,7 +47,7 @@ def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
     if job.valid is None:
         raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
     large = replace(options, model="fm", ranks=(plan.rank,), l2=options.l2[:1], measured=False, keep_state=True)
-    features = plan_features(job.found, job.source.n_features, large.model, large.ranks, large.rule)
+    features = job.features(large)
     if job.state is None or STAGE not in job.state[0]:
         run, small, cut_epoch = yield from _first_stage(job, large, features, options)
     else:
@@ -73,7 +73,7 @@ def plan_large(job: Job, options: TrainingOptions) -> Measuring:
     while rank > LEAST_RANK and options.memory is not None and _megabytes(n, rank) > options.memory:
         rank //= 2
     megabytes, parameters = _megabytes(n, rank), 1 + n * (1 + rank)
-    plain = plan_features(found, job.source.n_features, options.model, options.ranks, options.rule)
+    plain = job.features(options)
     factors = sum(level["factors_per_row"] for level in describe_plan(plain.plan, plain.counts, found.rows)[:-1])
     usual = factors * found.rows / max(found.counts.sum(), 1)
     times = (NONZERO_SECONDS + FACTOR_SECONDS * rank) / (NONZERO_SECONDS + FACTOR_SECONDS * usual)

@@ -87,7 +87,7 @@ def train(
     _check_labels(found, options.loss)
     options = options.for_rows_of(found.counts.sum() / found.rows)
     judged = RowsFingerprint.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
-    state = checkpoint.find(identity(options, fingerprint, judged, start)) if checkpoint.wanted else None
+    state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     scale = choose_label_scale(found.label_spread, options.loss)
     job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state)
     if start is not None:

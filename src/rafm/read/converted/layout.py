@@ -11,8 +11,9 @@ Columns are `label` and `weight` (float32, optional), `ids` (list of int32, or i
 of float32), without nulls; ids and values have the same offsets. Any Arrow reader can read the file: it finds the
 footer at the end, or stops at the end of the stream.
 
-The description holds the `Conversion`, the encoder as in a model file, where head and blocks end (`ends`), the number
-of rows in each block (`rows`), and the CRC-32 of the head, of each block and of what follows them except the
+The description holds the `Conversion`, the encoder as in a model file, the fields of ids if they are known and there is
+no encoder (names in the header, runs of ids in tensors; see rows/fields.py), where head and blocks end (`ends`), the
+number of rows in each block (`rows`), and the CRC-32 of the head, of each block and of what follows them except the
 description (`checksums`), which has its own digest. So no bit of the file can change unnoticed.
 """
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...files.container import container_chunks
+from ...rows.fields import Fields
 
 if TYPE_CHECKING:
     from ...encode.encoder import TableEncoder
@@ -59,8 +61,14 @@ class Blocks:
     checksums: np.ndarray
 
 
-def description(conversion: Conversion, encoder: TableEncoder | None, n_features: int, blocks: Blocks) -> list[Chunk]:
-    """Return the description as bytes."""
+def description(
+    conversion: Conversion,
+    encoder: TableEncoder | None,
+    n_features: int,
+    blocks: Blocks,
+    fields: Fields | None = None,
+) -> list[Chunk]:
+    """Return the description as bytes; fields are those of ids, as an encoder knows its own."""
     header: dict[str, Any] = {"kind": KIND, "version": VERSION, "n_features": n_features, **asdict(conversion)}
     header["encoder"], tensors = None, dict(vars(blocks))
     if encoder is not None:
@@ -68,4 +76,7 @@ def description(conversion: Conversion, encoder: TableEncoder | None, n_features
 
         header["encoder"], more = encoder_parts(encoder)
         tensors |= more
+    if fields is not None:
+        header["fields"] = list(fields.names)
+        tensors |= {"fields.starts": fields.starts, "fields.numbers": fields.numbers}
     return container_chunks(tensors, header)

@@ -22,6 +22,7 @@ from ...errors import DataError, DataFormatError, DataValueError, ModelFileError
 from ...files.atomic import PathLike
 from ...files.container import Header, Tensors, parse_container
 from ...rows.checked import Batch, CheckedRows, check_batch
+from ...rows.fields import NO_FIELD, Fields
 from .layout import END_OF_STREAM, FOOTER_BYTES, KEY, KIND, LENGTH_BYTES, MAGIC, VERSION, Blocks, Conversion
 
 if TYPE_CHECKING:
@@ -59,10 +60,14 @@ def is_arrow(path: PathLike) -> bool:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """A converted file, as a source of blocks. It stays open; opening it reads only the description."""
+    """A converted file, as a source of blocks. It stays open; opening it reads only the description.
+
+    given_fields: those of its ids, if the file has none.
+    """
 
     path: PathLike
     in_memory: bool = False
+    given_fields: Fields | None = None
 
     @cached_property
     def _file(self) -> _SharedFile:
@@ -93,6 +98,13 @@ class ArrowRows:
         """The encoder, if the rows come from a table."""
         with self._naming():
             return self._described.encoder()
+
+    @cached_property
+    def fields(self) -> Fields | None:
+        """The columns of the encoder, or the fields that the ids had when they were converted."""
+        with self._naming():
+            own = self._described.fields() if self.encoder is None else self.encoder.fields()
+        return self.given_fields if own is None else own
 
     def block(self, number: int) -> CheckedRows:
         """Read and check one block."""
@@ -175,6 +187,20 @@ class _Description:
         if encoder.n_features != self.n_features:
             raise Damaged(f"its encoder has {encoder.n_features} features, its rows {self.n_features}; {REDO}")
         return encoder
+
+    def fields(self) -> Fields | None:
+        """Return the fields of the ids."""
+        names = self.header.get("fields")
+        if names is None:
+            return None
+        starts, numbers = (self.tensors.get(f"fields.{name}", np.zeros(0)) for name in ("starts", "numbers"))
+        fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        fits &= (starts.dtype.name, numbers.dtype.name) == ("int64", "int32") and starts.shape == numbers.shape
+        if not fits or starts.ndim != 1 or (np.diff(starts) <= 0).any():
+            raise Damaged(f"its fields are damaged; {REDO}")
+        if ((numbers < NO_FIELD) | (numbers >= len(names))).any():
+            raise Damaged(f"its fields are damaged; {REDO}")
+        return Fields(tuple(names), starts, numbers)
 
     def read_block(self, file: _SharedFile, number: int) -> Batch:
         """Return the rows of a block, unchecked."""
