@@ -89,7 +89,7 @@ assert abs(models[1].parameters.mixture - 1).sum() < abs(models[0].parameters.mi
 """,
     "A format": """
 import pathlib, tempfile
-from rafm.read.open import read_table
+from rafm.read.tables import read_table
 from rafm.read.formats import format_help
 assert "jsonl" in format_help()
 with tempfile.TemporaryDirectory() as folder:

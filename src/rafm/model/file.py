@@ -21,6 +21,7 @@ from ..options import from_summary, resolve
 from ..plan.fields import FeatureFields
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan, Thresholds, check_ranks
+from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
 from .model import Model
 from .names import are_names, put_names, take_names
@@ -199,13 +200,6 @@ def _are_whole(found: Any) -> bool:
     return isinstance(found, list) and all(map(_is_whole, found))
 
 
-def _are_classes(found: Any) -> bool:
-    """Return whether these are one or two distinct labels of one type."""
-    if not isinstance(found, list) or len({type(label) for label in found}) != 1:
-        return False
-    return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
-
-
 def _are_columns(found: Any, n_inputs: int) -> bool:
     """Return whether these are n_inputs distinct names."""
     return are_names(found) and len(found) == n_inputs
@@ -235,7 +229,7 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
     "n_inputs": _is_whole,
     "n_rows": _is_whole,
     "index_base": lambda found: _is_whole(found) and found < 2,
-    "classes": lambda found: found is None or _are_classes(found),
+    "classes": lambda found: found is None or are_classes(found),
     "best_epoch": _is_whole,
     "history": lambda found: isinstance(found, list) and all(map(_is_epoch, found)),
     "options": _is_options,
