@@ -2,9 +2,10 @@
 
     python benchmarks/bench_recommend.py [contexts] [items]
 
-A RaFM of ranks 8, 32, 128 with random vectors; contexts and items have one feature each, Zipf-like counts. `predict` scores
-a sample of contexts against all items and is extrapolated, since all pairs take minutes. implicit, if it is installed,
-gets the same vectors, so that both do the same products. All take turns in one run; seconds are elapsed, on all cores.
+A RaFM of ranks 8, 32, 128 with random vectors; contexts and items have one feature each, Zipf-like counts.
+`predict` scores a sample of contexts against all items and is extrapolated, since all pairs take minutes. implicit, if
+it is installed, gets the same vectors, so that both do the same products. All take turns in one run; seconds are
+elapsed, on all cores.
 """
 
 from __future__ import annotations

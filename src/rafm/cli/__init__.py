@@ -17,6 +17,7 @@ from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream,
 from ..jit.compiling import told_to
 from .bench import bench
 from .compiling import CompileNote
+from .compress import compress
 from .convert import convert
 from .datasets import datasets
 from .demo import demo
@@ -49,6 +50,7 @@ for command in (
     similar,
     recommend,
     convert,
+    compress,
     demo,
     paper,
     bench,
