@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 from ..options import Option, declared_options
 
 Kind = TypeVar("Kind", bound=type)
-VERBOSE = ("verbose", False, "bool", "Print the plan of ranks and one line per epoch.")
+COLUMNS = (
+    "columns",
+    None,
+    "dict or TableSpec",
+    "Kinds of table columns by name, such as {'age': 'bins', 'price': {'kind': 'bins', 'n_bins': 20}}. The kinds of "
+    "others are chosen by their names, types and cells.",
+)
+VERBOSE = ("verbose", False, "bool", "Print the kinds of table columns, the plan of ranks and one line per epoch.")
 ATTRIBUTES = """
 n_parameters_ : int
     Number of model parameters.
@@ -25,7 +32,11 @@ feature_counts_ : ndarray of shape (n_features,)
 n_features_in_ : int
     Number of input columns.
 feature_names_in_ : ndarray of shape (n_features_in_,)
-    Names of the input columns, if X was a table.
+    Names of the input columns, if X was a table, in its order.
+encoder_ : TableEncoder or None
+    Kinds and values of the columns, if X was a table.
+coverage_ : Coverage
+    Counts of known, missing and unseen values per column in the latest prediction for a table.
 """.strip()
 REGRESSOR_ONLY = ("loss",)  # the classifier always trains on log loss
 
@@ -49,7 +60,7 @@ def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
         given = [(one.parameter or name, defaults.get(name, _default(one)), one) for name, one in declared]
         kind.__init__ = _constructor([(name, default) for name, default, _ in given])  # type: ignore[misc]
         lines = [_described(name, default, one.type, one.parameter_help or one.help) for name, default, one in given]
-        text = "\n".join([*lines, _described(*VERBOSE)])
+        text = "\n".join([*lines, _described(*COLUMNS), _described(*VERBOSE)])
         for name, section in (("{parameters}", text), ("{attributes}", ATTRIBUTES)):
             kind.__doc__ = (kind.__doc__ or "").replace(name, textwrap.indent(section, "    ").lstrip())
         return kind
@@ -69,7 +80,8 @@ def _described(name: str, default: Any, kind: str, text: str) -> str:
 
 def _constructor(given: list[tuple[str, Any]]) -> Callable[..., None]:
     """Return an `__init__` that stores its arguments and does nothing else."""
-    (first, default), *others = [*given, VERBOSE[:2]]
+    more: list[tuple[str, Any]] = [(COLUMNS[0], COLUMNS[1]), (VERBOSE[0], VERBOSE[1])]
+    (first, default), *others = [*given, *more]
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("self", positional), inspect.Parameter(first, positional, default=default)]
     parameters += [inspect.Parameter(name, keyword, default=value) for name, value in others]

@@ -39,7 +39,8 @@ _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types 
 class Saved:
     """Content of a model file.
 
-    classes: the two labels of a classifier, as given in training. columns: column names of a numeric data frame.
+    classes: the two labels of a classifier, as given in training. columns: names of the
+    columns that it was fitted to, in order; with an encoder, those of its table.
     """
 
     model: Model
@@ -163,6 +164,8 @@ def load(path: PathLike) -> Saved:
         _check_options(header)
         _check_tensors(plan, header, tensors)
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
+        if encoder is not None and "columns" in header and not _has_columns(header["columns"], encoder):
+            raise _invalid(header, "columns")
     except (ModelFormatError, ModelVersionError) as error:
         raise type(error)(f"{Path(path).name}: {error}") from None
     model = Model(
@@ -212,10 +215,14 @@ def _are_classes(found: Any) -> bool:
     return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
 
 
-def _are_columns(found: Any, n_inputs: int) -> bool:
-    """Return whether these are n_inputs distinct names."""
+def _are_columns(found: Any, encoder: Any, n_inputs: int) -> bool:
+    """Return whether these are distinct names: n_inputs of them, or any number if there is an encoder."""
     names = isinstance(found, list) and all(isinstance(name, str) for name in found)
-    return names and len(set(found)) == len(found) == n_inputs
+    return names and len(set(found)) == len(found) and (encoder is not None or len(found) == n_inputs)
+
+
+def _has_columns(names: list[str], encoder: TableEncoder) -> bool:
+    return {column.name for column in encoder.columns} <= set(names)
 
 
 def _is_epoch(found: Any) -> bool:
@@ -261,7 +268,7 @@ def _check_header(header: dict[str, Any]) -> None:
     _check_states_version(header)
     if not _is_whole(header.get("dropped", 0)):
         raise _invalid(header, "dropped")
-    if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
+    if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
 
 
