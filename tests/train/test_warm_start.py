@@ -9,7 +9,7 @@ import pytest
 from commands import run
 from worlds import planted
 
-from rafm import RaFMClassifier, RaFMRegressor, load
+from rafm import RaFMClassifier, RaFMRegressor, UnseenValuesWarning, load
 from rafm.errors import ConfigError, ModelFormatError, ModelVersionError
 from rafm.files.container import read_container, write_container
 from rafm.model.file import Saved, save

@@ -23,6 +23,7 @@ from ..files.terminal import printable
 from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch
+from ..rows.fields import Fields
 from ..rows.prefetch import THREADS, map_ahead, share_out
 from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
@@ -187,6 +188,15 @@ class TableEncoder:
     @property
     def n_features(self) -> int:
         return self.first_ids[-1]
+
+    def fields(self) -> Fields:
+        """Return the fields of the features: the columns.
+
+        >>> encoder = TableEncoder.learn(pa.table({"city": ["Rome", "Oslo"], "age": [30.5, 40.5]}))
+        >>> [encoder.fields().names[number] for number in encoder.fields().of(np.arange(3))]
+        ['age', 'city', 'city']
+        """
+        return Fields.of_ranges([column.name for column in self.columns], self.first_ids)
 
     def feature_names(self) -> list[str]:
         """Return the names of all features, ordered by id."""

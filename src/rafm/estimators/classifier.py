@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -12,9 +12,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from .machine import FactorizationMachine
 from .parameters import with_options
 
+if TYPE_CHECKING:
+    from .signatures import ClassifierSignature
+else:
+    ClassifierSignature = object  # the constructor is made by `with_options`
+
 
 @with_options()
-class RaFMClassifier(ClassifierMixin, FactorizationMachine):
+class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature):
     """Binary classifier: rank-aware factorization machine (or LR, FM, DiFacto, MRMA) trained on log loss.
 
     Parameters
@@ -47,7 +52,8 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine):
             if type_of_target(y) == "multiclass" or self.classes_.size > 2:
                 raise ValueError(  # check_estimator expects these words
                     "Only binary classification is supported. The type of the target is "
-                    f"{type_of_target(y)}, with {self.classes_.size} classes."
+                    f"{type_of_target(y)}, with {self.classes_.size} classes. For more than two classes, use "
+                    "sklearn.multiclass.OneVsRestClassifier(RaFMClassifier()); for ratings, RaFMRegressor."
                 )
             if self.classes_.size == 1:
                 only = self.classes_.tolist()[0]
@@ -80,7 +86,8 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine):
         self
         """
         is_first, named = not hasattr(self, "model_"), None if classes is None else np.unique(classes)
-        if named is not None and not is_first and not np.array_equal(named, self.classes_):
+        # as sets: a model trained on the command line may have its positive class first in the alphabet
+        if named is not None and not is_first and not np.array_equal(named, np.unique(self.classes_)):
             raise ValueError(
                 f"classes={named.tolist()} differs from the first call, which had {self.classes_.tolist()}"
             )

@@ -23,19 +23,30 @@ from ..read.frames import is_table
 from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.source import InMemory
 from ..train.progress import show_events
 from ..train.trainer import Finished, train
-from .arguments import as_frame, open_checkpoint, single_pair, spec_of_columns, threads_of, warn_of_unseen
+from .arguments import (
+    as_frame,
+    fields_of_columns,
+    open_checkpoint,
+    single_pair,
+    spec_of_columns,
+    threads_of,
+    warn_of_unseen,
+)
+from .insight import Insight
 from .parameters import option_parameters
 
 
-class FactorizationMachine(BaseEstimator):
+class FactorizationMachine(Insight, BaseEstimator):
     """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None
     columns: Any
     n_jobs: int | None
     random_state: Any
+    fields: Any
     verbose: bool
 
     def fit(
@@ -73,7 +84,7 @@ class FactorizationMachine(BaseEstimator):
         data = self._rows(X, y, sample_weight, fitting=True)
         valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
-            for event in show_events(train(data, options, valid, states), options, enabled=self.verbose):
+            for event in show_events(train(self._source(data), options, valid, states), options, enabled=self.verbose):
                 if isinstance(event, Finished):
                     self._keep(event.model)
         return self
@@ -91,11 +102,21 @@ class FactorizationMachine(BaseEstimator):
             check_size(encoder)
             start = self._trained.with_ids(self.encoder_.ids_in(encoder), encoder.n_features)
             data = self._with_targets(join_rows(list(rows)), column_or_1d(y, warn=True), sample_weight)
-        for event in show_events(train(data, options, start=start), options, enabled=self.verbose):
+        source = self._source(data, encoder)
+        for event in show_events(train(source, options, start=start), options, enabled=self.verbose):
             if isinstance(event, Finished):
                 self._keep(event.model)
                 self.encoder_ = encoder or self.encoder_  # only now: a failed call leaves the estimator as it was
         return self
+
+    def _source(self, rows: CheckedRows, encoder: TableEncoder | None = None) -> InMemory:
+        """Return training rows with their fields: the columns of a table, or those given for a matrix."""
+        encoder = encoder or self.encoder_
+        if encoder is not None:
+            if self.fields is not None:
+                raise ConfigError("fields are for matrices; those of a table are its columns. Drop fields.", "fields")
+            return InMemory(rows, encoder.fields())
+        return InMemory(rows, fields_of_columns(self.fields, self.n_features_in_))
 
     def _task(self) -> str:
         """Return the kind of labels."""

@@ -17,7 +17,18 @@ COLUMNS = (
     "Kinds of table columns by name, such as {'age': 'bins', 'price': {'kind': 'bins', 'n_bins': 20}}. The kinds of "
     "others are chosen by their names, types and cells.",
 )
+FIELDS = (
+    "fields",
+    None,
+    "array of str or int",
+    "Field of each column of a matrix, by name or number. The fields of a table are its columns.",
+)
 VERBOSE = ("verbose", False, "bool", "Print the kinds of table columns, the plan of ranks and one line per epoch.")
+UNDECLARED: tuple[tuple[str, Any, str, str], ...] = (
+    COLUMNS,
+    FIELDS,
+    VERBOSE,
+)  # parameters that are not training options
 ATTRIBUTES = """
 n_parameters_ : int
     Number of model parameters.
@@ -34,7 +45,7 @@ n_features_in_ : int
 feature_names_in_ : ndarray of shape (n_features_in_,)
     Names of the input columns, if X was a table, in its order.
 encoder_ : TableEncoder or None
-    Kinds and values of the columns, if X was a table.
+    Encoder of the table; `encoder_.feature_names()` names the features. None if X was a matrix.
 coverage_ : Coverage
     Counts of known, missing and unseen values per column in the latest prediction for a table.
 """.strip()
@@ -58,9 +69,9 @@ def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
 
     def decorate(kind: Kind) -> Kind:
         given = [(one.parameter or name, defaults.get(name, _default(one)), one) for name, one in declared]
-        kind.__init__ = _constructor([(name, default) for name, default, _ in given])  # type: ignore[misc]
+        kind.__init__ = _constructor(kind, [(name, default) for name, default, _ in given])  # type: ignore[misc]
         lines = [_described(name, default, one.type, one.parameter_help or one.help) for name, default, one in given]
-        text = "\n".join([*lines, _described(*COLUMNS), _described(*VERBOSE)])
+        text = "\n".join([*lines, *(_described(*one) for one in UNDECLARED)])
         for name, section in (("{parameters}", text), ("{attributes}", ATTRIBUTES)):
             kind.__doc__ = (kind.__doc__ or "").replace(name, textwrap.indent(section, "    ").lstrip())
         return kind
@@ -78,10 +89,9 @@ def _described(name: str, default: Any, kind: str, text: str) -> str:
     return f"{name} : {kind}, default={default!r}\n{wrapped}"
 
 
-def _constructor(given: list[tuple[str, Any]]) -> Callable[..., None]:
-    """Return an `__init__` that stores its arguments and does nothing else."""
-    more: list[tuple[str, Any]] = [(COLUMNS[0], COLUMNS[1]), (VERBOSE[0], VERBOSE[1])]
-    (first, default), *others = [*given, *more]
+def _constructor(kind: type, given: list[tuple[str, Any]]) -> Callable[..., None]:
+    """Return an `__init__` of a class that stores its arguments and does nothing else."""
+    (first, default), *others = [*given, *((name, value) for name, value, _, _ in UNDECLARED)]
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("self", positional), inspect.Parameter(first, positional, default=default)]
     parameters += [inspect.Parameter(name, keyword, default=value) for name, value in others]
@@ -93,6 +103,7 @@ def _constructor(given: list[tuple[str, Any]]) -> Callable[..., None]:
         for name, value in [*bound.arguments.items()][1:]:  # without self
             setattr(self, name, value)
 
+    __init__.__module__, __init__.__qualname__ = kind.__module__, f"{kind.__qualname__}.__init__"
     # scikit-learn's get_params and clone read the parameters from the signature.
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     return __init__

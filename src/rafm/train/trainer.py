@@ -73,13 +73,14 @@ def train(
     options = options.for_rows_of(found.counts.sum() / found.rows)
     scale, begun = choose_label_scale(found.label_spread, options.loss), None
     if start is None:
-        features = plan_features(found, source.n_features, options.model, options.ranks, options.rule)
+        rule = options.rule
+        features = plan_features(found, source.n_features, options.model, options.ranks, rule, source.fields)
         n_rows = found.rows
     else:
         begun = warm_start(start, found, source, scale, options)
         features, scale, n_rows = begun.features, begun.label_scale, start.n_rows + found.rows
     judged = RowsFingerprint.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
-    state = checkpoint.find(identity(options, fingerprint, judged, start)) if checkpoint.wanted else None
+    state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     one_class = options.loss.is_classification and found.label_range[0] == found.label_range[1]
     yield Planned(features.plan, features.counts, n_rows, one_class and start is None)
     grouping = arrange(features.plan, features.counts, shape_of(found)._replace(rows=n_rows), options)
@@ -135,6 +136,7 @@ def _model(run: Run, features: PlannedFeatures, n_rows: int, start: Model | None
         history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
         best_epoch=len(past) + run.at.best_epoch,
         options=options.summary(),
+        fields=features.fields,
     )
     return model if options.keep_state else model.for_scoring()
 

@@ -12,6 +12,7 @@ from ..model.model import Model
 from ..model.parameters import Parameters, States
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures, rule_for, value_scales
+from ..plan.fields import continue_fields
 from ..plan.layout import INITIAL_SPREAD
 from ..plan.ranks import assign_levels, plan_ranks
 from ..rows.numbering import Numbering
@@ -61,7 +62,7 @@ def warm_start(
     label_scale: the scale of the new rows; that of the model takes precedence if it has optimiser state.
     """
     states = model.parameters.states
-    features, places = _continued_features(model, found, source.n_features, options)
+    features, places = _continued_features(model, found, source, options)
     scale = label_scale if states is None else float(states.label_scale[0])
     old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
     shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
@@ -90,10 +91,10 @@ def _promoted(
 
 
 def _continued_features(
-    model: Model, found: RowStats, n_features: int, options: TrainingOptions
+    model: Model, found: RowStats, source: RowSource, options: TrainingOptions
 ) -> tuple[PlannedFeatures, np.ndarray]:
     """Number the features of model and rows; old features keep their level, or may rise with `replan`."""
-    n_inputs, known = max(n_features, model.numbering.n_inputs), model.numbering.ids
+    n_inputs, known = max(source.n_features, model.numbering.n_inputs), model.numbering.ids
     ids = np.union1d(known, found.ids)
     old, new = np.searchsorted(ids, known), np.searchsorted(ids, found.ids)
     counts, scales = np.zeros(ids.size, np.int64), np.ones(ids.size, np.float32)
@@ -110,7 +111,8 @@ def _continued_features(
     plan, order = plan_ranks(options.model, options.ranks, counts, levels)
     numbers = np.empty(ids.size, np.int64)
     numbers[order] = np.arange(ids.size)
-    return PlannedFeatures(plan, Numbering(ids[order], n_inputs), counts[order], scales[order]), numbers[old]
+    fields = continue_fields(model.fields, numbers[old], source.fields, ids[order])
+    return PlannedFeatures(plan, Numbering(ids[order], n_inputs), counts[order], scales[order], fields), numbers[old]
 
 
 def _renumbered(old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int]) -> Parameters:
