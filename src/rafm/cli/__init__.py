@@ -15,6 +15,7 @@ import typer
 from ..errors import DataWarning, RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from .bench import bench
+from .compress import compress
 from .convert import convert
 from .datasets import datasets
 from .demo import demo
@@ -47,6 +48,7 @@ for command in (
     similar,
     recommend,
     convert,
+    compress,
     demo,
     paper,
     bench,

@@ -192,9 +192,9 @@ class TableEncoder:
     def fields(self) -> Fields:
         """Return the fields of the features: the columns.
 
-        >>> encoder = TableEncoder.learn(pa.table({"city": ["Rome", "Oslo"], "age": [30.5, 40.5]}))
+        >>> encoder = TableEncoder.learn(pa.table({"city": ["Rome", "Oslo"], "sky": ["grey", "grey"]}))
         >>> [encoder.fields().names[number] for number in encoder.fields().of(np.arange(3))]
-        ['age', 'city', 'city']
+        ['city', 'city', 'sky']
         """
         return Fields.of_ranges([column.name for column in self.columns], self.first_ids)
 
