@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from ..errors import RafmError
+from ..errors import DataWarning, RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from ..jit.compiling import told_to
 from .bench import bench
@@ -124,7 +124,8 @@ class _NoPandas:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line."""
-    print(f"warning: {one_line(str(message))}", file=sys.stderr)
+    text = message.in_flags() if isinstance(message, DataWarning) else str(message)
+    print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
 def describe(error: Any) -> tuple[str, int]:
