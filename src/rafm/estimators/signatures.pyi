@@ -101,7 +101,7 @@ class ClassifierSignature:
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
-            Worker threads. Models are bit-identical for any value.
+            Worker threads; training uses at most two. Models are bit-identical for any value.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
@@ -204,7 +204,7 @@ class RegressorSignature:
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
-            Worker threads. Models are bit-identical for any value.
+            Worker threads; training uses at most two. Models are bit-identical for any value.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
