@@ -91,6 +91,19 @@ def dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | N
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     """Check that the optimiser can train the model family."""
     found, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
+    if found.families is not None and chosen["model"] not in found.families:
+        families = ", ".join(map(repr, found.families))
+        raise ConfigError(
+            f"{name} {found.name!r} cannot train model {chosen['model']!r}, only {families}. Use model='difacto' for "
+            "ranks by count, model='fm' for one rank, or another optimizer.",
+            key=name,
+        )
+    if found.losses is not None and chosen["loss"].name not in found.losses:
+        raise ConfigError(
+            f"{name} {found.name!r} requires loss={found.losses[0]!r}, found {chosen['loss'].name!r}. "
+            "Use another loss or optimizer.",
+            key=name,
+        )
     if allowed is not None and found.name not in allowed:
         raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
@@ -98,13 +111,20 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
 
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the learning rate; its default depends on the loss and the optimiser."""
+    if chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+        return None
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
     return number(positive=True)(name, default if value is None else value, chosen)
 
 
 def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...]:
     """Return one penalty per rank, from one for all ranks or one for each."""
-    value, n_ranks = chosen["loss"].l2 if value is None else value, len(chosen["ranks"])
+    n_ranks = len(chosen["ranks"])
+    if chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+        return (None,) * n_ranks
+    value = chosen["loss"].l2 if value is None else value
     is_one = isinstance(value, str) or not hasattr(value, "__len__")  # a str has a length, but fails as a number
     values = [value] * n_ranks if is_one else list(value)
     if len(values) != n_ranks:
@@ -112,6 +132,27 @@ def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...
     if is_one and not values:  # a linear model has no ranks, but a bad value is still an error
         number()(name, value, chosen)
     return tuple(number()(name, one, chosen) for one in values)
+
+
+def l2_weights(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    """Check the L2 penalty of the weights."""
+    if value and chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+    return number()(name, value, chosen)
+
+
+def _check_unused(name: str, value: Any, chosen: dict[str, Any]) -> None:
+    """Reject a value of an option that samplers do not have."""
+    if value is not None:
+        sampler = chosen["optimizer"].name
+        raise ConfigError(
+            f"{name} has no effect with optimizer={sampler!r}, which learns its priors; drop it", key=name
+        )
+
+
+def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of epochs; its default depends on the optimiser."""
+    return whole()(name, chosen["optimizer"].n_epochs if value is None else value, chosen)
 
 
 def l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:

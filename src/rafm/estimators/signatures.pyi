@@ -24,7 +24,7 @@ class ClassifierSignature:
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         patience: int | None = 3,
         metric: str | None = None,
         max_seconds: float | None = None,
@@ -54,7 +54,8 @@ class ClassifierSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
+            distils them into one.
         learning_rate : float, default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
             10 nonzeros; a quarter of that for sgd, a hundredth for adam).
@@ -67,10 +68,11 @@ class ClassifierSignature:
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
-        n_epochs : int, default=30
-            Maximum number of passes over the data.
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 200 with gibbs).
         patience : int or None, default=3
-            Stop after this many epochs without improvement on the validation rows.
+            Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
+            times as many.
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
@@ -106,7 +108,7 @@ class RegressorSignature:
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         patience: int | None = 3,
         metric: str | None = None,
         max_seconds: float | None = None,
@@ -138,7 +140,8 @@ class RegressorSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
+            distils them into one.
         learning_rate : float, default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
             10 nonzeros; a quarter of that for sgd, a hundredth for adam).
@@ -151,10 +154,11 @@ class RegressorSignature:
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
-        n_epochs : int, default=30
-            Maximum number of passes over the data.
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 200 with gibbs).
         patience : int or None, default=3
-            Stop after this many epochs without improvement on the validation rows.
+            Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
+            times as many.
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).

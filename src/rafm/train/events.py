@@ -56,6 +56,7 @@ class PieceFinished:
     n_rows: int
     train_loss: float
     seconds: float  # of the epoch so far
+    seconds_left: float | None = None  # of all epochs; None: not known
 
     @property
     def rows_per_second(self) -> float:
@@ -88,6 +89,20 @@ class EpochFinished:
 
 
 @dataclass(frozen=True)
+class Distilled:
+    """Sampled models were distilled into one.
+
+    samples: how many. before, after: RMSE between the mean of their scores on the training rows and the scores of the
+    mean of their parameters, and those of the distilled model. metrics: of the distilled model on the validation rows.
+    """
+
+    samples: int
+    before: float
+    after: float
+    metrics: dict[str, float | None]
+
+
+@dataclass(frozen=True)
 class Finished:
     """Training is over; the model is that of the best epoch.
 
@@ -98,4 +113,4 @@ class Finished:
     reason: str = "epochs"
 
 
-Event = Planned | Continued | Resumed | PieceFinished | CheckpointWritten | EpochFinished | Finished
+Event = Planned | Continued | Resumed | PieceFinished | CheckpointWritten | EpochFinished | Distilled | Finished

@@ -15,7 +15,7 @@ from ..files.terminal import printable
 from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
-from .trainer import Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .trainer import Continued, Distilled, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
 
 
 def plan_lines(event: Planned) -> list[str]:
@@ -137,13 +137,14 @@ class _Bar:
 
 
 def _pace(event: PieceFinished) -> dict[str, str]:
-    """Return epoch, speed, remaining time of the epoch and loss as text.
+    """Return epoch, speed, remaining time of the epoch (or of all, if it is known) and loss as text.
 
     >>> _pace(PieceFinished(2, rows=65536, n_rows=6_553_600, train_loss=0.4, seconds=2.0))
     {'epoch': '2', 'speed': '32,768', 'left': '0:03:18', 'loss': '0.40000'}
     """
     speed = event.rows_per_second
-    left = timedelta(seconds=round((event.n_rows - event.rows) / speed))
+    seconds = (event.n_rows - event.rows) / speed if event.seconds_left is None else event.seconds_left
+    left = timedelta(seconds=round(seconds))
     return {"epoch": f"{event.epoch}", "speed": f"{speed:,.0f}", "left": f"{left}", "loss": f"{event.train_loss:.5f}"}
 
 
@@ -155,6 +156,8 @@ def event_lines(event: Event) -> list[str]:
         return continued_lines(event)
     if isinstance(event, Resumed):
         return [resumed_line(event)]
+    if isinstance(event, Distilled):
+        return [distilled_line(event)]
     if isinstance(event, Finished) and event.reason == "time":
         kept = event.model.best_epoch
         return [f"stopped: out of time; kept {f'epoch {kept}' if kept else 'the current parameters'}"]
@@ -179,6 +182,19 @@ def continued_lines(event: Continued) -> list[str]:
     if not event.with_states:
         lines.append("the model has no optimiser state: steps are as large as at the start of training")
     return lines
+
+
+def distilled_line(event: Distilled) -> str:
+    """Return the line that says how close one model comes to the mean of many.
+
+    >>> distilled_line(Distilled(170, 0.104, 0.0312, {"rmse": 0.9107}))
+    'distilled 170 samples into one model: 0.03120 from their mean (their mean parameters: 0.10400), valid rmse 0.91070'
+    """
+    if not event.samples:
+        return "stopped during burn-in: the model is the last sample"
+    shown = "".join(f", valid {name} {value:.5f}" for name, value in event.metrics.items() if value is not None)
+    gap = f"{event.after:.5f} from their mean (their mean parameters: {event.before:.5f})"
+    return f"distilled {event.samples} samples into one model: {gap}{shown}"
 
 
 def resumed_line(event: Resumed) -> str:

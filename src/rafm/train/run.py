@@ -25,7 +25,7 @@ from ..plan.grouping import Grouping
 from ..rows.stats import RowStats
 from .engine import Engine, RowShape
 from .engines import make_engine
-from .events import EpochFinished, PieceFinished
+from .events import Distilled, EpochFinished, PieceFinished
 from .loader import Blocks, visiting_order
 
 DIVERGED_RATIO = 100.0  # training has diverged if its loss exceeds this many times that of the best constant
@@ -83,12 +83,14 @@ class Run:
         self.n_rows, self.total_weight, self.label_scale = found.rows, found.weight, float(blocks.label_scale)
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
-        bias, self.grouping = options.loss.prior(mean, found.weight), grouping
-        self.engine: Engine = make_engine(
-            features.plan, grouping, shape_of(found), options, bias, self.label_scale, start
-        )
+        self.grouping = grouping
+        self._make_engine(found, options.loss.prior(mean, found.weight), start)
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.begun, self.epoch_begun, self.is_released = time.perf_counter(), 0.0, False
+
+    def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> None:
+        plan, shape = self.features.plan, shape_of(found)
+        self.engine: Engine = make_engine(plan, self.grouping, shape, self.options, bias, self.label_scale, start)
 
     # Training
 
@@ -99,7 +101,12 @@ class Run:
     def is_over(self) -> bool:
         """Return whether all epochs are done, or `patience` epochs brought no improvement."""
         waited, patience = self.at.epoch - 1 - self.at.best_epoch, self.options.patience
-        return self.at.epoch > self.options.n_epochs or (patience is not None and waited >= patience)
+        return self.at.epoch > self.options.n_epochs or (
+            patience is not None and waited >= patience * self._units_of_patience()
+        )
+
+    def _units_of_patience(self) -> int:
+        return 1
 
     def why_over(self) -> str:
         """Return the reason why training ends."""
@@ -169,9 +176,12 @@ class Run:
             history=[*self.at.history, last.entry()],
         )
         if last.best:
-            self.kept = None  # free the old copy before making the new one
-            self.kept = self._parameters()
+            self._keep_best()
         self.at, self.epoch_begun = at, self.seconds()
+
+    def _keep_best(self) -> None:
+        self.kept = None  # free the old copy before making the new one
+        self.kept = self._parameters()
 
     # Saving and restoring
 
@@ -181,14 +191,20 @@ class Run:
             return None
         values = {"position": asdict(self.at), "seconds": self.seconds(), "epoch_begun": self.epoch_begun}
         best = {} if self.kept is None else self.kept.arrays()
-        arrays = {f"engine.{name}": array for name, array in self.engine.state().items()}
-        return values, arrays | {f"best.{name}": array for name, array in best.items()}
+        return values, self._arrays() | {f"best.{name}": array for name, array in best.items()}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """Return all arrays that the run changes, by name."""
+        return {f"engine.{name}": array for name, array in self.engine.state().items()} | self._extra_arrays()
+
+    def _extra_arrays(self) -> dict[str, np.ndarray]:
+        return {}
 
     def restore(self, state: State) -> None:
         """Restore the state of a run with the same data and options."""
         values, arrays = state
-        for name, array in self.engine.state().items():
-            saved = arrays.get(f"engine.{name}")
+        for name, array in self._arrays().items():
+            saved = arrays.get(name)
             if saved is None or saved.shape != array.shape or saved.dtype != array.dtype:
                 raise CheckpointError(f"the checkpoint does not match this run: array {name!r} is missing or differs")
             array[...] = saved
@@ -197,7 +213,17 @@ class Run:
         self.at = Position(**values["position"])
         self.begun, self.epoch_begun = time.perf_counter() - values["seconds"], values["epoch_begun"]
 
-    # Evaluation
+    # Evaluation and the model
+
+    wait_between_checkpoints = 0.0  # seconds that must pass between those at the ends of epochs
+
+    def conclude(self) -> Iterator[Distilled]:
+        """Yield what remains to be done after the last epoch: nothing."""
+        yield from ()
+
+    def best_epoch(self) -> int:
+        """Return the epoch whose parameters the model has."""
+        return self.at.best_epoch
 
     def _evaluate(self, held_out: Blocks) -> dict[str, float | None]:
         """Return the metrics of the validation rows, computed in bounded memory; none if there are no rows."""
@@ -238,13 +264,16 @@ class Run:
         if any(value is not None and not np.isfinite(value) for value in metrics.values()):
             raise self._divergence(f"the validation loss of epoch {epoch} is not finite", epoch, None)
 
+    def _advice(self) -> str:
+        return f"Lower learning_rate (now {self.options.learning_rate:g})"
+
     def _not_finite(self, row: int) -> DivergenceError:
         what = f"the loss stopped being finite after {row} rows of epoch {self.at.epoch}"
         return self._divergence(what, self.at.epoch, row)
 
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:
         largest = max((float(np.abs(rows.values).max(initial=0)) for rows in self.blocks), default=0.0)
-        advice = f"Lower learning_rate (now {self.options.learning_rate:g})"
+        advice = self._advice()
         if largest > 10:
             advice += f" or check for outliers (some values are {largest:.3g} times the typical size of their feature)"
         return DivergenceError(f"training diverged: {what}. {advice}.", epoch=epoch, row=row)

@@ -6,18 +6,29 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..errors import DataValueError
+from ..errors import ConfigError, DataValueError
 from ..losses.loss import Loss
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures, plan_features
+from ..plan.grouping import Grouping
 from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
 from .engine import arrange
-from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .events import (
+    CheckpointWritten,
+    Continued,
+    Distilled,
+    EpochFinished,
+    Event,
+    Finished,
+    PieceFinished,
+    Planned,
+    Resumed,
+)
 from .loader import Blocks, as_source, labelled_blocks
 from .run import Run, choose_label_scale, shape_of
 from .warm_start import check_start, warm_start
@@ -25,6 +36,7 @@ from .warm_start import check_start, warm_start
 __all__ = [
     "CheckpointWritten",
     "Continued",
+    "Distilled",
     "EpochFinished",
     "Event",
     "Finished",
@@ -64,6 +76,8 @@ def train(
     """
     if start is not None:
         check_start(start, options)
+    elif options.optimizer.is_sampler and not options.shuffle:
+        raise ConfigError(f"optimizer={options.optimizer.name!r} samples given all rows at once: use fit", "optimizer")
     if valid is not None and options.metric != options.loss.metrics[0]:
         _check_metric_is_defined(as_source(valid), options)
     checkpoint, source, fingerprint = checkpoint or NoCheckpoint(), as_source(data), RowsFingerprint()
@@ -85,11 +99,10 @@ def train(
     yield Planned(features.plan, features.counts, n_rows, one_class and start is None)
     grouping = arrange(features.plan, features.counts, shape_of(found)._replace(rows=n_rows), options)
     arranged = features.arranged(grouping.order)
-    seed = options.seed if options.shuffle else None
-    rows = Blocks(source, arranged.numbering, arranged.value_scales, scale, seed, grouping)
+    rows = _blocks(source, arranged, scale, grouping, options)
     held_out = None if valid is None else Blocks(as_source(valid), arranged.numbering, arranged.value_scales)
     first = None if begun is None else begun.parameters.arranged(grouping)
-    run = Run(rows, found, arranged, grouping, options, held_out, checkpoint.uninterrupted, first)
+    run = _run_class(options)(rows, found, arranged, grouping, options, held_out, checkpoint.uninterrupted, first)
     if start is not None and begun is not None:
         new, with_states = features.plan.n_features - start.plan.n_features, start.parameters.states is not None
         promotion = (begun.promoted, begun.pair_error) if options.replan else ()
@@ -99,7 +112,27 @@ def train(
         yield Resumed(checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
     checkpoint.capture = run.state
     yield from _epochs(run, checkpoint)
+    yield from run.conclude()
     yield Finished(_model(run, features, n_rows, start), run.why_over())
+
+
+def _run_class(options: TrainingOptions) -> type[Run]:
+    """Return the kind of run; the kernels of the sampler are compiled only if they are used."""
+    if not options.optimizer.is_sampler:
+        return Run
+    from .gibbs_run import GibbsRun
+
+    return GibbsRun
+
+
+def _blocks(
+    source: RowSource, features: PlannedFeatures, scale: float, grouping: Grouping, options: TrainingOptions
+) -> Blocks:
+    """Return the training rows, shuffled and split into groups unless a sampler puts them in an order of its own."""
+    known = (source, features.numbering, features.value_scales, scale)
+    if options.optimizer.is_sampler:
+        return Blocks(*known)
+    return Blocks(*known, options.seed if options.shuffle else None, grouping)
 
 
 def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
@@ -114,7 +147,8 @@ def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
             if is_inside and out_of_time:
                 return
         yield run.finish_epoch()
-        yield from _written(run, checkpoint)
+        if run.is_over() or run.is_out_of_time() or checkpoint.is_due(run.wait_between_checkpoints):
+            yield from _written(run, checkpoint)
 
 
 def _written(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
@@ -134,7 +168,7 @@ def _model(run: Run, features: PlannedFeatures, n_rows: int, start: Model | None
         parameters=run.best_parameters(),
         n_rows=n_rows,
         history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
-        best_epoch=len(past) + run.at.best_epoch,
+        best_epoch=len(past) + run.best_epoch(),
         options=options.summary(),
         fields=features.fields,
     )
