@@ -5,6 +5,7 @@ RafmError                              exit code of the command line
 |-- DataError (ValueError)             3   the input is invalid; has path, line and column
 |   |-- DataFormatError                    the bytes do not follow the format
 |   |-- DataValueError                     well-formed, but not allowed
+|   |   `-- RowError                           in a row of a table
 |   `-- FeatureRangeError                  a feature id outside the range of the model or the limits
 |-- ModelFileError (ValueError)        4   a model file cannot be used
 |   |-- ModelFormatError                   not a model file, or its parts are inconsistent
@@ -65,6 +66,19 @@ class DataFormatError(DataError):
 
 class DataValueError(DataError):
     """A value is well-formed, but not allowed here."""
+
+
+class RowError(DataValueError):
+    """A value in a row of a table, counted from 0; a reader that knows the lines of its rows names the line instead.
+
+    >>> raise RowError("weights must not be negative, found -1", row=0)
+    Traceback (most recent call last):
+    rafm.errors.RowError: row 1 (counted from 1): weights must not be negative, found -1
+    """
+
+    def __init__(self, message: str, row: int):
+        super().__init__(f"row {row + 1} (counted from 1): {message}")
+        self.message, self.row = message, row
 
 
 class FeatureRangeError(DataError):

@@ -15,13 +15,16 @@ import typer
 from ..errors import RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from .bench import bench
+from .compress import compress
 from .convert import convert
 from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
+from .explain import explain, importance
 from .inspect import inspect
 from .paper import paper
 from .predict import predict
+from .recommend import recommend, similar
 from .train import train
 
 # Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
@@ -35,7 +38,21 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, inspect, convert, demo, paper, bench):
+for command in (
+    train,
+    evaluate,
+    predict,
+    inspect,
+    explain,
+    importance,
+    similar,
+    recommend,
+    convert,
+    compress,
+    demo,
+    paper,
+    bench,
+):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file

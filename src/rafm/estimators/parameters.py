@@ -33,6 +33,8 @@ n_features_in_ : int
     Number of input columns.
 feature_names_in_ : ndarray of shape (n_features_in_,)
     Names of the input columns, if X was a table.
+encoder_ : TableEncoder or None
+    Encoder of the table; `encoder_.feature_names()` names the features. None if X was a matrix.
 """.strip()
 REGRESSOR_ONLY = ("loss",)  # the classifier always trains on log loss
 

@@ -57,6 +57,7 @@ class GibbsEngine:
         self.totals = np.zeros(rows.labels.size)  # sums of the sampled scores of the training rows
         self.collected = np.zeros(2)  # how many sweeps, and the sum of their biases
         self.alpha = np.ones(1)
+        self.valid: dict[str, np.ndarray] = {}  # moving average and sum of the scores of validation rows
         self._run(gibbs.renew_errors, self.design.labels)
         variance = float(np.average(self.chain.errors.astype(float) ** 2, weights=self._row_weights))
         self.alpha[0] = 1 / max(variance, 1e-12)
@@ -69,6 +70,7 @@ class GibbsEngine:
         """Return all arrays that sampling changes, by name; not copies, so they can be saved and restored."""
         names = ("numbers", "bias", "errors", "hyper", "means")
         own = {"totals": self.totals, "collected": self.collected, "alpha": self.alpha}
+        own |= {f"valid_{name}": array for name, array in self.valid.items()}
         return {name: getattr(self.chain, name) for name in names} | own
 
     # Sampling

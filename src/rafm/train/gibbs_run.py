@@ -13,12 +13,15 @@ from ..kernels.tables import Rows
 from ..metrics import is_better, shown_metrics
 from ..metrics.evaluation import Metrics
 from ..model.parameters import Parameters
+from ..options import TrainingOptions
+from ..plan.grouping import Grouping, one_group
 from ..plan.ranks import RankPlan
 from ..rows.stats import RowStats
-from .events import Distilled, EpochFinished, PieceFinished
+from .events import Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
 from .gibbs_engine import GibbsEngine
+from .job import Job, model_of
 from .loader import Blocks
-from .run import Run
+from .run import Position, Run
 
 BURN_IN, BURN_IN_SHARE = 30, 0.15  # first sweeps that are not collected, and their share in short runs
 MEMORY = 0.9  # weight of earlier sweeps in the moving average of validation scores, which shows the noise
@@ -27,24 +30,43 @@ SHOWN_SECONDS = 0.2  # time between two progress events
 ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
 
 
+def train_sampled(job: Job, options: TrainingOptions) -> Iterator[Event]:
+    """Train a model by sampling."""
+    features = job.features(options)
+    yield Planned(features.plan, features.counts, job.found.rows)
+    known = features.numbering, features.value_scales
+    rows, held_out = Blocks(job.source, *known, job.label_scale), None
+    if job.valid is not None:
+        held_out = Blocks(job.valid, *known)
+    grouping = Grouping(np.arange(features.plan.n_features), one_group(features.plan.sizes))
+    run = GibbsRun(rows, job.found, features, grouping, options, held_out, job.checkpoint.uninterrupted)
+    yield from job.train(run)
+    reason = run.why_over()
+    yield run.distil()
+    yield Finished(model_of(run, features, job.found.rows), reason)
+
+
 class GibbsRun(Run):
     """Samples sweep by sweep. Validation rows show the noise and when to stop."""
 
     engine: GibbsEngine  # type: ignore[assignment]
-    wait_between_checkpoints = 1.0
+    checkpoint_seconds = 1.0  # a sweep of few rows takes milliseconds, a checkpoint some more
 
-    def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> None:
+    def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> GibbsEngine:  # type: ignore[override]
         plan, fields = self.features.plan, self.features.fields
         rows = _whole(self.blocks, found, plan)
         numbers = None if fields is None else fields.numbers
-        self.engine = GibbsEngine(rows, plan, numbers, self.options.seed, bias, self.options.threads)
+        engine = GibbsEngine(rows, plan, numbers, self.options.seed, bias, self.options.threads)
         n_valid = 0 if self.held_out is None else sum(rows.labels.size for rows in self.held_out)
-        self.valid = {"average": np.zeros(n_valid), "total": np.zeros(n_valid)}  # of scores of the validation rows
+        engine.valid = {"average": np.zeros(n_valid), "total": np.zeros(n_valid)}
         self.burn_in = min(BURN_IN, int(BURN_IN_SHARE * self.options.n_epochs))
         self.shown = 0.0
+        return engine
 
-    def _units_of_patience(self) -> int:
-        return PATIENCE_SWEEPS
+    def _is_stalled(self, at: Position) -> bool:
+        """Return whether `patience` times ten sweeps brought no improvement."""
+        patience = self.options.patience
+        return patience is not None and at.epoch - 1 - at.best_epoch >= patience * PATIENCE_SWEEPS
 
     @property
     def _collects(self) -> bool:
@@ -91,7 +113,7 @@ class GibbsRun(Run):
             self._begin_epoch(event)
         return event
 
-    def _keep_best(self) -> None:
+    def _keep(self) -> None:
         """Keep nothing: the model comes from the samples of all sweeps."""
 
     def _measure(self, held_out: Blocks, sweep: int) -> dict[str, float | None]:
@@ -101,7 +123,7 @@ class GibbsRun(Run):
         """
         metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
         score, start, square, weight = self.engine.scorer(), 0, 0.0, 0.0
-        average, total, kept = self.valid["average"], self.valid["total"], max(self.engine.collected[0], 1)
+        average, total, kept = *self.engine.valid.values(), max(self.engine.collected[0], 1)
         scale = np.float32(self.label_scale)
         for rows in held_out:
             own, found = slice(start, start + rows.labels.size), score(rows)
@@ -120,13 +142,14 @@ class GibbsRun(Run):
 
     # The model
 
-    def conclude(self) -> Iterator[Distilled]:
-        """Distil the samples into one model."""
+    def distil(self) -> Distilled:
+        """Distil the samples into one model, whose epoch is the last one: it is made of all."""
         with self.uninterrupted():
             self.is_released = True  # no more checkpoints: the chain is overwritten
             kept, gap = int(self.engine.collected[0]), self.engine.distil()
             metrics = {} if self.held_out is None else self._judge(self.held_out)
-        yield Distilled(kept, gap.before * self.label_scale, gap.after * self.label_scale, metrics)
+            self.at = replace(self.at, best_epoch=self.at.epoch - 1)
+        return Distilled(kept, gap.before * self.label_scale, gap.after * self.label_scale, metrics)
 
     def _judge(self, held_out: Blocks) -> dict[str, float | None]:
         """Return the metrics of the current parameters on the validation rows."""
@@ -137,17 +160,8 @@ class GibbsRun(Run):
         return metrics.values() if metrics.rows else {}
 
     def _parameters(self, last: bool = False) -> Parameters:
-        """Return a copy of the current parameters, in the order before the grouping."""
-        return self.engine.parameters().each(self.grouping.undo)
-
-    def best_epoch(self) -> int:
-        """Return the last sweep: the model is made from the samples of all."""
-        return self.at.epoch - 1
-
-    # Saving and restoring
-
-    def _extra_arrays(self) -> dict[str, np.ndarray]:
-        return {f"valid.{name}": array for name, array in self.valid.items()}
+        """Return a copy of the current parameters; there is no optimiser state."""
+        return self.engine.parameters()
 
     def _advice(self) -> str:
         return "Check for outliers among values and labels"
