@@ -30,6 +30,7 @@ def run_example(name, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:not seen in training")
 @pytest.mark.parametrize("name", BETTER)
 def test_an_example_runs_and_its_model_is_the_better_one(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

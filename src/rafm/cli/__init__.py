@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from ..errors import RafmError
+from ..errors import DataWarning, RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from .bench import bench
 from .compress import compress
@@ -122,7 +122,8 @@ class _NoPandas:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line."""
-    print(f"warning: {one_line(str(message))}", file=sys.stderr)
+    text = message.in_flags() if isinstance(message, DataWarning) else str(message)
+    print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
 def describe(error: Any) -> tuple[str, int]:

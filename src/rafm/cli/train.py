@@ -198,8 +198,8 @@ def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple
         return found
     rows, encoder = further_rows(data, files, start.encoder)
     n_inputs = start.model.numbering.n_inputs
-    # A model fitted on a data frame has a name for every id, and none for new ones.
-    if start.columns is not None and rows.n_features > n_inputs:
+    # A matrix with named columns has a name for every id, and none for new ones.
+    if start.columns is not None and encoder is None and rows.n_features > n_inputs:
         raise FeatureRangeError(
             f"has feature id {rows.n_features - 1}, but the model has {n_inputs} named columns", path=data
         )
