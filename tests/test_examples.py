@@ -25,7 +25,7 @@ def run_example(name, folder):
         cells = json.loads(path.read_text())["cells"]
         path = folder / "tour.py"
         path.write_text("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
-    return run_python("-W", "error", path, TMPDIR=str(folder))
+    return run_python("-W", "error", "-W", "ignore:not seen in training", path, TMPDIR=str(folder))
 
 
 @pytest.mark.slow
