@@ -1,9 +1,11 @@
 """Constructors of the estimators, for editors and type checkers. Written by `.ci/stub.py`; do not edit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ..encode.spec import TableSpec
 from ..losses.loss import Loss
 from ..optimizers.optimizer import Optimizer
 from ..plan.ranks import LevelRule
@@ -36,7 +38,7 @@ class ClassifierSignature:
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
-        columns: object = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
@@ -143,7 +145,7 @@ class RegressorSignature:
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
-        columns: object = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
