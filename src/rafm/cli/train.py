@@ -127,6 +127,11 @@ def _options(
         options = resolve(**(chosen if start is None else _options_to_resume(context, start.model, chosen)))
     except ConfigError as error:
         raise naming_flags(error) from None
+    if running.keep_state and options.optimizer.is_sampler:
+        raise ConfigError(
+            f"--keep-state is for optimizers that can continue; {options.optimizer.name!r} cannot: drop --keep-state",
+            key="keep_state",
+        )
     # A model that was saved with its optimiser state keeps it, or the next --resume-from would lose it.
     had_states = start is not None and start.model.parameters.states is not None
     kept = running.keep_state or had_states

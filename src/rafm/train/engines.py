@@ -33,7 +33,7 @@ def threads_used(options: TrainingOptions) -> int:
     """Return how many of the threads asked for can train this family.
 
     >>> from rafm.options import resolve
-    >>> threads_used(resolve(threads=8)), threads_used(resolve(threads=8, model="mrma"))
-    (2, 1)
+    >>> [threads_used(resolve(task="binary", threads=8, model=model)) for model in ("rafm", "mrma")]
+    [2, 1]
     """
     return 1 if options.family.has_mixture else n_team_threads(options)
