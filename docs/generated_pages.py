@@ -16,9 +16,16 @@ import typer
 import rafm
 from rafm import errors
 from rafm.cli import app
+from rafm.optimizers.optimizer import Optimizer
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = re.compile(r"\]\(\.\./(experiments/[\w/-]+\.png)\)")  # pictures of results.md, which lie beside docs
+INHERITED = """
+The settings are those of every optimiser:
+
+::: rafm.optimizers.optimizer.Optimizer
+    options: { members: [], show_root_heading: false, show_root_toc_entry: false, show_docstring_description: false }
+"""
 WITH_MEMBERS = ("rafm.estimators", "rafm.encode")  # of other classes, users need the constructor alone
 
 
@@ -111,7 +118,8 @@ def name_page(name: str) -> str:
     thing = getattr(rafm, name)
     is_listed = inspect.isclass(thing) and thing.__module__.startswith(WITH_MEMBERS)
     own = [member for member in dir(thing) if is_ours(thing, member)] if is_listed else []
-    return f"::: {thing.__module__}.{name}\n    options:\n      members: {own}\n      inherited_members: {own}\n"
+    page = f"::: {thing.__module__}.{name}\n    options:\n      members: {own}\n      inherited_members: {own}\n"
+    return page + INHERITED if inspect.isclass(thing) and issubclass(thing, Optimizer) else page
 
 
 def is_ours(kind: type, member: str) -> bool:

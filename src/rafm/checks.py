@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 UPDATES = ("joint", "algorithm1")
 FIELD_WEIGHTS = ("auto", "on", "off")
+AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -60,6 +61,35 @@ def loss(name: str, value: Any, chosen: dict[str, Any]) -> Loss:
     return loss_for(chosen["task"], value)
 
 
+def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
+    """Check whether to average; the average of a large model is the best one to cut."""
+    import numpy as np
+
+    value = chosen["is_measured"] if value is None else value
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigError(f"{name} must be True or False, found {value!r}", key=name)
+    _check_unused(name, value or None, chosen)
+    return bool(value)
+
+
+def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    """Check the spread of initial factors."""
+    if chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+        return None
+    usual = 0.03 if chosen["is_measured"] and chosen["loss"].is_classification else 0.01
+    return number(positive=True)(name, usual if value is None else value, chosen)
+
+
+def rate_drops(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of drops; the state of FTRL depends on its learning rate, which cannot change."""
+    found = whole(least=0)(name, value, chosen)
+    _check_unused(name, found or None, chosen)
+    if found and chosen["optimizer"].name == "ftrl":
+        raise ConfigError(f"{name} must be 0 with optimizer='ftrl', whose learning rate cannot change", key=name)
+    return found
+
+
 def choice(names: Sequence[str]) -> Check:
     """Return a check for one of the names."""
 
@@ -72,14 +102,30 @@ def choice(names: Sequence[str]) -> Check:
 
 
 def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
-    """Check that ranks increase and suit the model family."""
+    """Check that ranks increase and suit the model family; those to fall back on if they are to be measured."""
     from .plan.ranks import check_ranks
 
-    return check_ranks(chosen["model"], value)
+    if isinstance(value, str):
+        if value != AUTO:
+            raise ConfigError(f"{name} must be whole numbers or 'auto', found {value!r}", key=name)
+        if chosen["model"] != MEASURED:
+            raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
+    chosen["is_measured"] = isinstance(value, str)
+    return check_ranks(chosen["model"], None if isinstance(value, str) else value)
 
 
-def anything(name: str, value: Any, chosen: dict[str, Any]) -> Any:
-    """Accept any value; it is checked where it is used."""
+def budget(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the maximum size of a model, which only measured ranks can meet."""
+    found = whole(optional=True)(name, value, chosen)
+    if found is not None and not chosen["is_measured"]:
+        raise ConfigError(f"{name} requires ranks='auto': given ranks determine the size of the model", key=name)
+    return found
+
+
+def levels(name: str, value: Any, chosen: dict[str, Any]) -> Any:
+    """Accept any rule; it is checked where it is used. Measured ranks need none."""
+    if chosen["is_measured"] and value is not None:
+        raise ConfigError(f"{name} cannot be given with ranks='auto', which measures them", key=name)
     return value
 
 
@@ -95,12 +141,29 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and not FAMILIES[chosen["model"]].uses_fields:
         families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
         raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
+    if found == "on" and chosen["optimizer"].is_sampler:
+        raise ConfigError(f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r}", key=name)
     return found
 
 
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     """Check that the optimiser can train the model family."""
     found, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
+    if found.families is not None and chosen["model"] not in found.families:
+        families = ", ".join(map(repr, found.families))
+        raise ConfigError(
+            f"{name} {found.name!r} cannot train model {chosen['model']!r}, only {families}. Use model='difacto' for "
+            "ranks by count, model='fm' for one rank, or another optimizer.",
+            key=name,
+        )
+    if found.losses is not None and chosen["loss"].name not in found.losses:
+        raise ConfigError(
+            f"{name} {found.name!r} requires loss={found.losses[0]!r}, found {chosen['loss'].name!r}. "
+            "Use another loss or optimizer.",
+            key=name,
+        )
+    if chosen["is_measured"] and found.n_slots:
+        raise ConfigError(f"ranks='auto' requires optimizer='adagrad' or 'sgd', found {found.name!r}", key=name)
     if allowed is not None and found.name not in allowed:
         raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
@@ -108,20 +171,47 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
 
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the learning rate; its default depends on the loss and the optimiser."""
+    if chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+        return None
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
     return number(positive=True)(name, default if value is None else value, chosen)
 
 
 def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...]:
     """Return one penalty per rank, from one for all ranks or one for each."""
-    value, n_ranks = chosen["loss"].l2 if value is None else value, len(chosen["ranks"])
+    n_ranks = len(chosen["ranks"])
+    if chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+        return (None,) * n_ranks
+    value = chosen["loss"].l2 if value is None else value
     is_one = isinstance(value, str) or not hasattr(value, "__len__")  # a str has a length, but fails as a number
     values = [value] * n_ranks if is_one else list(value)
+    if chosen["is_measured"] and not is_one:
+        raise ConfigError(f"{name} must be one number with ranks='auto', found {value!r}", key=name)
     if len(values) != n_ranks:
         raise ConfigError(f"{name} must be one number, or {n_ranks}: one per rank, found {len(values)}", key=name)
     if is_one and not values:  # a linear model has no ranks, but a bad value is still an error
         number()(name, value, chosen)
     return tuple(number()(name, one, chosen) for one in values)
+
+
+def l2_weights(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    """Check the L2 penalty of the weights."""
+    _check_unused(name, value or None, chosen)
+    return number()(name, value, chosen)
+
+
+def _check_unused(name: str, value: Any, chosen: dict[str, Any]) -> None:
+    """Reject a value of an option that samplers do not have."""
+    if value is not None and chosen["optimizer"].is_sampler:
+        sampler = chosen["optimizer"].name
+        raise ConfigError(f"{name} has no effect with optimizer={sampler!r}, which has no steps; drop it", key=name)
+
+
+def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of epochs; its default depends on the optimiser."""
+    return whole()(name, chosen["optimizer"].n_epochs if value is None else value, chosen)
 
 
 def l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
@@ -160,6 +250,11 @@ def whole_numbers(text: str, name: str) -> tuple[int, ...]:
     except ValueError:
         rule = f"{name} must be comma-separated whole numbers such as 8,32,128"
         raise ConfigError(f"{rule}; found {text!r}", key=name) from None
+
+
+def ranks_setting(text: str, name: str) -> str | tuple[int, ...]:
+    """Parse ranks, or "auto"."""
+    return text if text == AUTO else whole_numbers(text, name)
 
 
 def one_or_more(text: str, name: str) -> float | tuple[float, ...]:

@@ -13,12 +13,12 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from . import checks
-from .checks import UPDATES, Check, choice, number, one_or_more, whole, whole_numbers
+from .checks import UPDATES, Check, choice, number, one_or_more, whole
 from .errors import ConfigError
 from .families import FAMILIES, Family
 from .losses import one_of
 from .metrics import METRICS
-from .optimizers import OPTIMIZERS, optimizer_class
+from .optimizers import OPTIMIZERS, SAMPLERS, optimizer_class
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,11 +109,28 @@ class TrainingOptions:
     )
     ranks: tuple[int, ...] = option(
         None,
-        "Increasing ranks (default: 8,32,128; 32 for fm).",
+        "Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure which length "
+        "each vector needs, and cut it. Needs validation rows.",
         checks.ranks,
-        "int or sequence of int",
+        'int, sequence of int or "auto"',
         str,
-        parse=whole_numbers,
+        parse=checks.ranks_setting,
+        is_kept=False,
+    )
+    max_parameters: int | None = option(
+        None,
+        "With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the best).",
+        checks.budget,
+        "int",
+        int,
+        is_kept=False,
+    )
+    max_bytes: int | None = option(
+        None,
+        "With ranks auto: maximum size of the model file, without optimiser state.",
+        checks.budget,
+        "int",
+        int,
         is_kept=False,
     )
     rank_scale: float = option(
@@ -126,7 +143,7 @@ class TrainingOptions:
     levels: LevelRule | np.ndarray | None = option(
         None,
         "Minimum count for each higher rank; replaces `rank_scale`.",
-        checks.anything,
+        checks.levels,
         "rule or array of int",
         str,
         flag="thresholds",
@@ -149,20 +166,21 @@ class TrainingOptions:
         "float",
         float,
     )
+    optimizer: Optimizer = option(
+        "adagrad",
+        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])} for ratings, which samples many models and "
+        "distils them into one.",
+        checks.optimizer,
+        "str or settings",
+        str,
+        is_kept=False,
+    )
     field_weights: str = option(
         "auto",
         "One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data tell at least "
         "two fields).",
         checks.field_weights,
         "str",
-        str,
-        is_kept=False,
-    )
-    optimizer: Optimizer = option(
-        "adagrad",
-        f"Optimiser: {one_of([*OPTIMIZERS])}.",
-        checks.optimizer,
-        "str or settings",
         str,
         is_kept=False,
     )
@@ -184,16 +202,48 @@ class TrainingOptions:
         parse=one_or_more,
         is_kept=False,
     )
-    l2_weights: float = option(0.0, "L2 penalty of linear weights at each occurrence.", number(), "float", float)
+    l2_weights: float = option(
+        0.0, "L2 penalty of linear weights at each occurrence.", checks.l2_weights, "float", float
+    )
     l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
-    n_epochs: int = option(30, "Maximum number of passes over the data.", whole(), "int", int, flag="epochs")
+    n_epochs: int = option(
+        None,
+        "Maximum number of passes over the data (default: 30; 200 with gibbs).",
+        checks.n_epochs,
+        "int",
+        int,
+        flag="epochs",
+    )
     patience: int | None = option(
         3,
-        "Stop after this many epochs without improvement on the validation rows.",
+        "Stop after this many epochs without improvement on the validation rows; with gibbs, after ten times as many.",
         whole(optional=True),
         "int or None",
         int,
+    )
+    averaging: bool = option(
+        None,
+        "Average the parameters over epochs, and judge and keep the average: after each epoch the average moves half "
+        "way to the current parameters (default: only with ranks auto).",
+        checks.averaging,
+        "bool",
+        bool,
+    )
+    rate_drops: int = option(
+        0,
+        "When `patience` runs out, go back to the best epoch and continue with a fifth of the learning rate, up to "
+        "this many times; needs validation rows.",
+        checks.rate_drops,
+        "int",
+        int,
+    )
+    init_scale: float = option(
+        None,
+        "Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).",
+        checks.init_scale,
+        "float",
+        float,
     )
     metric: str = option(
         None,
@@ -229,7 +279,7 @@ class TrainingOptions:
     )
     threads: int = option(
         1,
-        "Worker threads. Models are bit-identical for any value.",
+        "Worker threads; training uses at most two. Models are bit-identical for any value.",
         whole(),
         "int or None",
         int,
@@ -243,6 +293,9 @@ class TrainingOptions:
     shuffle: bool = field(default=True)  # otherwise rows are visited in input order
     keep_state: bool = field(default=False)  # whether the model keeps its optimiser state
     replan: bool = field(default=False)  # whether to raise the features of a resumed model to higher ranks
+    measured: bool = field(default=False)  # ranks="auto"; `ranks` are those to use where that is not possible
+    memory: float | None = field(default=None)  # megabytes for the parameters in training; None: any amount
+    reserved_bytes: int = field(default=0)  # what the model file holds besides the model
 
     @property
     def family(self) -> Family:
@@ -276,7 +329,11 @@ class TrainingOptions:
         0.025
         """
         share = min(1.0, (USUAL_NONZEROS / max(nonzeros, 1.0)) ** 1.5)  # see decision 0009
-        return self if self.is_rate_given else replace(self, learning_rate=self.learning_rate * share)
+        return (
+            self
+            if self.is_rate_given or self.optimizer.is_sampler
+            else replace(self, learning_rate=self.learning_rate * share)
+        )
 
     def summary(self) -> dict[str, Any]:
         """Return the options as plain values for the model file; explicit levels are stored in the plan."""
@@ -291,12 +348,15 @@ class TrainingOptions:
             "l2": list(self.l2) if len(set(self.l2)) > 1 else next(iter(self.l2), None),
         }
 
+    def _measuring(self) -> tuple[str, ...]:
+        return ("measured", "memory", "reserved_bytes") if self.measured else ()
+
     def identity(self) -> dict[str, Any]:
         """Return all options that decide what a run computes, by the names that users know."""
         chosen = {
             declared.flag or name: getattr(self, name) for name, declared in declared_options() if declared.has_effect
         }
-        switches = {name: getattr(self, name) for name in ("shuffle", "keep_state", "replan")}
+        switches = {name: getattr(self, name) for name in ("shuffle", "keep_state", "replan", *self._measuring())}
         return {"task": self.loss.task, **chosen, **switches}
 
 
@@ -325,8 +385,9 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    chosen.pop("task")
-    return TrainingOptions(**chosen, is_rate_given=given.get("learning_rate") is not None)
+    del chosen["task"]
+    measured, is_rate_given = chosen.pop("is_measured"), given.get("learning_rate") is not None
+    return TrainingOptions(**chosen, is_rate_given=is_rate_given, measured=measured)
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,12 @@ DataPath = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="Model file (.rafm).")]
 Format = Annotated[str, typer.Option(help=f"Input format: {format_help()}")]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: label column.")]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABEL", help="Binary labels: the positive one (default: the larger number; yes, true, click, ...)."
+    ),
+]
 Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: column of row weights.")]
 Column = Annotated[
     list[str] | None,
@@ -119,6 +125,14 @@ def table_spec(
     named = {spec.name for spec in more.columns}
     kept = tuple(spec for spec in base.columns if spec.name not in named)
     return replace(base, columns=(*kept, *more.columns), **settings)
+
+
+def check_positive(positive: str | None, loss: Any) -> None:
+    """Reject a positive label where labels are numbers."""
+    from ..errors import ConfigError
+
+    if positive is not None and not loss.is_classification:
+        raise ConfigError(f"--positive is for --task binary: labels of --task {loss.task} are numbers", key="positive")
 
 
 def check_output(out: str, *inputs: str | None) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..checks import whole_numbers
 from ..files.terminal import printable
-from ..options import whole_numbers
+from ..losses import TASKS, one_of
 from .arguments import (
     Column,
     Columns,
@@ -34,6 +35,9 @@ def inspect(
     rank_scale: Annotated[
         float, typer.Option(help="A feature seen n times gets the rank nearest to this number times n, on a log scale.")
     ] = 1.0,
+    task: Annotated[
+        str | None, typer.Option(help=f"Kind of labels: {one_of(TASKS)} (default: binary if there are two).")
+    ] = None,
     index_base: Annotated[int, typer.Option(help="Smallest feature id in the data: 0 or 1.")] = 0,
     label: Label = None,
     weight: Weight = None,
@@ -56,8 +60,7 @@ def inspect(
         report, lines = model_report(path)
     else:
         spec = table_spec(columns, column, label, weight, min_count)
-        # as regression, so that any number is a valid label and binary ones are found rather than required
-        files = read_options("regression", format, duplicates, index_base, spec=spec)
+        files = read_options(TASKS[0] if task is None else task, format, duplicates, index_base, spec=spec)
         report, lines = _data_report(path, ranks, rank_scale, files)
     if json:
         print_json(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersionError
 from ..families import FAMILIES
 from ..files.atomic import PathLike
-from ..files.container import read_container, write_container
+from ..files.container import container_chunks, read_container, write_container
 from ..losses import TASKS, loss_for, losses_of
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..optimizers.optimizer import Optimizer
@@ -20,6 +21,7 @@ from ..options import from_summary, resolve
 from ..plan.fields import FeatureFields
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan, Thresholds, check_ranks
+from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
 from .model import Model
 from .names import are_names, put_names, take_names
@@ -33,6 +35,7 @@ STATES_VERSION = 1
 MAX_FIELDS = 2**24  # with weights: records hold the field as a float32
 LARGEST = 2**62  # integers below this fit into int64 even after additions
 FREE_BYTES = 256 * 2**20  # bytes of zero vectors that any file may omit
+TENSOR_BYTES = 256  # to describe a tensor in a file, at most
 MAX_EXPANSION = 1024  # above that, bytes of vectors that a file may declare per byte of its own
 _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
 
@@ -41,7 +44,8 @@ _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types 
 class Saved:
     """Content of a model file.
 
-    classes: the two labels of a classifier, as given in training. columns: column names of a numeric data frame.
+    classes: the two labels of a classifier, as given in training. columns: names of the
+    columns that it was fitted to, in order; with an encoder, those of its table.
     """
 
     model: Model
@@ -53,6 +57,23 @@ class Saved:
 
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file atomically; return its size in bytes."""
+    return write_container(path, *_content(saved), _read_back(path))
+
+
+def file_bytes(saved: Saved) -> int:
+    """Return the size that the file of a model would have."""
+    return sum(len(memoryview(chunk).cast("B")) for chunk in container_chunks(*_content(saved)))
+
+
+def extra_bytes(encoder: TableEncoder | None, *others: Any) -> int:
+    """Return an upper bound of what an encoder and other parts of the header add to the size of a file."""
+    header, tensors = (None, {}) if encoder is None else _encoder_parts(encoder)  # type: Any, dict[str, np.ndarray]
+    text = json.dumps(json.dumps([header, *others]))  # the header is text within JSON
+    return len(text.encode()) + sum(array.nbytes + TENSOR_BYTES for array in tensors.values()) + TENSOR_BYTES
+
+
+def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the tensors and the header of a model file."""
     model = saved.model
     tensors = _without_zeros(model.parameters.arrays()) | {
         "ids": _short(model.numbering.ids),
@@ -86,7 +107,7 @@ def save(path: PathLike, saved: Saved) -> int:
     if model.fields is not None:
         tensors["fields"] = model.fields.numbers
         tensors |= put_names("fields", list(model.fields.names), header, tensors)
-    return write_container(path, tensors, header, _read_back(path))
+    return tensors, header
 
 
 def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -138,6 +159,8 @@ def load(path: PathLike) -> Saved:
         _check_options(header)
         _check_tensors(plan, header, tensors)
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
+        if encoder is not None and "columns" in header and not _has_columns(header["columns"], encoder):
+            raise _invalid(header, "columns")
     except (ModelFormatError, ModelVersionError) as error:
         raise type(error)(f"{Path(path).name}: {error}") from None
     model = Model(
@@ -181,16 +204,13 @@ def _are_whole(found: Any) -> bool:
     return isinstance(found, list) and all(map(_is_whole, found))
 
 
-def _are_classes(found: Any) -> bool:
-    """Return whether these are one or two distinct labels of one type."""
-    if not isinstance(found, list) or len({type(label) for label in found}) != 1:
-        return False
-    return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
+def _are_columns(found: Any, encoder: Any, n_inputs: int) -> bool:
+    """Return whether these are distinct names: n_inputs of them, or any number if there is an encoder."""
+    return are_names(found) and (encoder is not None or len(found) == n_inputs)
 
 
-def _are_columns(found: Any, n_inputs: int) -> bool:
-    """Return whether these are n_inputs distinct names."""
-    return are_names(found) and len(found) == n_inputs
+def _has_columns(names: list[str], encoder: TableEncoder) -> bool:
+    return {column.name for column in encoder.columns} <= set(names)
 
 
 def _is_epoch(found: Any) -> bool:
@@ -217,7 +237,7 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
     "n_inputs": _is_whole,
     "n_rows": _is_whole,
     "index_base": lambda found: _is_whole(found) and found < 2,
-    "classes": lambda found: found is None or _are_classes(found),
+    "classes": lambda found: found is None or are_classes(found),
     "best_epoch": _is_whole,
     "history": lambda found: isinstance(found, list) and all(map(_is_epoch, found)),
     "options": _is_options,
@@ -236,7 +256,7 @@ def _check_header(header: dict[str, Any]) -> None:
     _check_states_version(header)
     if not _is_whole(header.get("dropped", 0)):
         raise _invalid(header, "dropped")
-    if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
+    if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
     if "fields" in header and not (are_names(header["fields"]) and len(header["fields"]) < 2**31):
         raise _invalid(header, "fields")

@@ -22,6 +22,35 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Measuring:
+    """A large model is trained first, from which the ranks will be measured.
+
+    rank, parameters, megabytes: of that model in training. times: its training time, relative to a plain model.
+    fallback: why it is not trained, and ranks are chosen by counts instead; None if it is.
+    """
+
+    rank: int
+    parameters: int
+    megabytes: float
+    times: float
+    fallback: str | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The large model is cut; training goes on with the small one.
+
+    parameters, value: size and validation metric after the cut; before, value_before: the same before it.
+    """
+
+    metric: str
+    before: int
+    value_before: float | None
+    parameters: int
+    value: float | None
+
+
+@dataclass(frozen=True)
 class Resumed:
     """Training resumes from a checkpoint, in this epoch after this many of its rows."""
 
@@ -56,6 +85,7 @@ class PieceFinished:
     n_rows: int
     train_loss: float
     seconds: float  # of the epoch so far
+    seconds_left: float | None = None  # of all epochs; None: not known
 
     @property
     def rows_per_second(self) -> float:
@@ -88,6 +118,20 @@ class EpochFinished:
 
 
 @dataclass(frozen=True)
+class Distilled:
+    """Sampled models were distilled into one.
+
+    samples: how many. before, after: RMSE between the mean of their scores on the training rows and the scores of the
+    mean of their parameters, and those of the distilled model. metrics: of the distilled model on the validation rows.
+    """
+
+    samples: int
+    before: float
+    after: float
+    metrics: dict[str, float | None]
+
+
+@dataclass(frozen=True)
 class Finished:
     """Training is over; the model is that of the best epoch.
 
@@ -98,4 +142,5 @@ class Finished:
     reason: str = "epochs"
 
 
-Event = Planned | Continued | Resumed | PieceFinished | CheckpointWritten | EpochFinished | Finished
+Training = Resumed | PieceFinished | CheckpointWritten | EpochFinished
+Event = Planned | Measuring | Cut | Continued | Training | Distilled | Finished

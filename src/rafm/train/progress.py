@@ -15,7 +15,18 @@ from ..files.terminal import printable
 from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
-from .trainer import Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .trainer import (
+    Continued,
+    Cut,
+    Distilled,
+    EpochFinished,
+    Event,
+    Finished,
+    Measuring,
+    PieceFinished,
+    Planned,
+    Resumed,
+)
 
 
 def plan_lines(event: Planned) -> list[str]:
@@ -138,13 +149,14 @@ class _Bar:
 
 
 def _pace(event: PieceFinished) -> dict[str, str]:
-    """Return epoch, speed, remaining time of the epoch and loss as text.
+    """Return epoch, speed, remaining time of the epoch (or of all, if it is known) and loss as text.
 
     >>> _pace(PieceFinished(2, rows=65536, n_rows=6_553_600, train_loss=0.4, seconds=2.0))
     {'epoch': '2', 'speed': '32,768', 'left': '0:03:18', 'loss': '0.40000'}
     """
     speed = event.rows_per_second
-    left = timedelta(seconds=round((event.n_rows - event.rows) / speed))
+    seconds = (event.n_rows - event.rows) / speed if event.seconds_left is None else event.seconds_left
+    left = timedelta(seconds=round(seconds))
     return {"epoch": f"{event.epoch}", "speed": f"{speed:,.0f}", "left": f"{left}", "loss": f"{event.train_loss:.5f}"}
 
 
@@ -154,8 +166,12 @@ def event_lines(event: Event) -> list[str]:
         return plan_lines(event)
     if isinstance(event, Continued):
         return continued_lines(event)
+    if isinstance(event, Measuring | Cut):
+        return [measuring_line(event) if isinstance(event, Measuring) else cut_line(event)]
     if isinstance(event, Resumed):
         return [resumed_line(event)]
+    if isinstance(event, Distilled):
+        return [distilled_line(event)]
     if isinstance(event, Finished) and event.reason == "time":
         kept = event.model.best_epoch
         return [f"stopped: out of time; kept {f'epoch {kept}' if kept else 'the current parameters'}"]
@@ -180,6 +196,42 @@ def continued_lines(event: Continued) -> list[str]:
     if not event.with_states:
         lines.append("the model has no optimiser state: steps are as large as at the start of training")
     return lines
+
+
+def measuring_line(event: Measuring) -> str:
+    """Return the line that says what measuring the ranks will cost, or why they are not measured.
+
+    >>> measuring_line(Measuring(256, 1_382_404, megabytes=22.4, times=1.37))
+    'measuring ranks: starts from rank 256, 1382404 parameters, about 22 MB, about 1.4 times a plain training'
+    """
+    if event.fallback is not None:
+        return f"ranks by counts, not measured: {event.fallback}"
+    size = f"starts from rank {event.rank}, {event.parameters} parameters, about {event.megabytes:.0f} MB"
+    return f"measuring ranks: {size}, about {event.times:.1f} times a plain training"
+
+
+def cut_line(event: Cut) -> str:
+    """Return the line that says what the cut did.
+
+    >>> cut_line(Cut("log_loss", 1_382_404, 0.10543, 350_000, 0.10943))
+    'cut from 1382404 to 350000 parameters: valid log_loss 0.10543 -> 0.10943; fine-tuning'
+    """
+    before, after = ("-" if value is None else f"{value:.5f}" for value in (event.value_before, event.value))
+    sizes = f"cut from {event.before} to {event.parameters} parameters"
+    return f"{sizes}: valid {event.metric} {before} -> {after}; fine-tuning"
+
+
+def distilled_line(event: Distilled) -> str:
+    """Return the line that says how close one model comes to the mean of many.
+
+    >>> distilled_line(Distilled(170, 0.104, 0.0312, {"rmse": 0.9107}))
+    'distilled 170 samples into one model: 0.03120 from their mean (their mean parameters: 0.10400), valid rmse 0.91070'
+    """
+    if not event.samples:
+        return "stopped during burn-in: the model is the last sample"
+    shown = "".join(f", valid {name} {value:.5f}" for name, value in event.metrics.items() if value is not None)
+    gap = f"{event.after:.5f} from their mean (their mean parameters: {event.before:.5f})"
+    return f"distilled {event.samples} samples into one model: {gap}{shown}"
 
 
 def resumed_line(event: Resumed) -> str:

@@ -19,6 +19,7 @@ from ..plan.ranks import RankPlan
 from ..plan.scratch import make_field_scratch, make_training_scratch
 from .engine import (
     PIECE_ROWS,
+    Held,
     RowShape,
     Step,
     batch_size_of,
@@ -31,7 +32,12 @@ from .engine import (
 from .team import ThreadTeam, Trained
 
 
-class RecordEngine:
+def n_team_threads(options: TrainingOptions) -> int:
+    """Return the size of the thread team: each thread needs a group of features."""
+    return 1 if PLAIN else min(options.threads, GROUPS)
+
+
+class RecordEngine(Held):
     """Trains LR, FM, DiFacto and RaFM by small mini-batches in two phases; see kernels/training.py."""
 
     def __init__(
@@ -50,11 +56,11 @@ class RecordEngine:
         self.tables = self.layout.tables(grouping.bounds)
         slot = partial(optimizer.first_slot, rate=options.learning_rate, l1=options.l1)
         first = (optimizer.first_state, slot if optimizer.n_slots else None)
-        self.records, self.grouping = first_records(self.layout, options.seed, start, *first), grouping
+        self.records, self.grouping = first_records(self.layout, options, start, *first), grouping
         self.bias = first_bias(bias, options)
         if start is not None:
             put_states(start, self.layout, self.records, self.bias)
-        threads = 1 if PLAIN else min(options.threads, GROUPS)
+        threads = n_team_threads(options)
         batch_size = batch_size_of(shape, options)
         self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, batch_size, threads=threads)
         self.field_weights = first_field_weights(plan.n_field_weights, start)
@@ -88,7 +94,10 @@ class RecordEngine:
         return total, stopped
 
     def _step(self, rows: Rows, order: np.ndarray, total: float, team: Team) -> Trained:
-        own = (self.scratch[team.thread], self.fields[team.thread])
+        fields = self.fields[team.thread]
+        if self.field_weights is not None:
+            fields = fields._replace(shared=self.field_weights)  # they may have been exchanged
+        own = (self.scratch[team.thread], fields)
         training = Training(self.tables, self.records, self.settings, team, *own)
         return train_rows(rows, order, self.bias, total, training)
 

@@ -43,13 +43,16 @@ class Conversion:
     """What a converted file records about its rows: task, source and options.
 
     index_base: the smallest id in the source; ids in the file start from 0. source: see `stamp`. options: everything
-    else that decides the content.
+    else that decides the content. classes: the labels that are stored as 0 and 1, None if they are these numbers.
+    coverage: per column, the values that were seen, known, rare and missing, if the encoder was fitted to other rows.
     """
 
     task: str = "regression"
     index_base: int = 0
     source: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    classes: list[Any] | None = None
+    coverage: dict[str, list[int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ def description(
 ) -> list[Chunk]:
     """Return the description as bytes; fields are those of ids, as an encoder knows its own."""
     header: dict[str, Any] = {"kind": KIND, "version": VERSION, "n_features": n_features, **asdict(conversion)}
+    for name in ("classes", "coverage"):  # optional fields are absent if unused
+        if header[name] is None:
+            del header[name]
     header["encoder"], tensors = None, dict(vars(blocks))
     if encoder is not None:
         from ...encode.serialize import encoder_parts

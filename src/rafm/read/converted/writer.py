@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,13 +38,15 @@ def write_arrow(
     wide_ids: bool = False,
     encoder: TableEncoder | None = None,
     fields: Callable[[], Fields | None] = _no_fields,
+    found: Callable[[], dict[str, Any]] = dict,
 ) -> int:
     """Write rows atomically as they arrive; return the number of bytes.
 
-    wide_ids: store ids in 8 bytes instead of 4. fields: returns the fields of the ids; called after the last row.
-    Before the file replaces an older one, it is read back and checked.
+    wide_ids: store ids in 8 bytes instead of 4. fields: returns the fields of the ids; found: returns entries of the
+    conversion that are known only then; both are called after the last row. Before the file replaces an older one, it
+    is read back and checked.
     """
-    writer = _Writer(conversion or Conversion(), np.int64 if wide_ids else np.int32, encoder, fields)
+    writer = _Writer(conversion or Conversion(), np.int64 if wide_ids else np.int32, encoder, fields, found)
     return write_atomically(path, writer.chunks(batches), check_blocks)
 
 
@@ -65,8 +68,10 @@ class _Writer:
         id_type: type,
         encoder: TableEncoder | None,
         fields: Callable[[], Fields | None],
+        found: Callable[[], dict[str, Any]],
     ):
         self.conversion, self.id_type, self.encoder, self.fields = conversion, id_type, encoder, fields
+        self.found = found
         self.sink = _ChunkSink()
         self.n_features, self.head = 0 if encoder is None else encoder.n_features, b""
         self.rows: list[int] = []
@@ -94,6 +99,7 @@ class _Writer:
             yield from self._segment()
         writer = writer or self._open(record_batch_of(NO_ROWS, self.id_type).schema)
         writer.close()
+        self.conversion = replace(self.conversion, **self.found())
         yield from self._tail(b"".join(self.sink.taken()))
 
     def _count(self, parts: list[CheckedRows]) -> None:
