@@ -139,14 +139,32 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     return found
 
 
+def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:
+    """Return whether an option is to be found by short runs, the default with measured ranks, and record it."""
+    if not (isinstance(value, str) and value == AUTO) and not (value is None and chosen["is_measured"]):
+        return False
+    if FAMILIES[chosen["model"]].features_per_row is not None:
+        raise ConfigError(f"{name}='auto' is not available for model={chosen['model']!r}", key=name)
+    chosen["searched"].append(name)
+    return True
+
+
+def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of epochs; a large model to be cut should be trained to its end."""
+    usual = 100 if chosen["is_measured"] else 30
+    return whole()(name, usual if value is None else value, chosen)
+
+
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the learning rate; its default depends on the loss and the optimiser."""
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
+    value = None if is_searched(name, value, chosen) else value
     return number(positive=True)(name, default if value is None else value, chosen)
 
 
 def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...]:
     """Return one penalty per rank, from one for all ranks or one for each."""
+    value = None if is_searched(name, value, chosen) else value
     value, n_ranks = chosen["loss"].l2 if value is None else value, len(chosen["ranks"])
     is_one = isinstance(value, str) or not hasattr(value, "__len__")  # a str has a length, but fails as a number
     values = [value] * n_ranks if is_one else list(value)
@@ -214,6 +232,19 @@ def one_or_more(text: str, name: str) -> float | tuple[float, ...]:
         rule = f"{name} must be one number, or one per rank separated by commas"
         raise ConfigError(f"{rule}; found {text!r}", key=name) from None
     return values[0] if len(values) == 1 else values
+
+
+def numbers_or_auto(text: str, name: str) -> str | float | tuple[float, ...]:
+    """Parse one number, several, or "auto"."""
+    return text if text == AUTO else one_or_more(text, name)
+
+
+def number_or_auto(text: str, name: str) -> str | float:
+    """Parse one number, or "auto"."""
+    try:
+        return text if text == AUTO else float(text)
+    except ValueError:
+        raise ConfigError(f"--{name.replace('_', '-')} must be a number or auto, found {text!r}", key=name) from None
 
 
 def loss_setting(text: str, name: str) -> Any:

@@ -21,12 +21,12 @@ class ClassifierSignature:
         update: str = "joint",
         dependent_weight: float | None = None,
         optimizer: str | Optimizer = "adagrad",
-        learning_rate: float | None = None,
-        l2: float | Sequence[float] | None = None,
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
         rate_drops: int = 0,
@@ -66,20 +66,22 @@ class ClassifierSignature:
             with algorithm1).
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam.
-        learning_rate : float, default=None
+        learning_rate : float or "auto", default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam).
-        l2 : float or sequence of float, default=None
+            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
+            validation rows (default with ranks auto).
+        l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts,
-            0.1 for ratings).
+            0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000
+            training rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of linear weights at each occurrence.
         l1 : float, default=0.0
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
-        n_epochs : int, default=30
-            Maximum number of passes over the data.
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 100 with ranks auto).
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows.
         averaging : bool, default=None
@@ -122,12 +124,12 @@ class RegressorSignature:
         update: str = "joint",
         dependent_weight: float | None = None,
         optimizer: str | Optimizer = "adagrad",
-        learning_rate: float | None = None,
-        l2: float | Sequence[float] | None = None,
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
         rate_drops: int = 0,
@@ -169,20 +171,22 @@ class RegressorSignature:
             with algorithm1).
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam.
-        learning_rate : float, default=None
+        learning_rate : float or "auto", default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam).
-        l2 : float or sequence of float, default=None
+            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
+            validation rows (default with ranks auto).
+        l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts,
-            0.1 for ratings).
+            0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000
+            training rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of linear weights at each occurrence.
         l1 : float, default=0.0
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
-        n_epochs : int, default=30
-            Maximum number of passes over the data.
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 100 with ranks auto).
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows.
         averaging : bool, default=None

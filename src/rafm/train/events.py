@@ -22,6 +22,15 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """Learning rate and L2 were found by this many short runs."""
+
+    learning_rate: float
+    l2: float
+    runs: int
+
+
+@dataclass(frozen=True)
 class Measuring:
     """A large model is trained first, from which the ranks will be measured.
 
@@ -127,4 +136,15 @@ class Finished:
     reason: str = "epochs"
 
 
-Event = Planned | Measuring | Cut | Continued | Resumed | PieceFinished | CheckpointWritten | EpochFinished | Finished
+Event = (
+    Planned
+    | Searched
+    | Measuring
+    | Cut
+    | Continued
+    | Resumed
+    | PieceFinished
+    | CheckpointWritten
+    | EpochFinished
+    | Finished
+)
