@@ -273,7 +273,7 @@ class TrainingOptions:
     )
     threads: int = option(
         1,
-        "Worker threads. Models are bit-identical for any value.",
+        "Worker threads; training uses at most two. Models are bit-identical for any value.",
         whole(),
         "int or None",
         int,

@@ -108,7 +108,7 @@ class ClassifierSignature:
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
-            Worker threads. Models are bit-identical for any value.
+            Worker threads; training uses at most two. Models are bit-identical for any value.
         columns : dict or TableSpec, default=None
             Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
             20}}. The kinds of others are chosen by their names, types and cells.
@@ -219,7 +219,7 @@ class RegressorSignature:
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
-            Worker threads. Models are bit-identical for any value.
+            Worker threads; training uses at most two. Models are bit-identical for any value.
         columns : dict or TableSpec, default=None
             Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
             20}}. The kinds of others are chosen by their names, types and cells.
