@@ -110,9 +110,7 @@ def check_can_be_cut(model: Model) -> None:
         raise ConfigError("optimiser state with slots cannot be rotated; use a model without state", key="optimizer")
 
 
-def plan_lengths(
-    lengths: np.ndarray, counts: np.ndarray, n_field_weights: int = 0
-) -> tuple[RankPlan, np.ndarray]:
+def plan_lengths(lengths: np.ndarray, counts: np.ndarray, n_field_weights: int = 0) -> tuple[RankPlan, np.ndarray]:
     """Return the plan of features with vectors of these lengths, and the order of the features in it.
 
     >>> plan_lengths(np.array([4, 0, 8, 4]), np.array([5, 6, 7, 8]))

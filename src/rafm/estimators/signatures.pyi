@@ -22,10 +22,10 @@ class ClassifierSignature:
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
-        field_weights: str = "auto",
         optimizer: str | Optimizer = "adagrad",
-        learning_rate: float | None = None,
-        l2: float | Sequence[float] | None = None,
+        field_weights: str = "auto",
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
@@ -68,18 +68,20 @@ class ClassifierSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
-        field_weights : str, default="auto"
-            One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data
-            tell at least two fields).
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
             distils them into one.
-        learning_rate : float, default=None
+        field_weights : str, default="auto"
+            One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data
+            tell at least two fields).
+        learning_rate : float or "auto", default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam).
-        l2 : float or sequence of float, default=None
+            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
+            validation rows (default with ranks auto).
+        l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts,
-            0.1 for ratings).
+            0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000
+            training rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of linear weights at each occurrence.
         l1 : float, default=0.0
@@ -87,7 +89,7 @@ class ClassifierSignature:
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
         n_epochs : int, default=None
-            Maximum number of passes over the data (default: 30; 200 with gibbs).
+            Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
@@ -133,10 +135,10 @@ class RegressorSignature:
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
-        field_weights: str = "auto",
         optimizer: str | Optimizer = "adagrad",
-        learning_rate: float | None = None,
-        l2: float | Sequence[float] | None = None,
+        field_weights: str = "auto",
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
@@ -181,18 +183,20 @@ class RegressorSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
-        field_weights : str, default="auto"
-            One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data
-            tell at least two fields).
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
             distils them into one.
-        learning_rate : float, default=None
+        field_weights : str, default="auto"
+            One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data
+            tell at least two fields).
+        learning_rate : float or "auto", default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam).
-        l2 : float or sequence of float, default=None
+            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
+            validation rows (default with ranks auto).
+        l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts,
-            0.1 for ratings).
+            0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000
+            training rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of linear weights at each occurrence.
         l1 : float, default=0.0
@@ -200,7 +204,7 @@ class RegressorSignature:
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
         n_epochs : int, default=None
-            Maximum number of passes over the data (default: 30; 200 with gibbs).
+            Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
