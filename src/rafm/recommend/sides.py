@@ -10,8 +10,8 @@ because a pair of lower level l occurs in S_1 .. S_l and in T_1 .. T_{l-1}, and 
     phi(U) = [S_1 .. S_m, T_1 .. T_{m-1}, 1]  and  psi(I) = [S_1 .. S_m, -T_1 .. -T_{m-1}, own score of I]
 
 phi(U).psi(I) is the score of both together less what U adds by itself, which does not change the order of items. In an
-FM and in DiFacto, where each level extends a vector, there is no T. With field weights the same sums of t v x follow, with
-the opposite sign.
+FM and in DiFacto, where each level extends a vector, there is no T. With field weights the same sums of t v x follow,
+with the opposite signs.
 """
 
 from __future__ import annotations

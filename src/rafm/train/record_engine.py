@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ..jit.compile import PLAIN
-from ..kernels.tables import GROUPS, Rows, Team, Training
+from ..kernels.tables import GROUPS, FieldWeights, Rows, Team, Training
 from ..kernels.training import train_rows
 from ..model.parameters import Parameters, States
 from ..model.scores import score
@@ -95,7 +95,7 @@ class RecordEngine(Held):
 
     def _step(self, rows: Rows, order: np.ndarray, total: float, team: Team) -> Trained:
         fields = self.fields[team.thread]
-        if self.field_weights is not None:
+        if isinstance(fields, FieldWeights) and self.field_weights is not None:
             fields = fields._replace(shared=self.field_weights)  # they may have been exchanged
         own = (self.scratch[team.thread], fields)
         training = Training(self.tables, self.records, self.settings, team, *own)
