@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from fitted import long_tail, make
+from scipy import sparse
 
 from rafm.compress.cut import Cutter
 from rafm.model.pairs import pair_products
@@ -38,8 +39,9 @@ def test_pairs_add_up_to_the_score(model):
 @pytest.mark.parametrize("model", ["rafm", "fm", "difacto"])
 def test_vectors_of_both_sides_give_the_score(model):
     found, X = fitted(model)
-    left, right = X[:20].copy(), X[20:40].copy()
+    left, right = X[:20].toarray(), X[20:40].toarray()
     left[:, 30:], right[:, :30] = 0, 0  # no feature in common
+    left, right = sparse.csr_matrix(left), sparse.csr_matrix(right)
     both, model = found.decision_function(left + right), found.model_
     context, item = side_vectors(model, rows_of(left), "context"), side_vectors(model, rows_of(right), "item")
     expected = (context * item).sum(axis=1) + own_scores(model, rows_of(left)) + model.parameters.bias[0]
