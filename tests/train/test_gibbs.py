@@ -337,24 +337,8 @@ def test_three_kills_later_the_model_has_the_same_bytes(ratings, tmp_path):
 
     def command(out, *more):
         files = ("train", tmp_path / "train.svm", "--valid", tmp_path / "valid.svm", "--out", tmp_path / out)
-        return (
-            *files,
-            *[
-                "--task",
-                "regression",
-                "--model",
-                "fm",
-                "--ranks",
-                "8",
-                "--optimizer",
-                "gibbs",
-                "--epochs",
-                "300",
-                "--patience",
-                "99",
-            ],
-            *more,
-        )
+        chosen = ("--task", "regression", "--model", "fm", "--ranks", "8", "--optimizer", "gibbs")
+        return *files, *chosen, "--epochs", "300", "--patience", "99", *more
 
     assert run_alone(*command("whole.rafm")).code == 0
     resuming, kills = command("m.rafm", "--checkpoint", tmp_path / "states", "--checkpoint-seconds", "0"), 0
