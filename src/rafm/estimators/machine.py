@@ -35,6 +35,7 @@ from .arguments import (
     single_pair,
     spec_of_columns,
     threads_of,
+    warn_of_ids,
     warn_of_unseen,
 )
 from .insight import Insight
@@ -184,6 +185,8 @@ class FactorizationMachine(Insight, BaseEstimator):
             X = validate_data(self, X, **checks)
         else:
             X, y = validate_data(self, X, y, **checks)
+        if fitting:
+            warn_of_ids(X)
         return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
