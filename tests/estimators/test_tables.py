@@ -156,3 +156,20 @@ def test_a_dense_matrix_of_ids_is_warned_about():
             make(n_epochs=1).fit(X, y)
         table = pd.DataFrame(ids, columns=["user", "day", "item"])
         make(n_epochs=1).fit(table, y)
+
+
+# In a notebook
+
+
+def test_a_notebook_shows_the_plan_and_the_columns_beside_the_diagram():
+    table, y = visits()
+    model = make(ranks=(2, 5)).fit(table.rename(columns={"sku": "<sku>"}), y)
+    for shown in (model._repr_mimebundle_()["text/html"], model._repr_html_()):
+        assert "sk-top-container" in shown
+        assert f"rafm, log loss: {model.encoder_.n_features} features, {model.n_parameters_} parameters" in shown
+        assert "<td>&lt;sku&gt;</td><td>category</td><td>9</td>" in shown
+        assert "<td>price</td><td>bins</td><td>10</td>" in shown
+        for level, rank in enumerate(model.model_.plan.ranks, start=1):
+            assert f"<td>{level}</td><td>{rank}</td>" in shown
+    assert "rafm-plan" not in make()._repr_html_()
+    assert "<td>price</td>" not in make("regression", "lr").fit(long_tail()[0], y)._repr_html_()

@@ -38,11 +38,12 @@ from .arguments import (
     warn_of_ids,
     warn_of_unseen,
 )
+from .display import Display
 from .insight import Insight
 from .parameters import option_parameters
 
 
-class FactorizationMachine(Insight, BaseEstimator):
+class FactorizationMachine(Insight, Display, BaseEstimator):
     """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None
