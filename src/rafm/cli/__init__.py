@@ -14,7 +14,9 @@ import typer
 
 from ..errors import DataWarning, RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
+from ..jit.compiling import told_to
 from .bench import bench
+from .compiling import CompileNote
 from .compress import compress
 from .convert import convert
 from .datasets import datasets
@@ -83,7 +85,7 @@ def main() -> NoReturn:
     occupy_descriptors()
     try:
         # standalone_mode=False below: typer would otherwise print its own errors and choose the exit code
-        with safe_streams(), warnings.catch_warnings(), _NoPandas():
+        with safe_streams(), warnings.catch_warnings(), _NoPandas(), told_to(CompileNote(sys.stderr)):
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)

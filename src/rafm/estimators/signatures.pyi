@@ -1,9 +1,11 @@
 """Constructors of the estimators, for editors and type checkers. Written by `.ci/stub.py`; do not edit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ..encode.spec import TableSpec
 from ..losses.loss import Loss
 from ..optimizers.optimizer import Optimizer
 from ..plan.ranks import LevelRule
@@ -26,7 +28,7 @@ class ClassifierSignature:
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
         rate_drops: int = 0,
@@ -36,6 +38,7 @@ class ClassifierSignature:
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
@@ -65,7 +68,8 @@ class ClassifierSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
+            distils them into one.
         learning_rate : float, default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
             10 nonzeros; a quarter of that for sgd, a hundredth for adam).
@@ -78,10 +82,11 @@ class ClassifierSignature:
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
-        n_epochs : int, default=30
-            Maximum number of passes over the data.
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 200 with gibbs).
         patience : int or None, default=3
-            Stop after this many epochs without improvement on the validation rows.
+            Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
+            times as many.
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
@@ -102,10 +107,13 @@ class ClassifierSignature:
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
             Worker threads. Models are bit-identical for any value.
+        columns : dict or TableSpec, default=None
+            Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
+            20}}. The kinds of others are chosen by their names, types and cells.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
-            Print the plan of ranks and one line per epoch.
+            Print the kinds of table columns, the plan of ranks and one line per epoch.
         """
 
 class RegressorSignature:
@@ -127,7 +135,7 @@ class RegressorSignature:
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
         rate_drops: int = 0,
@@ -137,6 +145,7 @@ class RegressorSignature:
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
@@ -168,7 +177,8 @@ class RegressorSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
+            distils them into one.
         learning_rate : float, default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
             10 nonzeros; a quarter of that for sgd, a hundredth for adam).
@@ -181,10 +191,11 @@ class RegressorSignature:
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
-        n_epochs : int, default=30
-            Maximum number of passes over the data.
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 200 with gibbs).
         patience : int or None, default=3
-            Stop after this many epochs without improvement on the validation rows.
+            Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
+            times as many.
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
@@ -205,8 +216,11 @@ class RegressorSignature:
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
             Worker threads. Models are bit-identical for any value.
+        columns : dict or TableSpec, default=None
+            Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
+            20}}. The kinds of others are chosen by their names, types and cells.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
-            Print the plan of ranks and one line per epoch.
+            Print the kinds of table columns, the plan of ranks and one line per epoch.
         """

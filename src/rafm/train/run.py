@@ -5,7 +5,6 @@ A run is trained in pieces. Between pieces it can be saved and restored without 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError, DataValueError, DivergenceError
+from ..jit.compiling import seconds_without_compiling
 from ..kernels.tables import Rows
 from ..losses.loss import Loss
 from ..metrics import is_better, shown_metrics
@@ -71,6 +71,8 @@ def shape_of(found: RowStats) -> RowShape:
 class Run:
     """Trains in pieces; `uninterrupted()` is a context manager that defers interrupts."""
 
+    checkpoint_seconds = 0.0  # minimum time between checkpoints at the ends of epochs
+
     def __init__(
         self,
         blocks: Blocks,
@@ -87,20 +89,22 @@ class Run:
         self.n_rows, self.total_weight, self.label_scale = found.rows, found.weight, float(blocks.label_scale)
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
-        bias, self.grouping = options.loss.prior(mean, found.weight), grouping
-        self.engine: Engine = make_engine(
-            features.plan, grouping, shape_of(found), options, bias, self.label_scale, start
-        )
+        self.grouping = grouping
+        self.engine = self._make_engine(found, options.loss.prior(mean, found.weight), start)
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops
         self.average = Average(self.engine, start is not None) if options.averaging else None
-        self.begun, self.epoch_begun, self.is_released = time.perf_counter(), 0.0, False
+        self.begun, self.epoch_begun, self.is_released = seconds_without_compiling(), 0.0, False
+
+    def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> Engine:
+        plan, shape = self.features.plan, shape_of(found)
+        return make_engine(plan, self.grouping, shape, self.options, bias, self.label_scale, start)
 
     # Training
 
     def seconds(self) -> float:
-        """Return the running time, total across resumes."""
-        return time.perf_counter() - self.begun
+        """Return the running time without compiling, total across resumes."""
+        return seconds_without_compiling() - self.begun
 
     def is_over(self) -> bool:
         """Return whether all epochs are done, or `patience` epochs brought no improvement."""
@@ -251,7 +255,7 @@ class Run:
             self.average.epoch, self.average.arrays = values["averaged"], _part("average", arrays)
         self.at = Position(**values["position"])
         self._set_rate()
-        self.begun, self.epoch_begun = time.perf_counter() - values["seconds"], values["epoch_begun"]
+        self.begun, self.epoch_begun = seconds_without_compiling() - values["seconds"], values["epoch_begun"]
 
     # Evaluation
 
@@ -300,13 +304,16 @@ class Run:
         if any(value is not None and not np.isfinite(value) for value in metrics.values()):
             raise self._divergence(f"the validation loss of epoch {epoch} is not finite", epoch, None)
 
+    def _advice(self) -> str:
+        return f"Lower learning_rate (now {self.options.learning_rate:g})"
+
     def _not_finite(self, row: int) -> DivergenceError:
         what = f"the loss stopped being finite after {row} rows of epoch {self.at.epoch}"
         return self._divergence(what, self.at.epoch, row)
 
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:
         largest = max((float(np.abs(rows.values).max(initial=0)) for rows in self.blocks), default=0.0)
-        advice = f"Lower learning_rate (now {self.options.learning_rate:g})"
+        advice = self._advice()
         if largest > 10:
             advice += f" or check for outliers (some values are {largest:.3g} times the typical size of their feature)"
         return DivergenceError(f"training diverged: {what}. {advice}.", epoch=epoch, row=row)
