@@ -240,12 +240,14 @@ def _run(
     from ..jit.compiling import compile_seconds, seconds_without_compiling
     from ..model.file import Saved, extra_bytes, save
     from ..read.open import labelled_rows
+    from ..train.engines import threads_used
     from ..train.event_log import log_events
     from ..train.progress import show_events
     from ..train.trainer import Continued, Finished
     from ..train.trainer import train as train_events
 
     begun = seconds_without_compiling()
+    _note_threads(options.threads, threads_used(options))
     rows, encoder = _open_rows(data, files, start, stream)
     _check_size(encoder)
     before = _renumbered(start, encoder)
@@ -282,9 +284,15 @@ def _run(
         "history": fitted.history,
         **progressive,
         **promotion,
+        "threads": threads_used(options),
         "seconds": round(seconds_without_compiling() - begun, 3),
         "compile_seconds": round(compile_seconds(), 3),
     }
+
+
+def _note_threads(asked: int, used: int) -> None:
+    if asked > used:
+        print(f"note: training uses {used} of {asked} threads; more do not help this model", file=sys.stderr)
 
 
 def _warn_of_one_class(event: Any, path: str) -> None:

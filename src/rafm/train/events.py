@@ -22,6 +22,15 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """Learning rate and L2 were found by this many short runs."""
+
+    learning_rate: float
+    l2: float
+    runs: int
+
+
+@dataclass(frozen=True)
 class Measuring:
     """A large model is trained first, from which the ranks will be measured.
 
@@ -143,4 +152,4 @@ class Finished:
 
 
 Training = Resumed | PieceFinished | CheckpointWritten | EpochFinished
-Event = Planned | Measuring | Cut | Continued | Training | Distilled | Finished
+Event = Planned | Searched | Measuring | Cut | Continued | Training | Distilled | Finished
