@@ -35,13 +35,15 @@ from .arguments import (
     single_pair,
     spec_of_columns,
     threads_of,
+    warn_of_ids,
     warn_of_unseen,
 )
+from .display import Display
 from .insight import Insight
 from .parameters import option_parameters
 
 
-class FactorizationMachine(Insight, BaseEstimator):
+class FactorizationMachine(Insight, Display, BaseEstimator):
     """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None
@@ -184,6 +186,8 @@ class FactorizationMachine(Insight, BaseEstimator):
             X = validate_data(self, X, **checks)
         else:
             X, y = validate_data(self, X, y, **checks)
+        if fitting:
+            warn_of_ids(X)
         return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
@@ -249,10 +253,11 @@ class FactorizationMachine(Insight, BaseEstimator):
     def compress(
         self, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
     ) -> Self:
-        """Return a smaller model: an FM or DiFacto cut to a size, or a level of a RaFM.
+        """Return a smaller model: one whose vectors are cut to a size, or a level of a RaFM.
 
-        Vectors are rotated to their principal axes, which changes no score, and each is cut to the length that is worth
-        its parameters. `ranks="auto"` does the same and trains the result further, which is better.
+        Vectors are rotated to their principal axes, which changes no score. Those of an FM or DiFacto are cut to
+        lengths of their own, those of a RaFM level by level. `ranks="auto"` does the same and trains the result
+        further, which is better.
 
         Parameters
         ----------
