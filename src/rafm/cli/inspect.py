@@ -102,7 +102,9 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
     lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options", "fields", "columns"))
     lines += [f"{name:14} {value}" for name, value in model.options.items()]
     lines += ["", *plan_lines(Planned(model.plan, model.counts, model.n_rows)), ""]
-    lines += _column_lines(report["columns"]) if "columns" in report else _field_lines(report.get("fields", []))
+    lines += _column_lines(report["columns"]) if "columns" in report else []
+    if "columns" not in report or model.plan.n_field_weights:
+        lines += _field_lines(report.get("fields", []))
     lines += [_history_line(entry, model.best_epoch) for entry in model.history]
     return report, lines
 
