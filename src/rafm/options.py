@@ -7,8 +7,9 @@ Heavy modules are imported only when an option is checked.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,8 @@ class Option:
         Whether the value is stored in the model file under its own name.
     has_effect : bool
         Whether it changes what a run computes, rather than how long or how fast it runs.
+    aliases : str
+        Names that other programs have for it, separated by blanks. They are not accepted, but lead to its own name.
     """
 
     help: str
@@ -74,6 +77,7 @@ class Option:
     parameter_help: str | None = None
     is_kept: bool = True
     has_effect: bool = True
+    aliases: str = ""
 
 
 # ---- The options
@@ -98,6 +102,7 @@ class TrainingOptions:
         parse=checks.loss_setting,
         parameter_help='"squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.',
         is_kept=False,
+        aliases="objective criterion",
     )
     model: str = option(
         "rafm",
@@ -106,6 +111,7 @@ class TrainingOptions:
         "str",
         str,
         is_kept=False,
+        aliases="family algorithm estimator",
     )
     ranks: tuple[int, ...] = option(
         None,
@@ -115,6 +121,7 @@ class TrainingOptions:
         str,
         parse=whole_numbers,
         is_kept=False,
+        aliases="rank k dim dims dimension factors n_factors num_factors latent_dim embedding_dim n_components",
     )
     rank_scale: float = option(
         1.0,
@@ -122,6 +129,7 @@ class TrainingOptions:
         number(positive=True),
         "float",
         float,
+        aliases="scale generosity",
     )
     levels: LevelRule | np.ndarray | None = option(
         None,
@@ -133,6 +141,7 @@ class TrainingOptions:
         parse=checks.thresholds,
         parameter_help="Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.",
         is_kept=False,
+        aliases="min_counts",
     )
     update: str = option(
         "joint",
@@ -140,6 +149,7 @@ class TrainingOptions:
         choice(UPDATES),
         "str",
         str,
+        aliases="update_rule",
     )
     dependent_weight: float = option(
         None,
@@ -148,6 +158,7 @@ class TrainingOptions:
         checks.dependent_weight,
         "float",
         float,
+        aliases="rho rho_d",
     )
     optimizer: Optimizer = option(
         "adagrad",
@@ -156,6 +167,7 @@ class TrainingOptions:
         "str or settings",
         str,
         is_kept=False,
+        aliases="optimiser opt solver algo",
     )
     learning_rate: float = option(
         None,
@@ -164,6 +176,7 @@ class TrainingOptions:
         checks.learning_rate,
         "float",
         float,
+        aliases="lr eta eta0 alpha step_size step learn_rate rate",
     )
     l2: tuple[float, ...] = option(
         None,
@@ -174,17 +187,34 @@ class TrainingOptions:
         str,
         parse=one_or_more,
         is_kept=False,
+        aliases="reg lambda reg_lambda lambda_l2 weight_decay regularization regularisation l2_reg alpha_l2",
     )
     l2_weights: float = option(0.0, "L2 penalty of linear weights at each occurrence.", number(), "float", float)
-    l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
+    l1: float = option(
+        0.0,
+        "L1 penalty that sets whole factor vectors to 0 (ftrl only).",
+        checks.l1,
+        "float",
+        float,
+        aliases="lambda_l1 l1_reg reg_alpha",
+    )
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
-    n_epochs: int = option(30, "Maximum number of passes over the data.", whole(), "int", int, flag="epochs")
+    n_epochs: int = option(
+        30,
+        "Maximum number of passes over the data.",
+        whole(),
+        "int",
+        int,
+        flag="epochs",
+        aliases="epochs num_epochs iterations iter iters n_iter max_iter num_iter passes n_estimators",
+    )
     patience: int | None = option(
         3,
         "Stop after this many epochs without improvement on the validation rows.",
         whole(optional=True),
         "int or None",
         int,
+        aliases="early_stopping early_stopping_rounds n_iter_no_change",
     )
     metric: str = option(
         None,
@@ -192,6 +222,7 @@ class TrainingOptions:
         checks.metric,
         "str",
         str,
+        aliases="metrics eval_metric scoring",
     )
     max_seconds: float | None = option(
         None,
@@ -201,6 +232,7 @@ class TrainingOptions:
         float,
         is_kept=False,
         has_effect=False,
+        aliases="max_time time_limit timeout budget",
     )
     negative_rate: float = option(
         1.0,
@@ -208,6 +240,7 @@ class TrainingOptions:
         checks.negative_rate,
         "float",
         float,
+        aliases="negative_sampling downsampling",
     )
     seed: int = option(
         0,
@@ -217,6 +250,7 @@ class TrainingOptions:
         int,
         parameter="random_state",
         parameter_default=0,
+        aliases="random_state random_seed rng",
     )
     threads: int = option(
         1,
@@ -228,6 +262,7 @@ class TrainingOptions:
         parameter_default=None,
         is_kept=False,
         has_effect=False,
+        aliases="jobs n_jobs num_threads workers n_threads nthread nthreads cores num_workers cpus",
     )
     # Switches without a flag of their own; a given learning rate is never adapted to the rows.
     is_rate_given: bool = field(default=True)
@@ -301,6 +336,20 @@ def declared_options() -> Iterator[tuple[str, Option]]:
     return ((one.name, one.metadata["option"]) for one in declared if "option" in one.metadata)
 
 
+def nearest_option(name: str, known: Iterable[str]) -> str | None:
+    """Return the option among those known that another program calls so, or that is spelled most alike; else None.
+
+    >>> nearest_option("lr", ["l1", "learning_rate"]), nearest_option("learnin_rate", ["l1", "learning_rate"])
+    ('learning_rate', 'learning_rate')
+    """
+    names, wanted = [*known], name.replace("-", "_").lower()
+    for own, declared in declared_options():
+        spellings = {own, declared.flag or own, declared.parameter or own}
+        if wanted in {*spellings, *declared.aliases.split()} and (found := spellings.intersection(names)):
+            return found.pop()
+    return next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
+
+
 def resolve(*, task: str, **given: Any) -> TrainingOptions:
     """Check all options and fill in defaults.
 
@@ -311,7 +360,9 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     declared = dict(declared_options())
     unknown = [name for name in given if name not in declared]
     if unknown:
-        raise ConfigError(f"unknown option {unknown[0]!r}; the options are {', '.join(declared)}", key=unknown[0])
+        near = nearest_option(unknown[0], declared)
+        hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(declared)}"
+        raise ConfigError(f"unknown option {unknown[0]!r}; {hint}", key=unknown[0])
     chosen: dict[str, Any] = {"task": task}
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():

@@ -72,7 +72,7 @@ WRONG_OPTIONS = {
     "rank 0": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "0,4"], "ranks must be between 1 and"),
     "two ranks for fm": (
         ["train", "rows.svm", "--out", "x.rafm", "--model", "fm", "--ranks", "2,4"],
-        "'fm' takes one rank",
+        "--model fm takes one rank",
     ),
     "thresholds": (
         ["train", "rows.svm", "--out", "x.rafm", "--ranks", "2,4", "--thresholds", "5,9"],
@@ -84,13 +84,16 @@ WRONG_OPTIONS = {
         "--learning-rate must be",
     ),
     "no epochs": (["train", "rows.svm", "--out", "x.rafm", "--epochs", "0"], "--epochs must be"),
-    "index base 2": (["train", "rows.svm", "--out", "x.rafm", "--index-base", "2"], "index_base must be 0 or 1"),
+    "index base 2": (["train", "rows.svm", "--out", "x.rafm", "--index-base", "2"], "--index-base must be 0 or 1"),
     "duplicates": (["train", "rows.svm", "--out", "x.rafm", "--duplicates", "keep"], "duplicates must be"),
     "max features": (["train", "rows.svm", "--out", "x.rafm", "--max-features", "0"], "max_features must be"),
-    "another index base": (["predict", "m.rafm", "rows.svm", "--index-base", "1"], "trained with index_base=0, not 1"),
+    "another index base": (
+        ["predict", "m.rafm", "rows.svm", "--index-base", "1"],
+        "trained with --index-base 0, not 1",
+    ),
     "another index base to evaluate": (
         ["evaluate", "m.rafm", "rows.svm", "--index-base", "1"],
-        "trained with index_base=0, not 1",
+        "trained with --index-base 0, not 1",
     ),
 }
 

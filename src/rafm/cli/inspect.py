@@ -18,6 +18,8 @@ from .arguments import (
     Label,
     MinCount,
     Weight,
+    check_row_flags,
+    given_options,
     print_json,
     read_options,
     table_spec,
@@ -27,6 +29,7 @@ MOST_FIELDS = 50  # listed in the text form of the report
 
 
 def inspect(
+    context: typer.Context,
     path: Annotated[
         str, typer.Argument(metavar="DATA|MODEL", help='Data file, "-" for standard input, or model file (.rafm).')
     ],
@@ -60,6 +63,7 @@ def inspect(
     else:
         spec = table_spec(columns, column, label, weight, min_count)
         files = read_options(TASKS[0] if task is None else task, format, duplicates, index_base, spec=spec)
+        check_row_flags(path, files, given_options(context))
         report, lines = _data_report(path, ranks, rank_scale, files)
     if json:
         print_json(report)
