@@ -24,7 +24,7 @@ TYPES = {  # of docstrings
     "bool": "bool",
     "int": "int",
     "int or None": "int | None",
-    "int or sequence of int": "int | Sequence[int]",
+    'int, sequence of int or "auto"': "int | str | Sequence[int]",
     "int, RandomState or None": "int | np.random.RandomState | None",
     "float": "float",
     "float or sequence of float": "float | Sequence[float]",

@@ -90,7 +90,7 @@ def test_the_summary_holds_plain_values():
     summary = resolve(task="binary", update="algorithm1", optimizer="sgd", seed=np.int64(5)).summary()
     assert summary["update"] == "algorithm1"
     assert summary["optimizer"] == "sgd"
-    assert all(type(value) in (str, int, float, type(None)) for value in summary.values())
+    assert all(type(value) in (str, int, float, bool, type(None)) for value in summary.values())
 
 
 # ---- One declaration, many faces

@@ -20,6 +20,7 @@ import typer
 from ..errors import RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from .bench import bench
+from .compress import compress
 from .convert import convert
 from .datasets import datasets
 from .demo import demo
@@ -53,6 +54,7 @@ for command in (
     similar,
     recommend,
     convert,
+    compress,
     demo,
     paper,
     bench,

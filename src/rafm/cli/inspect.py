@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ..checks import whole_numbers
 from ..losses import TASKS, one_of
-from ..options import whole_numbers
 from .arguments import (
     Column,
     Columns,

@@ -232,7 +232,7 @@ def _run(
 ) -> dict[str, Any]:
     import time
 
-    from ..model.file import Saved, save
+    from ..model.file import Saved, extra_bytes, save
     from ..read.open import labelled_rows
     from ..train.event_log import log_events
     from ..train.progress import show_events
@@ -243,6 +243,10 @@ def _run(
     rows, encoder = _open_rows(data, files, start, stream)
     _check_size(encoder)
     before = _renumbered(start, encoder)
+    if options.measured:
+        options = replace(
+            options, memory=files.room.megabytes, reserved_bytes=extra_bytes(encoder, files.labels.classes)
+        )
     # Read only now: a table of validation rows needs the encoder of the training rows.
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_events(rows, options, held_out, states, before), log)

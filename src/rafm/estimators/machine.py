@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from ..compress.budget import compress
 from ..encode.encoder import TableEncoder
 from ..encode.serialize import check_size
 from ..errors import ConfigError
@@ -72,6 +74,7 @@ class FactorizationMachine(Insight, BaseEstimator):
         options = replace(self._options(), keep_state=True)  # so that partial_fit can follow
         self.__dict__.pop("model_", None)  # a failure below must not leave a mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
+        options = replace(options, reserved_bytes=self._extra_bytes())
         valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
             for event in show_events(train(self._source(data), options, valid, states), options, enabled=self.verbose):
@@ -203,11 +206,49 @@ class FactorizationMachine(Insight, BaseEstimator):
             Save the optimiser state too, so that `partial_fit` of the loaded model continues exactly.
         """
         model = self._trained if self._fitted() and keep_state else self._fitted()
+        storage.save(path, self._saved(model))
+
+    def _saved(self, model: Model) -> storage.Saved:
+        """Return the content of the model's file."""
+        return storage.Saved(model, self.encoder_, 0, *self._described())
+
+    def _described(self) -> tuple[list[Any] | None, list[str] | None]:
+        """Return classes and column names for the file."""
         # JSON has no NumPy scalars
         classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
         names = getattr(self, "feature_names_in_", None) if self.encoder_ is None else None
-        columns = None if names is None else [str(name) for name in names]
-        storage.save(path, storage.Saved(model, self.encoder_, 0, classes or None, columns))
+        return classes or None, None if names is None else [str(name) for name in names]
+
+    def _extra_bytes(self) -> int:
+        """Return what the file of the model will hold besides the model."""
+        return storage.extra_bytes(self.encoder_, *self._described())
+
+    def compress(
+        self, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
+    ) -> Self:
+        """Return a smaller model: an FM or DiFacto cut to a size, or a level of a RaFM.
+
+        Vectors are rotated to their principal axes, which changes no score, and each is cut to the length that is worth
+        its parameters. `ranks="auto"` does the same and trains the result further, which is better.
+
+        Parameters
+        ----------
+        max_parameters : int, default=None
+            Maximum number of parameters.
+        max_bytes : int, default=None
+            Maximum size of the file that `save` writes.
+        level : int, default=None
+            Highest level of a RaFM to keep; the model then scores B_{1,level} of the paper.
+
+        Returns
+        -------
+        RaFMClassifier or RaFMRegressor
+            A new estimator; this one is not changed.
+        """
+        small, found = compress(self._saved(self._fitted()), max_parameters, max_bytes, level).model, copy(self)
+        found.ranks, found.model = small.plan.ranks, small.plan.family
+        found._keep(small)
+        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,9 +11,11 @@ from ..plan.ranks import LevelRule
 class ClassifierSignature:
     def __init__(
         self,
-        ranks: int | Sequence[int] | None = None,
+        ranks: int | str | Sequence[int] | None = None,
         *,
         model: str = "rafm",
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
         rank_scale: float = 1.0,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
@@ -26,6 +28,9 @@ class ClassifierSignature:
         l1_weights: float = 0.0,
         n_epochs: int = 30,
         patience: int | None = 3,
+        averaging: bool | None = None,
+        rate_drops: int = 0,
+        init_scale: float | None = None,
         metric: str | None = None,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
@@ -38,12 +43,18 @@ class ClassifierSignature:
 
         Parameters
         ----------
-        ranks : int or sequence of int, default=None
-            Increasing ranks (default: 8,32,128; 32 for fm).
+        ranks : int, sequence of int or "auto", default=None
+            Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure
+            which length each vector needs, and cut it. Needs validation rows.
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
             ranks, two features per row).
+        max_parameters : int, default=None
+            With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
+            best).
+        max_bytes : int, default=None
+            With ranks auto: maximum size of the model file, without optimiser state.
         rank_scale : float, default=1.0
             A feature seen n times gets the rank nearest to this number times n, on a log scale.
         levels : rule or array of int, default=None
@@ -71,6 +82,14 @@ class ClassifierSignature:
             Maximum number of passes over the data.
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows.
+        averaging : bool, default=None
+            Average the parameters over epochs, and judge and keep the average: after each epoch the average
+            moves half way to the current parameters (default: only with ranks auto).
+        rate_drops : int, default=0
+            When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
+            rate, up to this many times; needs validation rows.
+        init_scale : float, default=None
+            Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
@@ -92,10 +111,12 @@ class ClassifierSignature:
 class RegressorSignature:
     def __init__(
         self,
-        ranks: int | Sequence[int] | None = None,
+        ranks: int | str | Sequence[int] | None = None,
         *,
         loss: str | Loss = "squared",
         model: str = "rafm",
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
         rank_scale: float = 1.0,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
@@ -108,6 +129,9 @@ class RegressorSignature:
         l1_weights: float = 0.0,
         n_epochs: int = 30,
         patience: int | None = 3,
+        averaging: bool | None = None,
+        rate_drops: int = 0,
+        init_scale: float | None = None,
         metric: str | None = None,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
@@ -120,14 +144,20 @@ class RegressorSignature:
 
         Parameters
         ----------
-        ranks : int or sequence of int, default=None
-            Increasing ranks (default: 8,32,128; 32 for fm).
+        ranks : int, sequence of int or "auto", default=None
+            Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure
+            which length each vector needs, and cut it. Needs validation rows.
         loss : str or settings, default="squared"
             "squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
             ranks, two features per row).
+        max_parameters : int, default=None
+            With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
+            best).
+        max_bytes : int, default=None
+            With ranks auto: maximum size of the model file, without optimiser state.
         rank_scale : float, default=1.0
             A feature seen n times gets the rank nearest to this number times n, on a log scale.
         levels : rule or array of int, default=None
@@ -155,6 +185,14 @@ class RegressorSignature:
             Maximum number of passes over the data.
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows.
+        averaging : bool, default=None
+            Average the parameters over epochs, and judge and keep the average: after each epoch the average
+            moves half way to the current parameters (default: only with ranks auto).
+        rate_drops : int, default=0
+            When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
+            rate, up to this many times; needs validation rows.
+        init_scale : float, default=None
+            Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).

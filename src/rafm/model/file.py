@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersionError
 from ..families import FAMILIES
 from ..files.atomic import PathLike
-from ..files.container import read_container, write_container
+from ..files.container import container_chunks, read_container, write_container
 from ..losses import TASKS, loss_for, losses_of
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..optimizers.optimizer import Optimizer
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 STATES_VERSION = 1
 LARGEST = 2**62  # integers below this fit into int64 even after additions
 FREE_BYTES = 256 * 2**20  # bytes of zero vectors that any file may omit
+TENSOR_BYTES = 256  # to describe a tensor in a file, at most
 MAX_EXPANSION = 1024  # above that, bytes of vectors that a file may declare per byte of its own
 _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
 
@@ -53,6 +55,23 @@ class Saved:
 
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file atomically; return its size in bytes."""
+    return write_container(path, *_content(saved), _read_back(path))
+
+
+def file_bytes(saved: Saved) -> int:
+    """Return the size that the file of a model would have."""
+    return sum(len(memoryview(chunk).cast("B")) for chunk in container_chunks(*_content(saved)))
+
+
+def extra_bytes(encoder: TableEncoder | None, *others: Any) -> int:
+    """Return an upper bound of what an encoder and other parts of the header add to the size of a file."""
+    header, tensors = (None, {}) if encoder is None else _encoder_parts(encoder)  # type: Any, dict[str, np.ndarray]
+    text = json.dumps(json.dumps([header, *others]))  # the header is text within JSON
+    return len(text.encode()) + sum(array.nbytes + TENSOR_BYTES for array in tensors.values()) + TENSOR_BYTES
+
+
+def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the tensors and the header of a model file."""
     model = saved.model
     tensors = _without_zeros(model.parameters.arrays()) | {
         "ids": _short(model.numbering.ids),
@@ -86,7 +105,7 @@ def save(path: PathLike, saved: Saved) -> int:
     if model.fields is not None:
         tensors["fields"] = model.fields.numbers
         tensors |= put_names("fields", list(model.fields.names), header, tensors)
-    return write_container(path, tensors, header, _read_back(path))
+    return tensors, header
 
 
 def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,6 +2,8 @@
 
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
     {"event": "continued", "features": ..., "new": ..., "with_states": ..., "promoted": ..., "pair_error": ...}
+    {"event": "measuring", "rank": ..., "parameters": ..., "megabytes": ..., "times": ..., "fallback": ...}
+    {"event": "cut", "metric": ..., "before": ..., "value_before": ..., "parameters": ..., "value": ...}
     {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
@@ -20,7 +22,18 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from ..plan.ranks import describe_plan
-from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .events import (
+    CheckpointWritten,
+    Continued,
+    Cut,
+    EpochFinished,
+    Event,
+    Finished,
+    Measuring,
+    PieceFinished,
+    Planned,
+    Resumed,
+)
 
 
 class EventSink(Protocol):
@@ -67,6 +80,8 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "planned", "rows": event.n_rows, **sizes, "model": event.plan.family, "plan": levels}
         case Continued():
             return {"event": "continued", **vars(event)}
+        case Measuring() | Cut():
+            return {"event": type(event).__name__.lower(), **vars(event)}
         case Resumed():
             return {"event": "resumed", **vars(event)}
         case PieceFinished():

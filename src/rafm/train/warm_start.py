@@ -13,7 +13,6 @@ from ..model.parameters import Parameters, States
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures, rule_for, value_scales
 from ..plan.fields import continue_fields
-from ..plan.layout import INITIAL_SPREAD
 from ..plan.ranks import assign_levels, plan_ranks
 from ..rows.numbering import Numbering
 from ..rows.source import RowSource
@@ -66,7 +65,7 @@ def warm_start(
     scale = label_scale if states is None else float(states.label_scale[0])
     old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
     shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
-    begin = _renumbered(replace(old, bias=shifted), places, features, [options.seed, model.n_rows])
+    begin = _renumbered(replace(old, bias=shifted), places, features, [options.seed, model.n_rows], options.init_scale)
     before = features.plan.levels()
     before[places] = model.plan.levels()
     begin, promoted, error = _promoted(begin, before, features, source)
@@ -115,7 +114,9 @@ def _continued_features(
     return PlannedFeatures(plan, Numbering(ids[order], n_inputs), counts[order], scales[order], fields), numbers[old]
 
 
-def _renumbered(old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int]) -> Parameters:
+def _renumbered(
+    old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int], spread: float
+) -> Parameters:
     """Return the old parameters under their new feature numbers, and initial ones for new features."""
     plan, draw = features.plan, np.random.default_rng(seed)
     weights, factors = np.zeros(plan.n_features, np.float32), []
@@ -126,7 +127,7 @@ def _renumbered(old: Parameters, places: np.ndarray, features: PlannedFeatures, 
         fresh[own] = False
         grown = np.empty((size, rank), np.float32)
         grown[own] = block
-        grown[fresh] = draw.standard_normal((size - len(block), rank), np.float32) * np.float32(INITIAL_SPREAD)
+        grown[fresh] = draw.standard_normal((size - len(block), rank), np.float32) * np.float32(spread)
         factors.append(grown)
     mixture = None
     if old.mixture is not None:
