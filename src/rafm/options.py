@@ -122,6 +122,7 @@ class TrainingOptions:
         str,
         parse=checks.ranks_setting,
         is_kept=False,
+        aliases="rank k dim dims dimension factors n_factors num_factors latent_dim embedding_dim n_components",
     )
     max_parameters: int | None = option(
         None,
@@ -138,7 +139,6 @@ class TrainingOptions:
         "int",
         int,
         is_kept=False,
-        aliases="rank k dim dims dimension factors n_factors num_factors latent_dim embedding_dim n_components",
     )
     rank_scale: float = option(
         1.0,

@@ -86,7 +86,7 @@ WRONG_OPTIONS = {
     "no epochs": (["train", "rows.svm", "--out", "x.rafm", "--epochs", "0"], "--epochs must be"),
     "index base 2": (["train", "rows.svm", "--out", "x.rafm", "--index-base", "2"], "--index-base must be 0 or 1"),
     "duplicates": (["train", "rows.svm", "--out", "x.rafm", "--duplicates", "keep"], "duplicates must be"),
-    "max features": (["train", "rows.svm", "--out", "x.rafm", "--max-features", "0"], "max_features must be"),
+    "max features": (["train", "rows.svm", "--out", "x.rafm", "--max-features", "0"], "--max-features must be"),
     "another index base": (
         ["predict", "m.rafm", "rows.svm", "--index-base", "1"],
         "trained with --index-base 0, not 1",
@@ -208,7 +208,7 @@ def test_a_model_of_ids_from_1_never_guesses_that_a_file_counts_from_0(folder): 
         assert "id 0 in a file with ids from 1; check --index-base" in ran.error()
         assert ran.code == DATA
         ran = run("predict", "one.rafm", "rows.svm", "--index-base", "0", "--out", "p.txt")
-        assert "trained with index_base=1, not 0" in ran.error()
+        assert "trained with --index-base 1, not 0" in ran.error()
         assert ran.code == USAGE
 
 
@@ -280,7 +280,7 @@ def test_divergence_leaves_no_model_and_says_what_to_change(folder):
         )
         assert ran.code == DIVERGED
         assert ran.err.startswith("error: training diverged")
-        assert "Lower learning_rate (now 1e+06)" in ran.err
+        assert "ower --learning-rate (now 1e+06)" in ran.err
         assert ran.err.count("\n") == 1
 
 
@@ -312,7 +312,7 @@ def test_a_folder_is_no_data_file_and_no_model(folder):  # case 41
     (folder / "sub").mkdir()
     with nothing_left_behind(folder):
         ran = train(data="sub")
-        assert (ran.error(), ran.code) == ("sub: Is a directory", SYSTEM)
+        assert (ran.error(), ran.code) == ("sub: is a directory without Parquet files (*.parquet); give a file", SYSTEM)
         ran = run("predict", "sub", "rows.svm")
         assert ran.code == MODEL
         assert "sub: is a folder" in ran.error()
@@ -372,7 +372,7 @@ def test_a_line_that_is_too_long_is_refused_with_exit_code_6(folder):  # case 35
     (folder / "bad.svm").write_bytes(b"1 3:1\n0 " + b"4:1 " * 100 + b"\n")
     with nothing_left_behind(folder):
         ran = train("--max-line-bytes", "100")
-        assert ran.error().startswith("bad.svm:2:1: line longer than max_line_bytes = 100")
+        assert ran.error().startswith("bad.svm:2:1: line longer than --max-line-bytes 100")
         assert ran.code == SYSTEM
 
 

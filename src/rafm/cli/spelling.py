@@ -80,7 +80,7 @@ def in_flags(message: str) -> str:
         (rf"^({names})(?= must | requires | needs )", lambda found: flags[found[1]]),
         (r"\((\d+(?:, \d+)*),?\)", lambda found: found[1].replace(" ", "")),
     ]
-    parts = re.split(r'("[^"]*")', message)
+    parts = re.split(r'("[^"]*")', message.replace(' (duplicates="sum")', ""))
     for at in range(0, len(parts), 2):
         for pattern, replacement in rules:
             parts[at] = re.sub(pattern, replacement, parts[at])

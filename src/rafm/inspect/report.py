@@ -25,13 +25,15 @@ class Planning(NamedTuple):
     described: list[dict[str, float]]
 
 
-def suggest_ranks(found: Frequencies, least: int = 16) -> tuple[int, ...]:
-    """Return the common ranks that at least `least` features would get; always the lowest.
+def suggest_ranks(found: Frequencies, task: str | None = None, least: int = 16) -> tuple[int, ...]:
+    """Return the common ranks that at least `least` features would get; always the lowest. Ratings get no large ones.
 
     >>> suggest_ranks(Frequencies(np.array([2, 40]), np.array([1000, 50])))
     (8, 32)
+    >>> suggest_ranks(Frequencies(np.array([9000]), np.array([50])), "regression")
+    (8, 32)
     """
-    lowest, *others = COMMON_RANKS
+    lowest, *others = COMMON_RANKS if task != "regression" else COMMON_RANKS[:2]
     return (lowest, *(rank for rank in others if found.features[found.counts >= rank / 2].sum() >= least))
 
 
