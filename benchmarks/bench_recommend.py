@@ -2,10 +2,10 @@
 
     python benchmarks/bench_recommend.py [contexts] [items]
 
-A RaFM of ranks 8, 32, 128 with random vectors; contexts and items have one feature each, Zipf-like counts.
-`predict` scores a sample of contexts against all items and is extrapolated, since all pairs take minutes. implicit, if
-it is installed, gets the same vectors, so that both do the same products. All take turns in one run; seconds are
-elapsed, on all cores.
+A RaFM of ranks 8, 32, 128 with random vectors; contexts and items have one feature each, with Zipf-like counts. A
+sample of contexts is scored against all items and extrapolated, since all pairs take minutes. implicit, if it is
+installed, gets the same vectors, so that both do the same products. All take turns in one run, on all cores; CPU
+seconds are those of all threads.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ def implicit_recommend(users: np.ndarray, goods: np.ndarray) -> Callable[[], Any
     return lambda: model.recommend(np.arange(len(users)), None, N=TOP, filter_already_liked_items=False)
 
 
-def least_seconds(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the least elapsed seconds of each; they take turns."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
+def least_seconds(runs: dict[str, Callable[[], Any]]) -> dict[str, np.ndarray]:
+    """Return the least elapsed and CPU seconds of each; they take turns."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for _ in range(REPEATS):
         for name, run in runs.items():
-            begin = time.perf_counter()
+            begin = time.perf_counter(), time.process_time()
             run()
-            times[name].append(time.perf_counter() - begin)
-    return {name: min(found) for name, found in times.items()}
+            times[name].append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
+    return {name: np.min(found, axis=0) for name, found in times.items()}
 
 
 def main(n_contexts: int, n_items: int) -> None:
@@ -103,10 +103,12 @@ def main(n_contexts: int, n_items: int) -> None:
         runs["implicit recommend"] = peer
     times = least_seconds(runs)
     times["rafm, all pairs"] *= n_contexts / SAMPLE
+    own = times["rafm recommend"]
     print(f"{n_contexts:,} contexts x {n_items:,} items, {vectors[0].shape[1]} dimensions, top {TOP}, {threads} cores")
     print(f"same items as scoring all pairs: {agree:.2%} (others are ties within rounding)")
-    for name, seconds in times.items():
-        print(f"{name:20}{seconds:10.2f} s   {seconds / times['rafm recommend']:7.2f} times recommend")
+    print(f"{'':20}{'seconds':>10}{'ratio':>8}{'CPU':>10}{'ratio':>8}")
+    for name, (elapsed, cpu) in times.items():
+        print(f"{name:20}{elapsed:10.2f}{elapsed / own[0]:8.2f}{cpu:10.2f}{cpu / own[1]:8.2f}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pyarrow as pa
 from pyarrow.csv import ReadOptions, open_csv, read_csv
 from sklearn.metrics import log_loss
 
@@ -34,8 +33,7 @@ subprocess.run([sys.executable, "-m", *train.split()], cwd=folder, check=True, c
 
 # Python: one pass, piece by piece.
 model = RaFMClassifier(l2=0.01)
-for batch in open_csv(folder / "train.csv", ReadOptions(block_size=100_000)):
-    piece = pa.Table.from_batches([batch])
+for piece in open_csv(folder / "train.csv", ReadOptions(block_size=100_000)):
     model.partial_fit(piece.drop_columns("click"), piece["click"].to_numpy(), classes=[0, 1])
 
 test = read_csv(folder / "test.csv")

@@ -18,7 +18,7 @@ user, film = rng.integers(n_users, size=n_ratings), rng.zipf(1.5, n_ratings) % n
 stars = 3 + 0.6 * (tastes[user] * films[film]).sum(axis=1) + rng.normal(0, 0.3, n_ratings)
 ratings = pd.DataFrame({"user_id": user, "film_id": film, "stars": stars.clip(1, 5).round(1)})
 
-# Integers in a column that is named like an id are categories; text and pandas categories are, anyway.
+# Whole numbers are categories, as text and pandas categories are; columns={"film_id": "bins"} would change that.
 columns = ["user_id", "film_id"]
 model = RaFMRegressor(ranks=(2, 8), n_epochs=15)
 errors = -cross_val_score(model, ratings[columns], ratings["stars"], cv=3, scoring="neg_root_mean_squared_error")

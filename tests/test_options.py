@@ -116,7 +116,12 @@ def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
             continue
         own = declared.parameter or name
         assert f"    {own} : {declared.type}, default={parameters[own].default!r}\n" in kind.__doc__
-    assert set(parameters) <= {*(one.parameter or name for name, one in DECLARED.items()), "fields", "verbose"}
+    assert set(parameters) <= {
+        *(one.parameter or name for name, one in DECLARED.items()),
+        "columns",
+        "fields",
+        "verbose",
+    }
 
 
 def test_what_is_kept_comes_back_from_the_summary():

@@ -15,6 +15,9 @@ RafmError                              exit code of the command line
 |-- DivergenceError (ArithmeticError)  5   training diverged
 `-- ResourceLimitError (MemoryError)   6   the input exceeds a limit on memory or size
 
+DataWarning (UserWarning)              the input may not be what was meant
+`-- UnseenValuesWarning                values that the model has not seen in training
+
 Each message says what was found, where, which rule it breaks and how to fix it.
 """
 
@@ -123,3 +126,29 @@ class ResourceLimitError(RafmError, MemoryError):
     """The input exceeds a limit on memory or size."""
 
     exit_code = 6
+
+
+class DataWarning(UserWarning):
+    """The input may not be what was meant; `kinds` are the kinds to set for some columns.
+
+    >>> print(DataWarning("is 'n' a quantity? Then set its kind: {kinds}", {"n": "bins"}))
+    is 'n' a quantity? Then set its kind: columns={'n': 'bins'}
+    """
+
+    def __init__(self, message: str, kinds: dict[str, str] | None = None):
+        self.kinds = kinds or {}
+        self._message = message
+        super().__init__(message.replace("{kinds}", f"columns={self.kinds}"))
+
+    def in_flags(self) -> str:
+        """Return the message with the flags of the command line.
+
+        >>> DataWarning("is 'n' a quantity? Then set its kind: {kinds}", {"n": "bins"}).in_flags()
+        "is 'n' a quantity? Then set its kind: --column n=bins"
+        """
+        flags = " ".join(f"--column {name}={kind}" for name, kind in self.kinds.items())
+        return self._message.replace("{kinds}", flags)
+
+
+class UnseenValuesWarning(DataWarning):
+    """Some values have no feature in the model, because they did not occur in training."""

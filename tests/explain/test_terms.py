@@ -71,6 +71,7 @@ def test_terms_are_sorted_and_the_rest_is_summed():
     assert f"{len(found.terms) - 2} smaller terms" in found.to_text(top=2)
 
 
+@pytest.mark.filterwarnings("ignore:not seen in training")
 @pytest.mark.parametrize("model", ["rafm", "difacto", "fm", "lr"])
 def test_a_table_is_explained_by_names_of_columns_and_values(model):
     table = mixed_table()

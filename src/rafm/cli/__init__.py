@@ -17,9 +17,11 @@ from typing import Any, NoReturn
 
 import typer
 
-from ..errors import RafmError
+from ..errors import DataWarning, RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
+from ..jit.compiling import told_to
 from .bench import bench
+from .compiling import CompileNote
 from .compress import compress
 from .convert import convert
 from .datasets import datasets
@@ -89,7 +91,13 @@ def main() -> NoReturn:
     occupy_descriptors()
     try:
         # standalone_mode=False below: typer would otherwise print its own errors and choose the exit code
-        with _ending_on_sigterm(), safe_streams(), warnings.catch_warnings(), _NoPandas():
+        with (
+            _ending_on_sigterm(),
+            safe_streams(),
+            warnings.catch_warnings(),
+            _NoPandas(),
+            told_to(CompileNote(sys.stderr)),
+        ):
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
@@ -152,7 +160,8 @@ class _NoPandas:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line."""
-    print(f"warning: {one_line(in_flags(str(message)))}", file=sys.stderr)
+    text = message.in_flags() if isinstance(message, DataWarning) else in_flags(str(message))
+    print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
 def describe(error: Any) -> tuple[str, int]:

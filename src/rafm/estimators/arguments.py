@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ..encode.coverage import MAX_UNSEEN_SHARE, Coverage
+from ..encode.encoder import caller_level
 from ..encode.spec import TableSpec
-from ..errors import ConfigError
+from ..errors import ConfigError, UnseenValuesWarning
 from ..files.atomic import PathLike
+from ..files.terminal import printable
 from ..read.frames import as_table, is_frame
 from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
@@ -28,6 +32,23 @@ def as_spec(spec: Any) -> TableSpec | None:
     if spec is None or isinstance(spec, TableSpec):
         return spec
     return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
+
+
+def spec_of_columns(columns: Any) -> TableSpec | None:
+    """Convert the parameter `columns` of an estimator, a TableSpec or a dict of kinds by name, to a TableSpec."""
+    if columns is None or isinstance(columns, TableSpec):
+        return columns
+    if not isinstance(columns, Mapping):
+        raise ConfigError(f"columns must be a dict from names to kinds, or a TableSpec, found {columns!r}", "columns")
+    return TableSpec.from_dict({"columns": columns})
+
+
+def warn_of_unseen(coverage: Coverage) -> None:
+    """Warn, once, about values of a table that were not seen in training."""
+    # Values that share <rare> are no surprise: training had rare ones too.
+    if any(counts.unseen > counts.rare or counts.share < 1 - MAX_UNSEEN_SHARE for counts in coverage.columns.values()):
+        message = "; ".join(note.removeprefix("warning: ") for note in coverage.notes())
+        warnings.warn(UnseenValuesWarning(printable(message)), stacklevel=caller_level())
 
 
 def open_checkpoint(folder: PathLike | None, seconds: float) -> Checkpoint | NoCheckpoint:

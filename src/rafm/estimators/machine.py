@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from ..compress.budget import compress
+from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
 from ..encode.serialize import check_size
 from ..errors import ConfigError
@@ -20,14 +21,22 @@ from ..files.terminal import say
 from ..model import file as storage
 from ..model.model import Model
 from ..options import TrainingOptions, resolve
-from ..read.frames import is_frame, needs_encoder
+from ..read.frames import is_table
 from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.source import InMemory
 from ..train.progress import show_events
 from ..train.trainer import Finished, train
-from .arguments import as_frame, fields_of_columns, open_checkpoint, single_pair, threads_of
+from .arguments import (
+    as_frame,
+    fields_of_columns,
+    open_checkpoint,
+    single_pair,
+    spec_of_columns,
+    threads_of,
+    warn_of_unseen,
+)
 from .insight import Insight
 from .parameters import option_parameters
 
@@ -36,6 +45,7 @@ class FactorizationMachine(Insight, BaseEstimator):
     """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None
+    columns: Any
     n_jobs: int | None
     random_state: Any
     fields: Any
@@ -55,7 +65,7 @@ class FactorizationMachine(Insight, BaseEstimator):
         Parameters
         ----------
         X : sparse matrix, array, DataFrame or Arrow table
-            Rows. Columns of text or categories become one feature per value.
+            Rows. Tables are encoded by the kinds of their columns, see `columns`; column j of a matrix is feature j.
         y : array of shape (n_rows,)
             Labels.
         sample_weight : array of shape (n_rows,), default=None
@@ -124,13 +134,20 @@ class FactorizationMachine(Insight, BaseEstimator):
         return resolve(task=self._task(), **chosen)
 
     def _rows(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, classes: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        fitting: bool,
+        classes: Any = None,
+        coverage: Coverage | None = None,
     ) -> CheckedRows:
         """Return X and y as checked rows; fitting sets the columns or the encoder, otherwise X must match them."""
         if fitting:
             self.encoder_ = None
-        if self.encoder_ is not None or (fitting and is_frame(X) and needs_encoder(X)):
-            rows = self._encode(X)
+        if self.encoder_ is not None or (fitting and is_table(X)):
+            rows = self._encode(X, coverage)
             y = None if y is None else column_or_1d(y, warn=True)
         else:
             rows, y = self._matrix(X, y, fitting)
@@ -146,18 +163,21 @@ class FactorizationMachine(Insight, BaseEstimator):
             weights = _check_sample_weight(sample_weight, like_X, ensure_non_negative=True)
         return check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights))
 
-    def _encode(self, X: Any) -> Batch:
-        """Encode a table; the first call fits the encoder."""
+    def _encode(self, X: Any, coverage: Coverage | None = None) -> Batch:
+        """Encode a table; the first call fits the encoder. coverage: if given, counts known and unseen values."""
         table = as_frame(X)
         if self.encoder_ is not None:
-            return self.encoder_.encode(table, targets=False)
-        self.encoder_, rows = TableEncoder.learn_encode(table, report=say if self.verbose else None)
+            return self.encoder_.encode(table, targets=False, coverage=coverage)
+        spec, report = spec_of_columns(self.columns), say if self.verbose else None
+        self.encoder_, rows = TableEncoder.learn_encode(table, spec, report, targets=False)
         check_size(self.encoder_)
-        self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
+        self.feature_names_in_ = np.array(table.column_names, object)
         self.n_features_in_ = self.feature_names_in_.size
         return rows
 
     def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:
+        if fitting and self.columns is not None:
+            raise ConfigError("columns are those of a table, but X is a matrix; pass a data frame", key="columns")
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
         check_matrix(X)  # first: validate_data converts to CSR and would crash on malformed indices
         if y is None and not fitting:
@@ -192,8 +212,12 @@ class FactorizationMachine(Insight, BaseEstimator):
         return self.model_
 
     def _scores(self, X: Any, level: int | None = None) -> np.ndarray:
-        model = self._fitted()
-        return model.scores(self._rows(X, fitting=False), level, threads_of(self.n_jobs)).astype(np.float64)
+        model, coverage = self._fitted(), Coverage()
+        rows = self._rows(X, fitting=False, coverage=coverage)
+        if self.encoder_ is not None:
+            self.coverage_ = coverage
+            warn_of_unseen(coverage)
+        return model.scores(rows, level, threads_of(self.n_jobs)).astype(np.float64)
 
     def save(self, path: PathLike, keep_state: bool = False) -> None:
         """Save the model to a file; an existing file is replaced atomically.
@@ -216,7 +240,7 @@ class FactorizationMachine(Insight, BaseEstimator):
         """Return classes and column names for the file."""
         # JSON has no NumPy scalars
         classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
-        names = getattr(self, "feature_names_in_", None) if self.encoder_ is None else None
+        names = getattr(self, "feature_names_in_", None)
         return classes or None, None if names is None else [str(name) for name in names]
 
     def _extra_bytes(self) -> int:

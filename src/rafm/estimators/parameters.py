@@ -10,14 +10,25 @@ from typing import Any, TypeVar
 from ..options import Option, declared_options, nearest_option
 
 Kind = TypeVar("Kind", bound=type)
+COLUMNS = (
+    "columns",
+    None,
+    "dict or TableSpec",
+    "Kinds of table columns by name, such as {'age': 'bins', 'price': {'kind': 'bins', 'n_bins': 20}}. The kinds of "
+    "others are chosen by their names, types and cells.",
+)
 FIELDS = (
     "fields",
     None,
     "array of str or int",
     "Field of each column of a matrix, by name or number. The fields of a table are its columns.",
 )
-VERBOSE = ("verbose", False, "bool", "Print the plan of ranks and one line per epoch.")
-UNDECLARED: tuple[tuple[str, Any, str, str], ...] = (FIELDS, VERBOSE)  # parameters that are not training options
+VERBOSE = ("verbose", False, "bool", "Print the kinds of table columns, the plan of ranks and one line per epoch.")
+UNDECLARED: tuple[tuple[str, Any, str, str], ...] = (
+    COLUMNS,
+    FIELDS,
+    VERBOSE,
+)  # parameters that are not training options
 ATTRIBUTES = """
 n_parameters_ : int
     Number of model parameters.
@@ -32,9 +43,11 @@ feature_counts_ : ndarray of shape (n_features,)
 n_features_in_ : int
     Number of input columns.
 feature_names_in_ : ndarray of shape (n_features_in_,)
-    Names of the input columns, if X was a table.
+    Names of the input columns, if X was a table, in its order.
 encoder_ : TableEncoder or None
     Encoder of the table; `encoder_.feature_names()` names the features. None if X was a matrix.
+coverage_ : Coverage
+    Counts of known, missing and unseen values per column in the latest prediction for a table.
 """.strip()
 REGRESSOR_ONLY = ("loss",)  # the classifier always trains on log loss
 

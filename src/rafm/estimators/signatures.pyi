@@ -1,9 +1,11 @@
 """Constructors of the estimators, for editors and type checkers. Written by `.ci/stub.py`; do not edit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ..encode.spec import TableSpec
 from ..losses.loss import Loss
 from ..optimizers.optimizer import Optimizer
 from ..plan.ranks import LevelRule
@@ -36,6 +38,7 @@ class ClassifierSignature:
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
@@ -102,10 +105,13 @@ class ClassifierSignature:
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
             Worker threads. Models are bit-identical for any value.
+        columns : dict or TableSpec, default=None
+            Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
+            20}}. The kinds of others are chosen by their names, types and cells.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
-            Print the plan of ranks and one line per epoch.
+            Print the kinds of table columns, the plan of ranks and one line per epoch.
         """
 
 class RegressorSignature:
@@ -137,6 +143,7 @@ class RegressorSignature:
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
@@ -205,8 +212,11 @@ class RegressorSignature:
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
             Worker threads. Models are bit-identical for any value.
+        columns : dict or TableSpec, default=None
+            Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
+            20}}. The kinds of others are chosen by their names, types and cells.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
-            Print the plan of ranks and one line per epoch.
+            Print the kinds of table columns, the plan of ranks and one line per epoch.
         """

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappush, heappushpop
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from ..encode.casts import naming_column, without_views
-from ..encode.encoder import SAMPLE_ROWS, TableEncoder
+from ..encode.encoder import TableEncoder, take_sample
 from ..encode.infer import choose_kinds
 from ..encode.spec import TableSpec, check_known
 from ..encode.targets import with_targets
@@ -31,7 +30,6 @@ from .sketch import Frequencies, RowTargets, Sketch
 MANY_KEYS = 1 << 20  # distinct rows and features that are counted exactly
 FIRST_BAD, MAX_BAD = 20, 100_000  # bad lines to list, and to stop at
 MAX_FIELDS = 1000  # with a profile of their own
-BLOCK_ROWS = 1 << 16  # rows of a table that are examined at once
 TEXT_BYTES = 1 << 18  # text that is parsed at once; small, since errors are kept until their chunk is done
 
 
@@ -224,14 +222,13 @@ class _RowProfiler:
 
 def _examine_table(spec: TableSpec, batches: Iterator[pa.RecordBatch], found: Examination) -> None:
     """Examine the cells of a table; columns of unsupported types are reported and skipped."""
-    first = next(batches, None)
-    if first is None:
+    sample, blocks = take_sample(batches)
+    if sample is None:
         return
-    profiles, found.faults = _profiles_of(spec, first)
+    profiles, found.faults = _profiles_of(spec, sample)
     found.columns, found.ignored = list(profiles), [column.name for column in spec.columns if column.kind == "ignore"]
-    for batch in chain([first], batches):
-        for at in range(0, batch.num_rows, BLOCK_ROWS):
-            _examine_block(batch.slice(at, BLOCK_ROWS), spec, profiles, found)
+    for block in blocks:
+        _examine_block(block, spec, profiles, found)
     found.nonzeros = int(np.dot(*found.frequencies()))
 
 
@@ -261,9 +258,9 @@ def _labels_and_weights(
     return found.labels / np.maximum(found.weights, 1), found.weights
 
 
-def _profiles_of(spec: TableSpec, first: pa.RecordBatch) -> tuple[list[CellProfile], list[str]]:
+def _profiles_of(spec: TableSpec, sample: pa.Table | pa.RecordBatch) -> tuple[list[CellProfile], list[str]]:
     """Return a profile per column, of the given kind or the one that training would choose, and unsupported columns."""
-    names, target_names, rows = first.schema.names, spec.targets(), first.slice(0, SAMPLE_ROWS)
+    names, target_names = sample.schema.names, spec.targets()
     given, there = {column.name: column for column in spec.columns}, set(names)
     for name in [*(column.name for column in spec.columns if column.kind != "ignore"), *target_names]:
         if name not in there:
@@ -272,9 +269,10 @@ def _profiles_of(spec: TableSpec, first: pa.RecordBatch) -> tuple[list[CellProfi
     for place, name in enumerate(names):
         if name in target_names or (name not in given and spec.others == "ignore"):
             continue
-        sample = rows.select([place])
+        own = sample.select([place])
         try:
-            column, reason = (given[name], "as given") if name in given else choose_kinds(sample.schema, sample)[0][::2]
+            choice = None if name in given else choose_kinds(own.schema, own)[0]
+            column, reason = (choice.column, choice.reason) if choice else (given[name], "as given")
             profiles.append(CellProfile(column, spec, reason))
         except DataValueError as error:
             faults.append(str(error))

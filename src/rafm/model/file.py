@@ -43,7 +43,8 @@ _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types 
 class Saved:
     """Content of a model file.
 
-    classes: the two labels of a classifier, as given in training. columns: column names of a numeric data frame.
+    classes: the two labels of a classifier, as given in training. columns: names of the
+    columns that it was fitted to, in order; with an encoder, those of its table.
     """
 
     model: Model
@@ -157,6 +158,8 @@ def load(path: PathLike) -> Saved:
         _check_options(header)
         _check_tensors(plan, header, tensors)
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
+        if encoder is not None and "columns" in header and not _has_columns(header["columns"], encoder):
+            raise _invalid(header, "columns")
     except (ModelFormatError, ModelVersionError) as error:
         raise type(error)(f"{Path(path).name}: {error}") from None
     model = Model(
@@ -200,9 +203,13 @@ def _are_whole(found: Any) -> bool:
     return isinstance(found, list) and all(map(_is_whole, found))
 
 
-def _are_columns(found: Any, n_inputs: int) -> bool:
-    """Return whether these are n_inputs distinct names."""
-    return are_names(found) and len(found) == n_inputs
+def _are_columns(found: Any, encoder: Any, n_inputs: int) -> bool:
+    """Return whether these are distinct names: n_inputs of them, or any number if there is an encoder."""
+    return are_names(found) and (encoder is not None or len(found) == n_inputs)
+
+
+def _has_columns(names: list[str], encoder: TableEncoder) -> bool:
+    return {column.name for column in encoder.columns} <= set(names)
 
 
 def _is_epoch(found: Any) -> bool:
@@ -248,7 +255,7 @@ def _check_header(header: dict[str, Any]) -> None:
     _check_states_version(header)
     if not _is_whole(header.get("dropped", 0)):
         raise _invalid(header, "dropped")
-    if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
+    if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
     if "fields" in header and not (are_names(header["fields"]) and len(header["fields"]) < 2**31):
         raise _invalid(header, "fields")

@@ -56,3 +56,20 @@ def signed_sums(model: Model, batch: CheckedRows) -> Iterator[tuple[int, np.ndar
         yield 1, matrix[:, : len(block)] @ block
     for block, size in zip(factors, sizes[1:-1] if model.plan.nested else ()):
         yield -1, matrix[:, :size] @ block[:size]
+
+
+def row_levels(model: Model, batch: CheckedRows) -> np.ndarray:
+    """Return the highest level of each row's features; 0 if it has none with a vector."""
+    rows = number_rows(batch, model.numbering)
+    first = np.append(rows.indices, model.plan.n_features)[rows.indptr[:-1]]  # numbers ascend, levels descend
+    levels = np.append(model.plan.levels(), 0)[first]
+    return np.where(np.diff(rows.indptr) > 0, levels, 0)
+
+
+def used_coordinates(model: Model) -> list[np.ndarray]:
+    """Return for each level the coordinates of `side_vectors` that can be nonzero in rows of that level."""
+    levels = [k for k, block in enumerate(model.parameters.factors, 1) for _ in range(block.shape[1])]
+    if model.plan.nested:
+        levels += [k + 1 for k, block in enumerate(model.parameters.factors[:-1], 1) for _ in range(block.shape[1])]
+    owners = np.array([*levels, 0])
+    return [np.flatnonzero(owners <= level) for level in range(model.plan.n_levels + 1)]

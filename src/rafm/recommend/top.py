@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from ..model.pairs import pair_products
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
-from .select import select_candidates
-from .sides import own_scores, side_vectors
+from .select import exact_products, select_candidates
+from .sides import own_scores, row_levels, side_vectors, used_coordinates
 
-BLOCK_BYTES = 1 << 26  # of scores, per thread
+BLOCK_BYTES = 1 << 23  # of scores, per thread
+CHUNK_ROWS = 1 << 14  # contexts whose vectors are kept at a time
 ROUNDING = 4 * np.finfo(np.float32).eps
 
 
@@ -39,6 +40,14 @@ class Recommended:
     scores: np.ndarray
 
 
+class Shelf(NamedTuple):
+    """Neighbours in the order of the catalogue that use the same coordinates; vectors: psi, one item per column."""
+
+    places: slice
+    coordinates: np.ndarray
+    vectors: np.ndarray
+
+
 @dataclass(frozen=True)
 class Catalogue:
     """Items to choose from, prepared for many contexts."""
@@ -51,14 +60,26 @@ class Catalogue:
         object.__setattr__(self, "known", np.unique(self.items.indices))
 
     @cached_property
-    def vectors(self) -> np.ndarray:
-        """Vectors psi of all items."""
-        return side_vectors(self.model, self.items, "item")
+    def order(self) -> np.ndarray:
+        """Row numbers of the items by level: those of a low level have zeros in most coordinates."""
+        return np.argsort(row_levels(self.model, self.items), kind="stable")
 
     @cached_property
-    def sizes(self) -> np.ndarray:
-        """Absolute psi, for bounds of the rounding error."""
-        return np.abs(self.vectors)
+    def places(self) -> np.ndarray:
+        """Place of each item in that order."""
+        return np.argsort(self.order)
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """Vectors psi of all items in that order."""
+        return side_vectors(self.model, self.items, "item")[self.order]
+
+    @cached_property
+    def shelves(self) -> list[Shelf]:
+        """Items of each level."""
+        ends = np.cumsum([0, *np.bincount(row_levels(self.model, self.items), minlength=self.model.plan.n_levels + 1)])
+        parts = zip(map(slice, ends[:-1], ends[1:]), used_coordinates(self.model))
+        return [Shelf(part, used, self.vectors[part][:, used].T.copy()) for part, used in parts]
 
     def recommend(
         self, contexts: CheckedRows, top: int = 10, exclude: Sequence[np.ndarray] | None = None, threads: int = 1
@@ -68,17 +89,24 @@ class Catalogue:
         exclude: for each context, row numbers of items that must not be recommended.
         """
         self._check(contexts, top, exclude)
-        n_rows = max(1, BLOCK_BYTES // (4 * max(self.items.n_rows, 1)))
-        starts = range(0, contexts.n_rows, n_rows)
-
-        def best(start: int) -> Recommended:
-            stop = min(start + n_rows, contexts.n_rows)
-            seen = None if exclude is None else exclude[start:stop]
-            return self._best(take_rows(contexts, start, stop), min(top, self.items.n_rows), seen)
-
+        found = Recommended(np.full((contexts.n_rows, top), -1), np.full((contexts.n_rows, top), np.nan))
         with ThreadPoolExecutor(max(1, threads), "rafm") as pool:
-            parts = [*pool.map(best, starts)]
-        return _padded(parts, contexts.n_rows, top)
+            for first in range(0, contexts.n_rows, CHUNK_ROWS):
+                some = slice(first, min(first + CHUNK_ROWS, contexts.n_rows))
+                scorer = self.scorer(take_rows(contexts, some.start, some.stop))
+                part = Recommended(found.items[some], found.scores[some])
+                seen = None if exclude is None else exclude[some]
+                [*pool.map(lambda rows: self._fill(part, rows, scorer, seen), self._blocks(part))]  # noqa: B023
+        return found
+
+    def scorer(self, contexts: CheckedRows) -> Scorer:
+        """Return what scores these contexts against all items."""
+        kind = MixtureScorer if self.model.plan.traits.has_mixture else ProductScorer
+        return kind(self, contexts)
+
+    def _blocks(self, part: Recommended) -> list[slice]:
+        n_rows, n_contexts = max(1, BLOCK_BYTES // (4 * max(self.items.n_rows, 1))), len(part.items)
+        return [slice(start, min(start + n_rows, n_contexts)) for start in range(0, n_contexts, n_rows)]
 
     def _check(self, contexts: CheckedRows, top: int, exclude: Any) -> None:
         if top < 1:
@@ -91,37 +119,75 @@ class Catalogue:
                 f"feature {both[0]} occurs in contexts and in items; a feature must be on one side only", key="items"
             )
 
-    def _best(self, contexts: CheckedRows, top: int, exclude: Sequence[np.ndarray] | None) -> Recommended:
-        scores, slacks, exact = self._scored(contexts)
+    def _fill(self, part: Recommended, some: slice, scorer: Scorer, exclude: Sequence[np.ndarray] | None) -> None:
+        """Fill in the best items of some contexts."""
+        scores, slacks = scorer.approximate(some)
         if exclude is not None:
-            for r, items in enumerate(exclude):
-                scores[r, items] = -np.inf
+            for r, items in enumerate(exclude[some]):
+                scores[r, self.places[items]] = -np.inf
+        top = min(part.items.shape[1], self.items.n_rows)
         rows, columns = _candidates(scores, slacks, top)
-        values = exact(rows, columns)
-        order = np.lexsort((columns, -values, rows))
-        rows, columns, values = rows[order], columns[order], values[order]
+        values, items = scorer.exact(rows + some.start, columns), self.order[columns]
+        order = np.lexsort((items, -values, rows))
+        rows, items, values = rows[order], items[order], values[order]
         place = np.arange(rows.size) - np.searchsorted(rows, rows)  # rank within its context
         kept = place < top
-        found = Recommended(np.full((contexts.n_rows, top), -1), np.full((contexts.n_rows, top), np.nan))
-        found.items[rows[kept], place[kept]] = columns[kept]
-        found.scores[rows[kept], place[kept]] = values[kept]
-        return found
+        part.items[some][rows[kept], place[kept]] = items[kept]
+        part.scores[some][rows[kept], place[kept]] = values[kept]
 
-    def _scored(self, contexts: CheckedRows) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Return scores in float32, bounds of their errors, and a function that scores pairs in float64."""
-        model = self.model
-        bias = float(model.parameters.bias[0])
-        if model.plan.traits.has_mixture:
-            full = bias + mixture_scores(model, contexts, self.items)
-            return full.astype(np.float32), ROUNDING * np.abs(full).max(axis=1, initial=0), lambda r, i: full[r, i]
-        vectors, own = side_vectors(model, contexts, "context"), own_scores(model, contexts).astype(float)
-        slacks = ROUNDING * vectors.shape[1] * (np.abs(vectors) @ self.sizes.max(axis=0, initial=0))
 
-        def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-            pairs = np.einsum("ij,ij->i", vectors[rows].astype(float), self.vectors[columns].astype(float))
-            return np.asarray(pairs + own[rows] + bias)
+class Scorer:
+    """Scores contexts against all items of a catalogue, in its order."""
 
-        return vectors @ self.vectors.T, slacks.astype(np.float32), exact
+    def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
+        self.catalogue, self.model, self.contexts = catalogue, catalogue.model, contexts
+        self.bias = float(self.model.parameters.bias[0])
+
+    def approximate(self, some: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return float32 scores of some contexts, and bounds of their errors."""
+        raise NotImplementedError
+
+    def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return float64 scores of pairs of contexts and items."""
+        raise NotImplementedError
+
+
+class ProductScorer(Scorer):
+    """Scores by inner products."""
+
+    def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
+        super().__init__(catalogue, contexts)
+        self.vectors = side_vectors(self.model, contexts, "context")
+        self.own = own_scores(self.model, contexts).astype(float) + self.bias
+        largest = np.abs(catalogue.vectors).max(axis=0, initial=0)
+        bounds = ROUNDING * self.vectors.shape[1] * (np.abs(self.vectors) @ largest)
+        self.slacks, self.shelves = bounds.astype(np.float32), catalogue.shelves
+
+    def approximate(self, some: slice) -> tuple[np.ndarray, np.ndarray]:
+        scores = np.empty((some.stop - some.start, self.catalogue.items.n_rows), np.float32)
+        for shelf in self.shelves:
+            scores[:, shelf.places] = self.vectors[some, shelf.coordinates] @ shelf.vectors
+        return scores, self.slacks[some]
+
+    def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        products = np.empty(rows.size)
+        exact_products(self.vectors, self.catalogue.vectors, rows, columns, products)
+        return products + self.own[rows]
+
+
+class MixtureScorer(Scorer):
+    """Scores pair by pair: MRMA's mixtures are no inner products."""
+
+    def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
+        super().__init__(catalogue, contexts)
+        self.scores = self.bias + mixture_scores(self.model, contexts, catalogue.items)[:, catalogue.order]
+
+    def approximate(self, some: slice) -> tuple[np.ndarray, np.ndarray]:
+        scores = self.scores[some].astype(np.float32)
+        return scores, ROUNDING * np.abs(scores).max(axis=1, initial=0)
+
+    def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return np.asarray(self.scores[rows, columns])
 
 
 def mixture_scores(model: Model, contexts: CheckedRows, items: CheckedRows) -> np.ndarray:
@@ -137,24 +203,14 @@ def mixture_scores(model: Model, contexts: CheckedRows, items: CheckedRows) -> n
 
 def _candidates(scores: np.ndarray, slacks: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and columns of all entries that may belong to the best of their row."""
-    heap, room = np.empty(top, np.float32), scores.shape[0] * (top + 32)
+    heap, listed = np.empty(top, np.float32), np.empty(scores.shape[1], np.int64)
+    room = scores.shape[0] * (top + 32)
     while True:
         rows, columns = np.empty(room, np.int64), np.empty(room, np.int64)
-        needed = select_candidates(scores, slacks, heap, rows, columns)
+        needed = select_candidates(scores, slacks, heap, listed, rows, columns)
         if needed <= room:
             return rows[:needed], columns[:needed]
         room = needed
-
-
-def _padded(parts: Sequence[Recommended], n_contexts: int, top: int) -> Recommended:
-    """Join parts, with -1 and NaN if there are fewer items than asked for."""
-    whole = Recommended(np.full((n_contexts, top), -1), np.full((n_contexts, top), np.nan))
-    start = 0
-    for part in parts:
-        stop, n = start + len(part.items), part.items.shape[1]
-        whole.items[start:stop, :n], whole.scores[start:stop, :n] = part.items, part.scores
-        start = stop
-    return whole
 
 
 def excluded_items(seen: CheckedRows, contexts: CheckedRows, catalogue: Catalogue) -> Iterator[np.ndarray]:

@@ -5,7 +5,6 @@ A run is trained in pieces. Between pieces it can be saved and restored without 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError, DataValueError, DivergenceError
+from ..jit.compiling import seconds_without_compiling
 from ..kernels.tables import Rows
 from ..losses.loss import Loss
 from ..metrics import is_better, shown_metrics
@@ -95,13 +95,13 @@ class Run:
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops
         self.average = Average(self.engine, start is not None) if options.averaging else None
-        self.begun, self.epoch_begun, self.is_released = time.perf_counter(), 0.0, False
+        self.begun, self.epoch_begun, self.is_released = seconds_without_compiling(), 0.0, False
 
     # Training
 
     def seconds(self) -> float:
-        """Return the running time, total across resumes."""
-        return time.perf_counter() - self.begun
+        """Return the running time without compiling, total across resumes."""
+        return seconds_without_compiling() - self.begun
 
     def is_over(self) -> bool:
         """Return whether all epochs are done, or `patience` epochs brought no improvement."""
@@ -252,7 +252,7 @@ class Run:
             self.average.epoch, self.average.arrays = values["averaged"], _part("average", arrays)
         self.at = Position(**values["position"])
         self._set_rate()
-        self.begun, self.epoch_begun = time.perf_counter() - values["seconds"], values["epoch_begun"]
+        self.begun, self.epoch_begun = seconds_without_compiling() - values["seconds"], values["epoch_begun"]
 
     # Evaluation
 
