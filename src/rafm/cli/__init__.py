@@ -61,7 +61,7 @@ for command in (
     paper,
     bench,
 ):
-    app.command(epilog="--debug shows where an error came from.")(command)
+    app.command(epilog="Add --debug to see where an error came from.")(command)
 app.add_typer(datasets, name="datasets")
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file
 

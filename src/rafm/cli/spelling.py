@@ -121,6 +121,6 @@ def usage_message(error: Any) -> str:
         options = [spelled for parameter in context.command.params for spelled in parameter.opts]
         if type(error).__name__ == "NoSuchOption":
             return no_such_option(name, [option for option in options if option.startswith("--")])
-    if found := re.fullmatch(r"No such command '(.*)'\.?", message):
+    if found := re.match(r"No such command '(.*?)'", message):
         return no_such_command(found[1], context.command.list_commands(context))
     return message
