@@ -14,12 +14,13 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from . import checks
-from .checks import UPDATES, Check, choice, number, one_or_more, whole
+from .aliases import ALIASES
+from .checks import UPDATES, Check, choice, number, whole
 from .errors import ConfigError
 from .families import FAMILIES, Family
 from .losses import one_of
 from .metrics import METRICS
-from .optimizers import OPTIMIZERS, optimizer_class
+from .optimizers import OPTIMIZERS, SAMPLERS, optimizer_class
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,8 +62,6 @@ class Option:
         Whether the value is stored in the model file under its own name.
     has_effect : bool
         Whether it changes what a run computes, rather than how long or how fast it runs.
-    aliases : str
-        Names that other programs have for it, separated by blanks. They are not accepted, but lead to its own name.
     """
 
     help: str
@@ -77,7 +76,6 @@ class Option:
     parameter_help: str | None = None
     is_kept: bool = True
     has_effect: bool = True
-    aliases: str = ""
 
 
 # ---- The options
@@ -102,7 +100,6 @@ class TrainingOptions:
         parse=checks.loss_setting,
         parameter_help='"squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.',
         is_kept=False,
-        aliases="objective criterion",
     )
     model: str = option(
         "rafm",
@@ -111,7 +108,6 @@ class TrainingOptions:
         "str",
         str,
         is_kept=False,
-        aliases="family algorithm estimator",
     )
     ranks: tuple[int, ...] = option(
         None,
@@ -122,7 +118,6 @@ class TrainingOptions:
         str,
         parse=checks.ranks_setting,
         is_kept=False,
-        aliases="rank k dim dims dimension factors n_factors num_factors latent_dim embedding_dim n_components",
     )
     max_parameters: int | None = option(
         None,
@@ -146,7 +141,6 @@ class TrainingOptions:
         number(positive=True),
         "float",
         float,
-        aliases="scale generosity",
     )
     levels: LevelRule | np.ndarray | None = option(
         None,
@@ -158,7 +152,6 @@ class TrainingOptions:
         parse=checks.thresholds,
         parameter_help="Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.",
         is_kept=False,
-        aliases="min_counts",
     )
     update: str = option(
         "joint",
@@ -166,7 +159,6 @@ class TrainingOptions:
         choice(UPDATES),
         "str",
         str,
-        aliases="update_rule",
     )
     dependent_weight: float = option(
         None,
@@ -175,63 +167,62 @@ class TrainingOptions:
         checks.dependent_weight,
         "float",
         float,
-        aliases="rho rho_d",
     )
     optimizer: Optimizer = option(
         "adagrad",
-        f"Optimiser: {one_of([*OPTIMIZERS])}.",
+        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])} for ratings, which samples many models and "
+        "distils them into one.",
         checks.optimizer,
         "str or settings",
         str,
         is_kept=False,
-        aliases="optimiser opt solver algo",
     )
     learning_rate: float = option(
         None,
         "Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than 10 nonzeros; "
-        "a quarter of that for sgd, a hundredth for adam).",
+        "a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on validation rows (default "
+        "with ranks auto).",
         checks.learning_rate,
-        "float",
-        float,
-        aliases="lr eta eta0 alpha step_size step learn_rate rate",
+        'float or "auto"',
+        str,
+        parse=checks.number_or_auto,
     )
     l2: tuple[float, ...] = option(
         None,
         "L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts, "
-        "0.1 for ratings).",
+        "0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000 training rows "
+        "(default with ranks auto).",
         checks.l2,
-        "float or sequence of float",
+        'float, sequence of float or "auto"',
         str,
-        parse=one_or_more,
+        parse=checks.numbers_or_auto,
         is_kept=False,
-        aliases="reg lambda reg_lambda lambda_l2 weight_decay regularization regularisation l2_reg alpha_l2",
     )
-    l2_weights: float = option(0.0, "L2 penalty of linear weights at each occurrence.", number(), "float", float)
+    l2_weights: float = option(
+        0.0, "L2 penalty of linear weights at each occurrence.", checks.l2_weights, "float", float
+    )
     l1: float = option(
         0.0,
         "L1 penalty that sets whole factor vectors to 0 (ftrl only).",
         checks.l1,
         "float",
         float,
-        aliases="lambda_l1 l1_reg reg_alpha",
     )
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
-        30,
-        "Maximum number of passes over the data.",
-        whole(),
+        None,
+        "Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).",
+        checks.n_epochs,
         "int",
         int,
         flag="epochs",
-        aliases="epochs num_epochs iterations iter iters n_iter max_iter num_iter passes n_estimators",
     )
     patience: int | None = option(
         3,
-        "Stop after this many epochs without improvement on the validation rows.",
+        "Stop after this many epochs without improvement on the validation rows; with gibbs, after ten times as many.",
         whole(optional=True),
         "int or None",
         int,
-        aliases="early_stopping early_stopping_rounds n_iter_no_change",
     )
     averaging: bool = option(
         None,
@@ -262,7 +253,6 @@ class TrainingOptions:
         checks.metric,
         "str",
         str,
-        aliases="metrics eval_metric scoring",
     )
     max_seconds: float | None = option(
         None,
@@ -272,7 +262,6 @@ class TrainingOptions:
         float,
         is_kept=False,
         has_effect=False,
-        aliases="max_time time_limit timeout budget",
     )
     negative_rate: float = option(
         1.0,
@@ -280,7 +269,6 @@ class TrainingOptions:
         checks.negative_rate,
         "float",
         float,
-        aliases="negative_sampling downsampling",
     )
     seed: int = option(
         0,
@@ -290,11 +278,10 @@ class TrainingOptions:
         int,
         parameter="random_state",
         parameter_default=0,
-        aliases="random_state random_seed rng",
     )
     threads: int = option(
         1,
-        "Worker threads. Models are bit-identical for any value.",
+        "Worker threads; training uses at most two. Models are bit-identical for any value.",
         whole(),
         "int or None",
         int,
@@ -302,13 +289,13 @@ class TrainingOptions:
         parameter_default=None,
         is_kept=False,
         has_effect=False,
-        aliases="jobs n_jobs num_threads workers n_threads nthread nthreads cores num_workers cpus",
     )
     # Switches without a flag of their own; a given learning rate is never adapted to the rows.
     is_rate_given: bool = field(default=True)
     shuffle: bool = field(default=True)  # otherwise rows are visited in input order
     keep_state: bool = field(default=False)  # whether the model keeps its optimiser state
     replan: bool = field(default=False)  # whether to raise the features of a resumed model to higher ranks
+    searched: tuple[str, ...] = field(default=())  # settings to be found by short runs
     measured: bool = field(default=False)  # ranks="auto"; `ranks` are those to use where that is not possible
     memory: float | None = field(default=None)  # megabytes for the parameters in training; None: any amount
     reserved_bytes: int = field(default=0)  # what the model file holds besides the model
@@ -345,7 +332,11 @@ class TrainingOptions:
         0.025
         """
         share = min(1.0, (USUAL_NONZEROS / max(nonzeros, 1.0)) ** 1.5)  # see decision 0009
-        return self if self.is_rate_given else replace(self, learning_rate=self.learning_rate * share)
+        return (
+            self
+            if self.is_rate_given or self.optimizer.is_sampler
+            else replace(self, learning_rate=self.learning_rate * share)
+        )
 
     def summary(self) -> dict[str, Any]:
         """Return the options as plain values for the model file; explicit levels are stored in the plan."""
@@ -361,7 +352,8 @@ class TrainingOptions:
         }
 
     def _measuring(self) -> tuple[str, ...]:
-        return ("measured", "memory", "reserved_bytes") if self.measured else ()
+        """Return the names of the switches of what is measured, if anything is."""
+        return ("searched",) * bool(self.searched) + ("measured", "memory", "reserved_bytes") * self.measured
 
     def identity(self) -> dict[str, Any]:
         """Return all options that decide what a run computes, by the names that users know."""
@@ -391,7 +383,7 @@ def nearest_option(name: str, known: Iterable[str]) -> str | None:
     names, wanted = [*known], name.replace("-", "_").lower()
     for own, declared in declared_options():
         spellings = {own, declared.flag or own, declared.parameter or own}
-        if wanted in {*spellings, *declared.aliases.split()} and (found := spellings.intersection(names)):
+        if wanted in {*spellings, *ALIASES.get(own, "").split()} and (found := spellings.intersection(names)):
             return found.pop()
     return next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
 
@@ -409,13 +401,14 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
         near = nearest_option(unknown[0], declared)
         hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(declared)}"
         raise ConfigError(f"unknown option {unknown[0]!r}; {hint}", key=unknown[0])
-    chosen: dict[str, Any] = {"task": task}
+    chosen: dict[str, Any] = {"task": task, "searched": []}
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
     del chosen["task"]
-    measured, is_rate_given = chosen.pop("is_measured"), given.get("learning_rate") is not None
-    return TrainingOptions(**chosen, is_rate_given=is_rate_given, measured=measured)
+    measured, searched = chosen.pop("is_measured"), tuple(chosen.pop("searched"))
+    is_rate_given = given.get("learning_rate") is not None and "learning_rate" not in searched
+    return TrainingOptions(**chosen, is_rate_given=is_rate_given, measured=measured, searched=searched)
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from commands import rows_of_pairs, run, start
 from pyarrow import parquet
 
 from rafm import RaFMClassifier, RaFMRegressor
+from rafm.aliases import ALIASES
 from rafm.cli.spelling import COMMANDS, in_flags, no_such_option
 from rafm.errors import ConfigError
 from rafm.options import declared_options, resolve
@@ -105,17 +106,14 @@ def test_an_unknown_parameter_leads_to_the_one_that_is_meant(kind, given, meant)
     kind(**{meant: 1})
 
 
-def test_no_alias_is_the_name_of_another_option():
-    names = {spelled for name, one in declared_options() for spelled in (name, one.flag, one.parameter) if spelled}
-    aliases = [alias for _, one in declared_options() for alias in one.aliases.split()]
+def test_no_alias_leads_to_two_options_or_is_one():
+    aliases = [alias for names in ALIASES.values() for alias in names.split()]
     assert len(set(aliases)) == len(aliases)
-    own = {
-        alias
-        for name, one in declared_options()
-        for alias in one.aliases.split()
-        if alias in (name, one.flag, one.parameter)
-    }
-    assert not set(aliases) & names - own - {"epochs", "n_jobs", "random_state"}
+    spellings = {name: {name, one.flag, one.parameter} for name, one in declared_options()}
+    assert set(ALIASES) <= set(spellings)
+    for name, own in ALIASES.items():
+        others = set().union(*(spelled for other, spelled in spellings.items() if other != name))
+        assert others.isdisjoint(own.split())
     with pytest.raises(ConfigError, match="unknown option 'lr'; did you mean 'learning_rate'"):
         resolve(task="binary", lr=1)
 
@@ -292,7 +290,7 @@ def test_a_label_that_is_absurd_is_blamed_before_the_learning_rate(tmp_path):
     path.write_text("".join(f"{'1e30' if i == 7 else i % 3} {i % 9}:1\n" for i in range(80)))
     ran = run("train", path, "--task", "count", "--out", tmp_path / "m.rafm", "--epochs", "3", "--model", "lr")
     assert ran.code == 5
-    assert "Check the labels (one is 1e+30," in ran.err
+    assert "Check for a wrong label: one is 1e+30," in ran.err
 
 
 @pytest.mark.filterwarnings("error")

@@ -34,6 +34,7 @@ from .predict import predict
 from .recommend import recommend, similar
 from .spelling import in_flags, usage_message
 from .train import train
+from .warmup import warmup
 
 # Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -60,6 +61,7 @@ for command in (
     demo,
     paper,
     bench,
+    warmup,
 ):
     app.command(epilog="Add --debug to see where an error came from.")(command)
 app.add_typer(datasets, name="datasets")

@@ -2,12 +2,14 @@
 
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
     {"event": "continued", "features": ..., "new": ..., "with_states": ..., "promoted": ..., "pair_error": ...}
+    {"event": "searched", "learning_rate": ..., "l2": ..., "runs": ...}
     {"event": "measuring", "rank": ..., "parameters": ..., "megabytes": ..., "times": ..., "fallback": ...}
     {"event": "cut", "metric": ..., "before": ..., "value_before": ..., "parameters": ..., "value": ...}
     {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
     {"event": "epoch", "epoch": ..., "train_loss": ..., "valid_log_loss": ..., ..., "best": ..., "seconds": ...}
+    {"event": "distilled", "samples": ..., "before": ..., "after": ..., "valid_rmse": ..., ...}
     {"event": "finished", "reason": "epochs", "epochs": ..., "best_epoch": ...}
 
 Future versions may add keys but not remove any. Undefined values are null.
@@ -26,6 +28,7 @@ from .events import (
     CheckpointWritten,
     Continued,
     Cut,
+    Distilled,
     EpochFinished,
     Event,
     Finished,
@@ -33,6 +36,7 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    Searched,
 )
 
 
@@ -80,7 +84,7 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "planned", "rows": event.n_rows, **sizes, "model": event.plan.family, "plan": levels}
         case Continued():
             return {"event": "continued", **vars(event)}
-        case Measuring() | Cut():
+        case Searched() | Measuring() | Cut():
             return {"event": type(event).__name__.lower(), **vars(event)}
         case Resumed():
             return {"event": "resumed", **vars(event)}
@@ -91,6 +95,10 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "checkpoint", **vars(event)}
         case EpochFinished():
             return {"event": "epoch", **event.entry(), "best": event.best, "seconds": event.seconds}
+        case Distilled():
+            found = {f"valid_{name}": value for name, value in event.metrics.items()}
+            gap = {"samples": event.samples, "before": event.before, "after": event.after}
+            return {"event": "distilled", **gap, **found}
         case Finished():
             ended = {"epochs": len(event.model.history), "best_epoch": event.model.best_epoch}
             return {"event": "finished", "reason": event.reason, **ended}

@@ -22,6 +22,15 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """Learning rate and L2 were found by this many short runs."""
+
+    learning_rate: float
+    l2: float
+    runs: int
+
+
+@dataclass(frozen=True)
 class Measuring:
     """A large model is trained first, from which the ranks will be measured.
 
@@ -85,6 +94,7 @@ class PieceFinished:
     n_rows: int
     train_loss: float
     seconds: float  # of the epoch so far
+    seconds_left: float | None = None  # of all epochs; None: not known
 
     @property
     def rows_per_second(self) -> float:
@@ -117,6 +127,20 @@ class EpochFinished:
 
 
 @dataclass(frozen=True)
+class Distilled:
+    """Sampled models were distilled into one.
+
+    samples: how many. before, after: RMSE between the mean of their scores on the training rows and the scores of the
+    mean of their parameters, and those of the distilled model. metrics: of the distilled model on the validation rows.
+    """
+
+    samples: int
+    before: float
+    after: float
+    metrics: dict[str, float | None]
+
+
+@dataclass(frozen=True)
 class Finished:
     """Training is over; the model is that of the best epoch.
 
@@ -127,4 +151,5 @@ class Finished:
     reason: str = "epochs"
 
 
-Event = Planned | Measuring | Cut | Continued | Resumed | PieceFinished | CheckpointWritten | EpochFinished | Finished
+Training = Resumed | PieceFinished | CheckpointWritten | EpochFinished
+Event = Planned | Searched | Measuring | Cut | Continued | Training | Distilled | Finished

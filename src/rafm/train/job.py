@@ -21,7 +21,8 @@ from .run import Run, State, shape_of
 class Job(NamedTuple):
     """Rows to train on and to judge by, what is known of them, and where to write checkpoints.
 
-    state: that of an earlier process to resume from, None if there is none.
+    state: that of an earlier process to resume from, None if there is none. settings: learning rate and L2 that short
+    runs found, None if they were given; spent: the seconds that these took.
     """
 
     source: RowSource
@@ -30,6 +31,8 @@ class Job(NamedTuple):
     label_scale: float
     checkpoint: Checkpoint | NoCheckpoint
     state: State | None
+    settings: tuple[float, float] | None = None
+    spent: float = 0.0
 
     def features(self, options: TrainingOptions) -> PlannedFeatures:
         """Assign levels and numbers to the features of the rows."""
@@ -51,14 +54,22 @@ class Job(NamedTuple):
         rows = Blocks(self.source, arranged.numbering, scales, self.label_scale, seed, grouping)
         held_out = None if self.valid is None else Blocks(self.valid, arranged.numbering, scales)
         begun = None if first is None else first.arranged(grouping)
-        return Run(rows, self.found, arranged, grouping, options, held_out, self.checkpoint.uninterrupted, begun)
+        run = Run(rows, self.found, arranged, grouping, options, held_out, self.checkpoint.uninterrupted, begun)
+        run.begun -= self.spent
+        return run
+
+    def capture(self, state: State | None) -> State | None:
+        """Add the settings to the state of a run."""
+        return (
+            state if state is None or self.settings is None else ({**state[0], "settings": [*self.settings]}, state[1])
+        )
 
     def train(self, run: Run) -> Iterator[Event]:
         """Resume the run if there is a state, and train it until it is over."""
         if self.state is not None:
             run.restore(self.state)
             yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
-        self.checkpoint.capture = run.state
+        self.checkpoint.capture = lambda: self.capture(run.state())
         yield from self.epochs(run)
 
     def epochs(self, run: Run) -> Iterator[Event]:
@@ -73,7 +84,9 @@ class Job(NamedTuple):
                 if is_inside and out_of_time:
                     return
             yield run.finish_epoch()
-            yield from self._written(run)
+            is_last = run.is_over() or run.is_out_of_time()
+            if is_last or self.checkpoint.is_due(run.checkpoint_seconds):
+                yield from self._written(run)
 
     def _written(self, run: Run) -> Iterator[Event]:
         path = self.checkpoint.write(finished=run.is_over())

@@ -18,6 +18,7 @@ from ..plan.ranks import RankPlan, describe_plan
 from .trainer import (
     Continued,
     Cut,
+    Distilled,
     EpochFinished,
     Event,
     Finished,
@@ -25,6 +26,7 @@ from .trainer import (
     PieceFinished,
     Planned,
     Resumed,
+    Searched,
 )
 
 
@@ -147,13 +149,14 @@ class _Bar:
 
 
 def _pace(event: PieceFinished) -> dict[str, str]:
-    """Return epoch, speed, remaining time of the epoch and loss as text.
+    """Return epoch, speed, remaining time of the epoch (or of all, if it is known) and loss as text.
 
     >>> _pace(PieceFinished(2, rows=65536, n_rows=6_553_600, train_loss=0.4, seconds=2.0))
     {'epoch': '2', 'speed': '32,768', 'left': '0:03:18', 'loss': '0.40000'}
     """
     speed = event.rows_per_second
-    left = timedelta(seconds=round((event.n_rows - event.rows) / speed))
+    seconds = (event.n_rows - event.rows) / speed if event.seconds_left is None else event.seconds_left
+    left = timedelta(seconds=round(seconds))
     return {"epoch": f"{event.epoch}", "speed": f"{speed:,.0f}", "left": f"{left}", "loss": f"{event.train_loss:.5f}"}
 
 
@@ -163,10 +166,14 @@ def event_lines(event: Event) -> list[str]:
         return plan_lines(event)
     if isinstance(event, Continued):
         return continued_lines(event)
+    if isinstance(event, Searched):
+        return [searched_line(event)]
     if isinstance(event, Measuring | Cut):
         return [measuring_line(event) if isinstance(event, Measuring) else cut_line(event)]
     if isinstance(event, Resumed):
         return [resumed_line(event)]
+    if isinstance(event, Distilled):
+        return [distilled_line(event)]
     if isinstance(event, Finished) and event.reason == "time":
         kept = event.model.best_epoch
         return [f"stopped: out of time; kept {f'epoch {kept}' if kept else 'the current parameters'}"]
@@ -205,6 +212,18 @@ def measuring_line(event: Measuring) -> str:
     return f"measuring ranks: {size}, about {event.times:.1f} times a plain training"
 
 
+def searched_line(event: Searched) -> str:
+    """Return the line that says which settings were found.
+
+    >>> searched_line(Searched(0.05, 0.015, runs=9))
+    'learning rate 0.05 and L2 0.015 chosen by 9 short runs on validation rows'
+    """
+    return (
+        f"learning rate {event.learning_rate:.3g} and L2 {event.l2:.3g} chosen by {event.runs} short runs on "
+        "validation rows"
+    )
+
+
 def cut_line(event: Cut) -> str:
     """Return the line that says what the cut did.
 
@@ -214,6 +233,19 @@ def cut_line(event: Cut) -> str:
     before, after = ("-" if value is None else f"{value:.5f}" for value in (event.value_before, event.value))
     sizes = f"cut from {event.before} to {event.parameters} parameters"
     return f"{sizes}: valid {event.metric} {before} -> {after}; fine-tuning"
+
+
+def distilled_line(event: Distilled) -> str:
+    """Return the line that says how close one model comes to the mean of many.
+
+    >>> distilled_line(Distilled(170, 0.104, 0.0312, {"rmse": 0.9107}))
+    'distilled 170 samples into one model: 0.03120 from their mean (their mean parameters: 0.10400), valid rmse 0.91070'
+    """
+    if not event.samples:
+        return "stopped during burn-in: the model is the last sample"
+    shown = "".join(f", valid {name} {value:.5f}" for name, value in event.metrics.items() if value is not None)
+    gap = f"{event.after:.5f} from their mean (their mean parameters: {event.before:.5f})"
+    return f"distilled {event.samples} samples into one model: {gap}{shown}"
 
 
 def resumed_line(event: Resumed) -> str:

@@ -72,6 +72,8 @@ def shape_of(found: RowStats) -> RowShape:
 class Run:
     """Trains in pieces; `uninterrupted()` is a context manager that defers interrupts."""
 
+    checkpoint_seconds = 0.0  # minimum time between checkpoints at the ends of epochs
+
     def __init__(
         self,
         blocks: Blocks,
@@ -88,14 +90,16 @@ class Run:
         self.n_rows, self.total_weight, self.label_scale = found.rows, found.weight, float(blocks.label_scale)
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
-        bias, self.grouping = options.loss.prior(mean, found.weight), grouping
-        self.engine: Engine = make_engine(
-            features.plan, grouping, shape_of(found), options, bias, self.label_scale, start
-        )
+        self.grouping = grouping
+        self.engine = self._make_engine(found, options.loss.prior(mean, found.weight), start)
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops
         self.average = Average(self.engine, start is not None) if options.averaging else None
         self.begun, self.epoch_begun, self.is_released = seconds_without_compiling(), 0.0, False
+
+    def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> Engine:
+        plan, shape = self.features.plan, shape_of(found)
+        return make_engine(plan, self.grouping, shape, self.options, bias, self.label_scale, start)
 
     # Training
 
@@ -301,6 +305,9 @@ class Run:
         if any(value is not None and not np.isfinite(value) for value in metrics.values()):
             raise self._divergence(f"the validation loss of epoch {epoch} is not finite", epoch, None)
 
+    def _advice(self) -> str:
+        return f"Lower learning_rate (now {self.options.learning_rate:g})"
+
     def _odd_label(self) -> float | None:
         """Return the largest label if it is absurd compared with the others."""
         parts = [np.abs(rows.labels) for rows in self.blocks if rows.labels.size]
@@ -314,12 +321,9 @@ class Run:
 
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:
         largest = max((float(np.abs(rows.values).max(initial=0)) for rows in self.blocks), default=0.0)
-        advice = f"Lower learning_rate (now {self.options.learning_rate:g})"
+        advice = self._advice()
         if odd := self._odd_label():
-            advice = (
-                f"Check the labels (one is {odd:.3g}, {ODD_LABEL:g} times the typical size or more) or lower"
-                + advice[5:]
-            )
+            advice = f"Check for a wrong label: one is {odd:.3g}, over {ODD_LABEL:g} times the typical one. {advice}"
         if largest > 10:
             advice += f" or check for outliers (some values are {largest:.3g} times the typical size of their feature)"
         return DivergenceError(f"training diverged: {what}. {advice}.", epoch=epoch, row=row)

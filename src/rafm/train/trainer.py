@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import DataValueError
+from ..errors import ConfigError, DataValueError
 from ..losses.loss import Loss
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
@@ -20,6 +20,7 @@ from .events import (
     CheckpointWritten,
     Continued,
     Cut,
+    Distilled,
     EpochFinished,
     Event,
     Finished,
@@ -27,17 +28,20 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    Searched,
 )
 from .job import Job, model_of, train_plain
 from .loader import as_source, labelled_blocks
 from .measured import train_measured
 from .run import choose_label_scale
+from .search import search_settings, with_settings
 from .warm_start import check_start, warm_start
 
 __all__ = [
     "CheckpointWritten",
     "Continued",
     "Cut",
+    "Distilled",
     "EpochFinished",
     "Event",
     "Finished",
@@ -45,6 +49,7 @@ __all__ = [
     "PieceFinished",
     "Planned",
     "Resumed",
+    "Searched",
     "train",
 ]
 
@@ -77,8 +82,10 @@ def train(
         promoted to the levels that their total counts allow.
     """
     if start is not None:
-        options = _like(start, options) if options.measured else options
+        options = _like(start, options)
         check_start(start, options)
+    elif options.optimizer.is_sampler and not options.shuffle:
+        raise ConfigError(f"optimizer={options.optimizer.name!r} samples given all rows at once: use fit", "optimizer")
     if valid is not None and options.metric != options.loss.metrics[0]:
         _check_metric_is_defined(as_source(valid), options)
     checkpoint, source, fingerprint = checkpoint or NoCheckpoint(), as_source(data), RowsFingerprint()
@@ -94,7 +101,12 @@ def train(
         yield from _continue(job, options, start)
     elif options.measured:
         yield from train_measured(job, options)
+    elif options.optimizer.is_sampler:
+        from .gibbs_run import train_sampled  # its kernels are compiled only if they are used
+
+        yield from train_sampled(job, options)
     else:
+        options, job = yield from search_settings(job, options)
         yield from train_plain(job, options)
 
 
@@ -121,9 +133,14 @@ def train_model(
 
 
 def _like(start: Model, options: TrainingOptions) -> TrainingOptions:
-    """Return options with the ranks of the model, which were measured when it was trained."""
-    family, ranks = start.plan.family, start.plan.ranks
-    return replace(options, model=family, ranks=ranks, l2=options.l2[:1] * len(ranks), measured=False)
+    """Return options with what was measured when the model was trained: its ranks, learning rate and L2."""
+    if options.searched:
+        rate, l2 = start.options.get("learning_rate") or options.learning_rate, start.options.get("l2")
+        options = with_settings(options, rate, l2 if isinstance(l2, float) else options.l2[0])
+    if options.measured:
+        family, ranks = start.plan.family, start.plan.ranks
+        options = replace(options, model=family, ranks=ranks, l2=options.l2[:1] * len(ranks), measured=False)
+    return options
 
 
 def _check_metric_is_defined(valid: RowSource, options: TrainingOptions) -> None:
