@@ -254,10 +254,11 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     def compress(
         self, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
     ) -> Self:
-        """Return a smaller model: an FM or DiFacto cut to a size, or a level of a RaFM.
+        """Return a smaller model: one whose vectors are cut to a size, or a level of a RaFM.
 
-        Vectors are rotated to their principal axes, which changes no score, and each is cut to the length that is worth
-        its parameters. `ranks="auto"` does the same and trains the result further, which is better.
+        Vectors are rotated to their principal axes, which changes no score. Those of an FM or DiFacto are cut to
+        lengths of their own, those of a RaFM level by level. `ranks="auto"` does the same and trains the result
+        further, which is better.
 
         Parameters
         ----------
