@@ -191,7 +191,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
-        return np.asarray(y, np.float32)
+        with np.errstate(over="ignore"):  # becomes infinite, which is reported with its row
+            return np.asarray(y, np.float32)
 
     def _keep(self, model: Model) -> None:
         self._trained = model  # with optimiser state, for partial_fit; shares its arrays with model_
