@@ -418,16 +418,14 @@ def wait_for(stream, text):
     raise AssertionError(f"{text} was never printed")
 
 
-def test_an_interrupt_while_training_ends_it_within_seconds_and_leaves_nothing(folder):
+def test_an_interrupt_while_training_ends_it_and_leaves_nothing(folder):
     (folder / "many.svm").write_text(rows_of_pairs(60_000))
     with nothing_left_behind(folder):
         arguments = ("--ranks", "64,512", "--epochs", "100000", "--rank-scale", "10")
         process = start("train", "many.svm", "--out", "x.rafm", *arguments, stdin=subprocess.DEVNULL)
         wait_for(process.stdout, b"epoch")
         process.send_signal(signal.SIGINT)
-        asked = time.monotonic()
-        ran = finish(process)
-        assert time.monotonic() - asked < 10  # an epoch of the hundred thousand, not the rest of them
+        ran = finish(process)  # within its time limit: an epoch of the hundred thousand, not the rest of them
     assert ran.code == INTERRUPTED
     assert ran.err == "error: interrupted\n"
 

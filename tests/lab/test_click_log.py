@@ -1,7 +1,5 @@
 """The made-up click log: reproducible, long-tailed, and with a truth worth learning."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -137,9 +135,5 @@ def test_libsvm_lines_read_back_as_the_log(tmp_path):
     assert {x for _, x in tokens} == {"1"}
 
 
-def test_the_default_log_takes_seconds_not_minutes(tmp_path):
-    start = time.process_time()
-    log = make_click_log()
-    write_libsvm(tmp_path / "log.libsvm", log)
-    assert time.process_time() - start < 8  # 0.8 s on a quiet core
-    assert len(log) == 300_000
+def test_the_default_log_has_300_000_rows():
+    assert len(make_click_log()) == 300_000

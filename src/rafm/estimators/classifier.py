@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -12,9 +12,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from .machine import FactorizationMachine
 from .parameters import with_options
 
+if TYPE_CHECKING:
+    from .signatures import ClassifierSignature
+else:
+    ClassifierSignature = object  # the constructor is made by `with_options`
+
 
 @with_options()
-class RaFMClassifier(ClassifierMixin, FactorizationMachine):
+class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature):
     """Binary classifier: rank-aware factorization machine (or LR, FM, DiFacto, MRMA) trained on log loss.
 
     Parameters

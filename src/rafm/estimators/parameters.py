@@ -47,7 +47,7 @@ def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
 
     def decorate(kind: Kind) -> Kind:
         given = [(one.parameter or name, defaults.get(name, _default(one)), one) for name, one in declared]
-        kind.__init__ = _constructor([(name, default) for name, default, _ in given])  # type: ignore[misc]
+        kind.__init__ = _constructor(kind, [(name, default) for name, default, _ in given])  # type: ignore[misc]
         lines = [_described(name, default, one.type, one.parameter_help or one.help) for name, default, one in given]
         text = "\n".join([*lines, _described(*VERBOSE)])
         for name, section in (("{parameters}", text), ("{attributes}", ATTRIBUTES)):
@@ -67,8 +67,8 @@ def _described(name: str, default: Any, kind: str, text: str) -> str:
     return f"{name} : {kind}, default={default!r}\n{wrapped}"
 
 
-def _constructor(given: list[tuple[str, Any]]) -> Callable[..., None]:
-    """Return an `__init__` that stores its arguments and does nothing else."""
+def _constructor(kind: type, given: list[tuple[str, Any]]) -> Callable[..., None]:
+    """Return an `__init__` of a class that stores its arguments and does nothing else."""
     (first, default), *others = [*given, VERBOSE[:2]]
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("self", positional), inspect.Parameter(first, positional, default=default)]
@@ -81,6 +81,7 @@ def _constructor(given: list[tuple[str, Any]]) -> Callable[..., None]:
         for name, value in [*bound.arguments.items()][1:]:  # without self
             setattr(self, name, value)
 
+    __init__.__module__, __init__.__qualname__ = kind.__module__, f"{kind.__qualname__}.__init__"
     # scikit-learn's get_params and clone read the parameters from the signature.
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     return __init__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -12,9 +12,14 @@ from ..losses import LOSSES, loss_for
 from .machine import FactorizationMachine
 from .parameters import with_options
 
+if TYPE_CHECKING:
+    from .signatures import RegressorSignature
+else:
+    RegressorSignature = object  # the constructor is made by `with_options`
+
 
 @with_options(loss="squared")
-class RaFMRegressor(RegressorMixin, FactorizationMachine):
+class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
     """Regressor: rank-aware factorization machine (or LR, FM, DiFacto, MRMA) for ratings, amounts and counts.
 
     Parameters

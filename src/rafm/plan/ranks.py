@@ -24,6 +24,13 @@ LevelRule = Callable[[np.ndarray, Sequence[int]], np.ndarray]
 class NearestRank:
     """Assign the rank nearest to scale * count on a log scale; the paper uses scale 1.
 
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Factor of the count.
+
+    Examples
+    --------
     >>> NearestRank()(np.array([1, 10, 20, 5000]), (8, 32, 128))
     array([1, 1, 2, 3])
     """
@@ -44,6 +51,13 @@ class NearestRank:
 class Thresholds:
     """Assign level k + 2 to features with a count of at least minimum[k], and level 1 to all others.
 
+    Parameters
+    ----------
+    minimum : tuple of float
+        Ascending counts, one for each rank but the first.
+
+    Examples
+    --------
     >>> Thresholds((10, 100))(np.array([3, 10, 500]), (8, 32, 128))
     array([1, 2, 3])
     """
