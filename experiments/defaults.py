@@ -125,7 +125,13 @@ def cases(folder: Path) -> Iterator[Case]:
         for name, read in (("criteo-tiny", criteo), ("avazu-tiny", avazu)):
             if (folder / name).exists():
                 yield case(f"{name} {n_folds}-fold", "binary", folds, n_folds, read)
-    named = {"ipinyou-sample": "binary", "frappe": "binary", "ml-100k": "ratings", "ml-1m": "ratings", "ciao": "ratings"}
+    named = {
+        "ipinyou-sample": "binary",
+        "frappe": "binary",
+        "ml-100k": "ratings",
+        "ml-1m": "ratings",
+        "ciao": "ratings",
+    }
     for name, task in named.items():
         if (folder / name).exists():
             yield case(name, task, prepared, name)

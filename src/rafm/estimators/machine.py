@@ -21,8 +21,10 @@ from ..read.frames import is_frame, needs_encoder
 from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
+from ..train.events import Finished, HeldOut
 from ..train.progress import show_events
-from ..train.trainer import Finished, train
+from ..train.selection import train_and_select
+from ..train.trainer import train
 from .arguments import as_frame, open_checkpoint, single_pair, threads_of
 from .parameters import option_parameters
 
@@ -55,7 +57,8 @@ class FactorizationMachine(BaseEstimator):
         sample_weight : array of shape (n_rows,), default=None
             Non-negative row weights.
         eval_set : (X, y) or [(X, y)], default=None
-            Validation rows, used to choose the best epoch and to stop early.
+            Validation rows, used to choose the best epoch and to stop early. Without them, `validation_fraction` of the
+            rows are held out to choose the number of epochs.
         checkpoint : path, default=None
             Directory for checkpoints. An interrupted `fit` resumes from it.
         checkpoint_seconds : float, default=60.0
@@ -70,7 +73,10 @@ class FactorizationMachine(BaseEstimator):
         data = self._rows(X, y, sample_weight, fitting=True)
         valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
-            for event in show_events(train(data, options, valid, states), options, enabled=self.verbose):
+            self.n_validation_rows_ = 0 if valid is None else valid.n_rows
+            for event in show_events(train_and_select(data, options, valid, states), options, enabled=self.verbose):
+                if isinstance(event, HeldOut):
+                    self.n_validation_rows_ = event.n_valid
                 if isinstance(event, Finished):
                     self._keep(event.model)
         return self

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ class Position:
     place: int = 0  # index in the order of its rows
     best_epoch: int = 0
     best_value: float | None = None  # of the metric
+    start_value: float | None = None  # of the untrained model
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -84,9 +86,10 @@ class Run:
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
         bias, self.grouping = options.loss.prior(mean, found.weight), grouping
-        self.engine: Engine = make_engine(
-            features.plan, grouping, shape_of(found), options, bias, self.label_scale, start
+        self._make_engine = partial(
+            make_engine, features.plan, grouping, shape_of(found), options, bias, self.label_scale, start
         )
+        self.engine: Engine = self._make_engine()
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.begun, self.epoch_begun, self.is_released = time.perf_counter(), 0.0, False
 
@@ -160,12 +163,25 @@ class Run:
             self._begin_epoch(event)
         return event
 
+    def judge_start(self) -> dict[str, float | None]:
+        """Let the untrained model compete: it is kept if no epoch is better. Return its metrics."""
+        metrics = {} if self.held_out is None else self._evaluate(self.held_out)
+        self.at = replace(self.at, start_value=metrics.get(self.options.metric))
+        return metrics
+
+    def best_epoch(self) -> int:
+        """Return the epoch to keep: 0 is the untrained model."""
+        at = self.at
+        is_none_better = at.best_value is not None and is_better(self.options.metric, at.start_value, at.best_value)
+        return 0 if at.start_value is not None and is_none_better else at.best_epoch
+
     def _begin_epoch(self, last: EpochFinished) -> None:
         """Move to the start of the next epoch; without validation rows the last epoch counts as best."""
         at = Position(
             epoch=last.epoch + 1,
             best_epoch=last.epoch if last.best or not last.metrics else self.at.best_epoch,
             best_value=last.metrics[self.options.metric] if last.best else self.at.best_value,
+            start_value=self.at.start_value,
             history=[*self.at.history, last.entry()],
         )
         if last.best:
@@ -222,6 +238,8 @@ class Run:
     def best_parameters(self) -> Parameters:
         """Return the best parameters on the scale of the original data, checked to be finite. This ends the run."""
         self.is_released = True
+        if self.at.best_epoch and not self.best_epoch():
+            self.kept, self.engine = None, self._make_engine()
         found, self.kept = self.kept or self._parameters(last=True), None
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.undo_scaling(self.label_scale, self.grouping.undo(self.features.value_scales))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,11 +15,22 @@ from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures, plan_features
 from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
-from ..rows.stats import RowStats, count_rows
+from ..rows.stats import count_rows
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
 from .engine import arrange
-from .events import CheckpointWritten, Continued, EpochFinished, Event, Finished, PieceFinished, Planned, Resumed
+from .events import (
+    CheckpointWritten,
+    Continued,
+    EpochFinished,
+    Event,
+    Finished,
+    PieceFinished,
+    Planned,
+    Resumed,
+    StartJudged,
+)
 from .loader import Blocks, as_source, labelled_blocks
+from .phases import Phase
 from .run import Run, choose_label_scale, shape_of
 from .warm_start import check_start, warm_start
 
@@ -31,22 +43,32 @@ __all__ = [
     "PieceFinished",
     "Planned",
     "Resumed",
+    "StartJudged",
+    "Stop",
     "train",
 ]
+
+
+@dataclass
+class Stop:
+    """A request to stop: training ends after the event during which it was made, as if time had run out."""
+
+    requested: bool = False
 
 
 def train(
     data: CheckedRows | RowSource,
     options: TrainingOptions,
     valid: CheckedRows | RowSource | None = None,
-    checkpoint: Checkpoint | NoCheckpoint | None = None,
+    checkpoint: Checkpoint | NoCheckpoint | Phase | None = None,
     start: Model | None = None,
+    stop: Stop | None = None,
 ) -> Iterator[Event]:
     """Train a model, yielding events; the last event holds the model.
 
     With validation rows, the best epoch by the metric is kept, and training stops after `patience` epochs without
-    improvement. After max_seconds it stops with the best epoch so far or, without validation rows, the current
-    parameters.
+    improvement. Epoch 0, the model that predicts a constant, is kept if no epoch is better. After max_seconds training
+    stops with the best epoch so far or, without validation rows, the current parameters.
 
     Parameters
     ----------
@@ -61,6 +83,8 @@ def train(
     start : Model, default=None
         A model to continue from, with its optimiser state if it has one. With `options.replan` its features are
         promoted to the levels that their total counts allow.
+    stop : Stop, default=None
+        A request to stop, which consumers of the events can make.
     """
     if start is not None:
         check_start(start, options)
@@ -69,7 +93,7 @@ def train(
     checkpoint, source, fingerprint = checkpoint or NoCheckpoint(), as_source(data), RowsFingerprint()
     blocks = labelled_blocks(source, options.family)
     found = count_rows(fingerprint.watch(blocks) if checkpoint.wanted else blocks)
-    _check_labels(found, options.loss)
+    check_labels(found.rows, found.label_range, options.loss)
     options = options.for_rows_of(found.counts.sum() / found.rows)
     scale, begun = choose_label_scale(found.label_spread, options.loss), None
     if start is None:
@@ -93,19 +117,24 @@ def train(
         new, with_states = features.plan.n_features - start.plan.n_features, start.parameters.states is not None
         promotion = (begun.promoted, begun.pair_error) if options.replan else ()
         yield Continued(start.plan.n_features, new, with_states, *promotion)
+    if state is None and start is None and (metrics := run.judge_start()):
+        yield StartJudged(metrics)
     if state is not None:
         run.restore(state)
         yield Resumed(checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
     checkpoint.capture = run.state
-    yield from _epochs(run, checkpoint)
-    yield Finished(_model(run, features, n_rows, start), run.why_over())
+    yield from _epochs(run, checkpoint, stop or Stop())
+    reason = "callback" if stop is not None and stop.requested and not run.is_over() else run.why_over()
+    best_value = run.at.best_value if run.best_epoch() else run.at.start_value
+    seconds = run.seconds()
+    yield Finished(_model(run, features, n_rows, start), reason, best_value, seconds)
 
 
-def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
+def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint | Phase, stop: Stop) -> Iterator[Event]:
     """Train until the run is over; write checkpoints at the end of each epoch, when due and when out of time."""
-    while not (run.is_over() or run.is_out_of_time()):
+    while not (run.is_over() or stop.requested or run.is_out_of_time()):
         for event in run.pieces():
-            is_inside, out_of_time = event.rows < event.n_rows, run.is_out_of_time()
+            is_inside, out_of_time = event.rows < event.n_rows, stop.requested or run.is_out_of_time()
             if checkpoint.is_due() or (is_inside and out_of_time):
                 yield from _written(run, checkpoint)
             if is_inside:
@@ -116,7 +145,7 @@ def _epochs(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
         yield from _written(run, checkpoint)
 
 
-def _written(run: Run, checkpoint: Checkpoint | NoCheckpoint) -> Iterator[Event]:
+def _written(run: Run, checkpoint: Checkpoint | NoCheckpoint | Phase) -> Iterator[Event]:
     path = checkpoint.write(finished=run.is_over())
     if path is not None:
         yield CheckpointWritten(path, run.at.epoch, run.at.rows)
@@ -133,7 +162,7 @@ def _model(run: Run, features: PlannedFeatures, n_rows: int, start: Model | None
         parameters=run.best_parameters(),
         n_rows=n_rows,
         history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
-        best_epoch=len(past) + run.at.best_epoch,
+        best_epoch=len(past) + run.best_epoch(),
         options=options.summary(),
     )
     return model if options.keep_state else model.for_scoring()
@@ -161,9 +190,10 @@ def _check_metric_is_defined(valid: RowSource, options: TrainingOptions) -> None
         )
 
 
-def _check_labels(found: RowStats, loss: Loss) -> None:
-    low, high = found.label_range
-    if not found.rows:
+def check_labels(n_rows: int, label_range: tuple[float, float], loss: Loss) -> None:
+    """Reject data without rows, and labels that the loss has no use for."""
+    low, high = label_range
+    if not n_rows:
         raise DataValueError("no rows to train on")
     if wrong := loss.wrong_labels(low, high):
         raise DataValueError(wrong)
