@@ -12,10 +12,12 @@ from rafm import RaFMClassifier, RaFMRegressor
 
 HEADER = '''"""Constructors of the estimators, for editors and type checkers. Written by `.ci/stub.py`; do not edit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ..encode.spec import TableSpec
 from ..losses.loss import Loss
 from ..optimizers.optimizer import Optimizer
 from ..plan.ranks import LevelRule
@@ -24,11 +26,13 @@ TYPES = {  # of docstrings
     "bool": "bool",
     "int": "int",
     "int or None": "int | None",
-    "int or sequence of int": "int | Sequence[int]",
+    'int, sequence of int or "auto"': "int | str | Sequence[int]",
     "int, RandomState or None": "int | np.random.RandomState | None",
     "float": "float",
     "float or sequence of float": "float | Sequence[float]",
     "str": "str",
+    "dict or TableSpec": "Mapping[str, Any] | TableSpec",
+    "array of str or int": "Sequence[str] | Sequence[int] | np.ndarray",
     "rule or array of int": "LevelRule | np.ndarray | Sequence[int]",
 }
 SETTINGS = {"loss": "str | Loss", "optimizer": "str | Optimizer"}

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from rafm.read.open import read_table
+from rafm.read.tables import read_table
 
 SEED, N_ROWS = 0, 2000
 SHAPES = ("click log", "click log, quoted", "decimals")

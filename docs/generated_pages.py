@@ -1,9 +1,13 @@
-"""Pages that MkDocs generates from the code: commands, public names of Python, list of decisions, changelog."""
+"""Pages that MkDocs generates: commands, public names of Python, examples, list of decisions, changelog."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import json
 import re
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +16,22 @@ import typer
 import rafm
 from rafm import errors
 from rafm.cli import app
+from rafm.optimizers.optimizer import Optimizer
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = re.compile(r"\]\(\.\./(experiments/[\w/-]+\.png)\)")  # pictures of results.md, which lie beside docs
+INHERITED = """
+The settings are those of every optimiser:
+
+::: rafm.optimizers.optimizer.Optimizer
+    options: { members: [], show_root_heading: false, show_root_toc_entry: false, show_docstring_description: false }
+"""
 WITH_MEMBERS = ("rafm.estimators", "rafm.encode")  # of other classes, users need the constructor alone
 
 
 def on_config(config: Any) -> Any:
-    """Fill the places that `mkdocs.yml` leaves in its navigation, `COMMANDS` and `NAMES`."""
-    pages = {"COMMANDS": command_pages(), "NAMES": name_pages()}
-    for section in config.nav:
-        for entry in next(iter(section.values())) if isinstance(next(iter(section.values())), list) else []:
-            ((title, place),) = entry.items()
-            if place in pages:
-                entry[title] = [{Path(path).stem.replace("-", " "): path} for path in pages[place]]
+    """Fill the places that `mkdocs.yml` leaves in its navigation, such as `COMMANDS`."""
+    config.nav = [filled(entry, sections()) for entry in config.nav]
     return config
 
 
@@ -33,13 +39,31 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the generated pages, and the pictures that lie outside of this folder."""
     from mkdocs.structure.files import File
 
-    generated = {**command_pages(), **name_pages(), "decisions/index.md": decisions()}
-    generated["changelog.md"] = (ROOT / "CHANGELOG.md").read_text()
-    for path, text in generated.items():
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    alone = {"decisions/index.md": decisions(), "changelog.md": changelog}
+    for path, text in chain(alone.items(), *(pages.items() for pages in sections().values())):
         files.append(File.generated(config, path, content=text))
     for path in OUTSIDE.findall((ROOT / "docs" / "results.md").read_text()):
         files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     return files
+
+
+@cache
+def sections() -> dict[str, dict[str, str]]:
+    """Return the generated pages, path -> text, by the place in the navigation where they are listed."""
+    return {"COMMANDS": command_pages(), "NAMES": name_pages(), "EXAMPLES": example_pages()}
+
+
+def filled(entry: dict[str, Any], pages: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """Return an entry of the navigation with lists of pages in place of names of sections."""
+    ((title, target),) = entry.items()
+    if isinstance(target, list):
+        return {title: [filled(one, pages) for one in target]}
+    # a page of mkdocstrings gets its title too late for the navigation
+    listed = [
+        path if text.startswith("# ") else {Path(path).stem: path} for path, text in pages.get(target, {}).items()
+    ]
+    return {title: listed or target}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -94,7 +118,8 @@ def name_page(name: str) -> str:
     thing = getattr(rafm, name)
     is_listed = inspect.isclass(thing) and thing.__module__.startswith(WITH_MEMBERS)
     own = [member for member in dir(thing) if is_ours(thing, member)] if is_listed else []
-    return f"::: {thing.__module__}.{name}\n    options:\n      members: {own}\n      inherited_members: {own}\n"
+    page = f"::: {thing.__module__}.{name}\n    options:\n      members: {own}\n      inherited_members: {own}\n"
+    return page + INHERITED if inspect.isclass(thing) and issubclass(thing, Optimizer) else page
 
 
 def is_ours(kind: type, member: str) -> bool:
@@ -102,6 +127,29 @@ def is_ours(kind: type, member: str) -> bool:
     value = inspect.getattr_static(kind, member)
     function = getattr(value, "fget", None) or getattr(value, "__func__", value)
     return not member.startswith("_") and str(getattr(function, "__module__", "")).startswith("rafm.")
+
+
+def example_pages() -> dict[str, str]:
+    """Return the page of every example by its path: its words, then its code."""
+    scripts = {path.stem: script_page(path.read_text()) for path in sorted((ROOT / "examples").glob("*.py"))}
+    notebook = json.loads((ROOT / "examples" / "tour.ipynb").read_text())
+    tour = "\n\n".join(cell_text(cell) for cell in notebook["cells"]).replace("../docs/", "../")
+    pages = {"tour": tour, **scripts}
+    return {f"examples/{name.replace('_', '-')}.md": text for name, text in pages.items()}
+
+
+def script_page(text: str) -> str:
+    """Return a script as a page: the first sentence of its docstring is the title."""
+    words = inspect.cleandoc(ast.get_docstring(ast.parse(text)) or "")
+    title, _, more = words.partition("\n")
+    code = text.partition('"""\n\n')[2]
+    return f"# {title.partition(':')[0]}\n\n{title}\n{more}\n\n```python\n{code}```\n"
+
+
+def cell_text(cell: dict[str, Any]) -> str:
+    """Return a cell of a notebook as Markdown."""
+    text = "".join(cell["source"])
+    return text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
 
 
 def decisions() -> str:

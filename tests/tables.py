@@ -8,6 +8,26 @@ from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import TableSpec
 
 
+class Capsule:
+    """What DuckDB and others hand out: an object that exports Arrow data and is nothing else."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class OneBatch:
+    """An object that exports one Arrow batch."""
+
+    def __init__(self, table):
+        self.batch = table.combine_chunks().to_batches()[0]
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.batch.__arrow_c_array__(requested_schema)
+
+
 def spec_of(**columns):
     """Return a specification of some columns: kinds, or dicts with their settings."""
     return TableSpec.from_dict({"columns": columns})

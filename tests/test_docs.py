@@ -1,11 +1,18 @@
-"""The pages about the code are true: folders of the picture, and changes that work as they are printed."""
+"""The pages about the code are true: folders of the picture, changes that work as printed, flags, names and links."""
 
+import json
 import re
+import shlex
 import shutil
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 from worlds import run_python
+
+import rafm
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE, EXTENDING = (ROOT / "docs" / f"{name}.md" for name in ("architecture", "extending"))
@@ -81,7 +88,7 @@ assert abs(models[1].parameters.mixture - 1).sum() < abs(models[0].parameters.mi
 """,
     "A format": """
 import pathlib, tempfile
-from rafm.read.open import read_table
+from rafm.read.tables import read_table
 from rafm.read.formats import format_help
 assert "jsonl" in format_help()
 with tempfile.TemporaryDirectory() as folder:
@@ -112,3 +119,74 @@ def test_the_registry_line_of_the_loss_is_that_of_the_package():
 
 def test_every_section_with_a_change_is_tried():
     assert {name for name in SECTIONS if name != "A loss"} == set(CHECKS)
+
+
+@cache
+def generated_pages():
+    """Return the pages that the site generates, by their places in its navigation."""
+    program = "import json, generated_pages; print(json.dumps(generated_pages.sections()))"
+    return json.loads(run_python("-c", program, path=ROOT / "docs"))
+
+
+def test_generated_pages_name_every_flag_that_help_shows_and_every_public_name():
+    """Both come from processes of their own."""
+    pages = generated_pages()
+    for command in ("train", "predict", "convert"):
+        flags = set(
+            re.findall(r"^ +(?:-h, )?(--[a-z0-9-]+)", run_python("-m", "rafm", command, "--help"), re.MULTILINE)
+        )
+        page = pages["COMMANDS"][f"reference/commands/{command}.md"]
+        assert flags - {"--help"} == set(re.findall(r"^\| `(--[a-z0-9-]+)", page, re.MULTILINE)) - {"--help"}
+    names = {Path(path).stem for path in pages["NAMES"]}
+    assert names == {name for name in rafm.__all__ if not name.startswith("__")} | {"errors"}
+
+
+def test_pages_have_no_link_that_leads_to_no_file():
+    for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+            is_generated = re.search(
+                r"(reference/(commands|python)|^../examples)/|^(\.\./)?changelog.md|decisions/index.md", target
+            )
+            assert is_generated or (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def test_commands_on_pages_have_the_flags_that_they_are_shown_with():
+    pages = generated_pages()["COMMANDS"]
+    known = {Path(path).stem.replace("-", " "): page for path, page in pages.items()}
+    wrong = []
+    for path, line in shown_commands():
+        words = shlex.split(line)
+        name = next((one for one in (" ".join(words[1:3]), words[1]) if one in known), None)
+        flags = set(re.findall(r"(--[a-z][a-z0-9-]*)", known[name])) if name else set()
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        if words[1] not in ("--version", "--help") and (name is None or given - flags - {"--debug"}):
+            wrong.append((path, line))
+    assert not wrong
+
+
+def shown_commands():
+    """Yield (page, command) for each line of code on a page that calls rafm."""
+    for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"):
+        text = page.read_text().replace(" \\\n", " ")
+        for line in re.findall(r"^(?:    |\$ )(?:zcat .* \| )?(rafm .*)$", text, re.MULTILINE):
+            yield page.name, line.partition(" | ")[0].partition(" > ")[0].partition(" && ")[0]
+
+
+@pytest.mark.slow
+def test_the_quickstart_works_as_it_is_printed(tmp_path):
+    text = (ROOT / "docs" / "quickstart.md").read_text()
+    make, use = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    run_in(tmp_path, "-c", make)
+    for command in re.findall(r"^    (rafm .*)$", text, re.MULTILINE):
+        run_in(tmp_path, "-m", *shlex.split(command))
+    predicted = [float(line) for line in (tmp_path / "predictions.txt").read_text().split()]
+    printed = [float(word) for word in run_in(tmp_path, "-c", use).strip("[]\n").split()]
+    assert len(predicted) == 2000
+    assert printed == pytest.approx(predicted[:3], abs=1e-6)
+
+
+def run_in(folder, *arguments):
+    """Run Python in a folder; return what it prints."""
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

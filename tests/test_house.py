@@ -14,7 +14,18 @@ TEST_FILES = {path.relative_to(TESTS).as_posix(): path.read_text() for path in s
 MODULE_LINES, FUNCTION_LINES, PARAMETERS = 450, 60, 20
 COMMENT_SHARE = (0.03, 0.07)
 KERNEL_LINES, KERNEL_PARAMETERS = 25, 8
-COMPILING = {"compiled", "entry", "as_written", "kernel", "inlined", "called", "intrinsic"}  # decorators of kernels
+COMPILING = {  # decorators of kernels
+    "compiled",
+    "entry",
+    "flat",
+    "merged",
+    "as_written",
+    "kernel",
+    "helper",
+    "inlined",
+    "called",
+    "intrinsic",
+}
 LARGER_KERNELS = {  # and why
     "inspect/sketch.py:count_keys": "the arrays of one pass",
     "jit/plain.py:add_listed": "the twin of an instruction sequence on four arrays, each with its start",

@@ -90,7 +90,7 @@ def test_the_summary_holds_plain_values():
     summary = resolve(task="binary", update="algorithm1", optimizer="sgd", seed=np.int64(5)).summary()
     assert summary["update"] == "algorithm1"
     assert summary["optimizer"] == "sgd"
-    assert all(type(value) in (str, int, float, type(None)) for value in summary.values())
+    assert all(type(value) in (str, int, float, bool, type(None)) for value in summary.values())
 
 
 # ---- One declaration, many faces
@@ -116,7 +116,12 @@ def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
             continue
         own = declared.parameter or name
         assert f"    {own} : {declared.type}, default={parameters[own].default!r}\n" in kind.__doc__
-    assert set(parameters) <= {*(one.parameter or name for name, one in DECLARED.items()), "verbose"}
+    assert set(parameters) <= {
+        *(one.parameter or name for name, one in DECLARED.items()),
+        "columns",
+        "fields",
+        "verbose",
+    }
 
 
 def test_what_is_kept_comes_back_from_the_summary():

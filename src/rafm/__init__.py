@@ -9,6 +9,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .encode.spec import TableSpec
+    from .errors import DataWarning, UnseenValuesWarning
     from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load
     from .losses.huber import Huber
     from .optimizers.adagrad import AdaGrad
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdaGrad",
     "Adam",
+    "DataWarning",
     "Ftrl",
     "Huber",
     "NearestRank",
@@ -29,6 +31,7 @@ __all__ = [
     "TableSpec",
     "TableTransformer",
     "Thresholds",
+    "UnseenValuesWarning",
     "__version__",
     "load",
 ]
@@ -38,6 +41,8 @@ _HOMES = {
     "RaFMRegressor": "estimators",
     "TableTransformer": "estimators",
     "load": "estimators",
+    "DataWarning": "errors",
+    "UnseenValuesWarning": "errors",
     "TableSpec": "encode.spec",
     "AdaGrad": "optimizers.adagrad",
     "Adam": "optimizers.adam",

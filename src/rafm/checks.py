@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .optimizers.optimizer import Optimizer
 
 UPDATES = ("joint", "algorithm1")
+AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -59,6 +60,30 @@ def loss(name: str, value: Any, chosen: dict[str, Any]) -> Loss:
     return loss_for(chosen["task"], value)
 
 
+def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
+    """Check whether to average; the average of a large model is the best one to cut."""
+    import numpy as np
+
+    value = chosen["is_measured"] if value is None else value
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigError(f"{name} must be True or False, found {value!r}", key=name)
+    return bool(value)
+
+
+def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    """Check the spread of initial factors."""
+    usual = 0.03 if chosen["is_measured"] and chosen["loss"].is_classification else 0.01
+    return number(positive=True)(name, usual if value is None else value, chosen)
+
+
+def rate_drops(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of drops; the state of FTRL depends on its learning rate, which cannot change."""
+    found = whole(least=0)(name, value, chosen)
+    if found and chosen["optimizer"].name == "ftrl":
+        raise ConfigError(f"{name} must be 0 with optimizer='ftrl', whose learning rate cannot change", key=name)
+    return found
+
+
 def choice(names: Sequence[str]) -> Check:
     """Return a check for one of the names."""
 
@@ -71,14 +96,30 @@ def choice(names: Sequence[str]) -> Check:
 
 
 def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
-    """Check that ranks increase and suit the model family."""
+    """Check that ranks increase and suit the model family; those to fall back on if they are to be measured."""
     from .plan.ranks import check_ranks
 
-    return check_ranks(chosen["model"], value)
+    if isinstance(value, str):
+        if value != AUTO:
+            raise ConfigError(f"{name} must be whole numbers or 'auto', found {value!r}", key=name)
+        if chosen["model"] != MEASURED:
+            raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
+    chosen["is_measured"] = isinstance(value, str)
+    return check_ranks(chosen["model"], None if isinstance(value, str) else value)
 
 
-def anything(name: str, value: Any, chosen: dict[str, Any]) -> Any:
-    """Accept any value; it is checked where it is used."""
+def budget(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the maximum size of a model, which only measured ranks can meet."""
+    found = whole(optional=True)(name, value, chosen)
+    if found is not None and not chosen["is_measured"]:
+        raise ConfigError(f"{name} requires ranks='auto': given ranks determine the size of the model", key=name)
+    return found
+
+
+def levels(name: str, value: Any, chosen: dict[str, Any]) -> Any:
+    """Accept any rule; it is checked where it is used. Measured ranks need none."""
+    if chosen["is_measured"] and value is not None:
+        raise ConfigError(f"{name} cannot be given with ranks='auto', which measures them", key=name)
     return value
 
 
@@ -91,6 +132,8 @@ def dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | N
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     """Check that the optimiser can train the model family."""
     found, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
+    if chosen["is_measured"] and found.n_slots:
+        raise ConfigError(f"ranks='auto' requires optimizer='adagrad' or 'sgd', found {found.name!r}", key=name)
     if allowed is not None and found.name not in allowed:
         raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
@@ -107,6 +150,8 @@ def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...
     value, n_ranks = chosen["loss"].l2 if value is None else value, len(chosen["ranks"])
     is_one = isinstance(value, str) or not hasattr(value, "__len__")  # a str has a length, but fails as a number
     values = [value] * n_ranks if is_one else list(value)
+    if chosen["is_measured"] and not is_one:
+        raise ConfigError(f"{name} must be one number with ranks='auto', found {value!r}", key=name)
     if len(values) != n_ranks:
         raise ConfigError(f"{name} must be one number, or {n_ranks}: one per rank, found {len(values)}", key=name)
     if is_one and not values:  # a linear model has no ranks, but a bad value is still an error
@@ -158,6 +203,11 @@ def whole_numbers(text: str, name: str) -> tuple[int, ...]:
     except ValueError:
         rule = f"{name} must be comma-separated whole numbers such as 8,32,128"
         raise ConfigError(f"{rule}; found {text!r}", key=name) from None
+
+
+def ranks_setting(text: str, name: str) -> str | tuple[int, ...]:
+    """Parse ranks, or "auto"."""
+    return text if text == AUTO else whole_numbers(text, name)
 
 
 def one_or_more(text: str, name: str) -> float | tuple[float, ...]:

@@ -5,6 +5,7 @@ RafmError                              exit code of the command line
 |-- DataError (ValueError)             3   the input is invalid; has path, line and column
 |   |-- DataFormatError                    the bytes do not follow the format
 |   |-- DataValueError                     well-formed, but not allowed
+|   |   `-- RowError                           in a row of a table
 |   `-- FeatureRangeError                  a feature id outside the range of the model or the limits
 |-- ModelFileError (ValueError)        4   a model file cannot be used
 |   |-- ModelFormatError                   not a model file, or its parts are inconsistent
@@ -13,6 +14,9 @@ RafmError                              exit code of the command line
 |-- CheckpointError (ValueError)       4   a checkpoint belongs to another run, is in use or is damaged
 |-- DivergenceError (ArithmeticError)  5   training diverged
 `-- ResourceLimitError (MemoryError)   6   the input exceeds a limit on memory or size
+
+DataWarning (UserWarning)              the input may not be what was meant
+`-- UnseenValuesWarning                values that the model has not seen in training
 
 Each message says what was found, where, which rule it breaks and how to fix it.
 """
@@ -67,6 +71,19 @@ class DataValueError(DataError):
     """A value is well-formed, but not allowed here."""
 
 
+class RowError(DataValueError):
+    """A value in a row of a table, counted from 0; a reader that knows the lines of its rows names the line instead.
+
+    >>> raise RowError("weights must not be negative, found -1", row=0)
+    Traceback (most recent call last):
+    rafm.errors.RowError: row 1 (counted from 1): weights must not be negative, found -1
+    """
+
+    def __init__(self, message: str, row: int):
+        super().__init__(f"row {row + 1} (counted from 1): {message}")
+        self.message, self.row = message, row
+
+
 class FeatureRangeError(DataError):
     """A feature id is outside the range of the model or the limits."""
 
@@ -109,3 +126,29 @@ class ResourceLimitError(RafmError, MemoryError):
     """The input exceeds a limit on memory or size."""
 
     exit_code = 6
+
+
+class DataWarning(UserWarning):
+    """The input may not be what was meant; `kinds` are the kinds to set for some columns.
+
+    >>> print(DataWarning("is 'n' a quantity? Then set its kind: {kinds}", {"n": "bins"}))
+    is 'n' a quantity? Then set its kind: columns={'n': 'bins'}
+    """
+
+    def __init__(self, message: str, kinds: dict[str, str] | None = None):
+        self.kinds = kinds or {}
+        self._message = message
+        super().__init__(message.replace("{kinds}", f"columns={self.kinds}"))
+
+    def in_flags(self) -> str:
+        """Return the message with the flags of the command line.
+
+        >>> DataWarning("is 'n' a quantity? Then set its kind: {kinds}", {"n": "bins"}).in_flags()
+        "is 'n' a quantity? Then set its kind: --column n=bins"
+        """
+        flags = " ".join(f"--column {name}={kind}" for name, kind in self.kinds.items())
+        return self._message.replace("{kinds}", flags)
+
+
+class UnseenValuesWarning(DataWarning):
+    """Some values have no feature in the model, because they did not occur in training."""

@@ -60,6 +60,10 @@ class Family:
             return tuple(ranks)
         return tuple(rank - below for rank, below in zip(ranks, (0, *ranks)))  # zip drops the last of the lower ranks
 
+    def scores_pairs_of(self, n_known: int) -> bool:
+        """Return whether a row with so many known features has pair terms."""
+        return self.features_per_row in (None, n_known)
+
     def n_mixture_weights(self, n_features: int, n_levels: int) -> int:
         """Return the number of mixture weights: the parameters besides bias, weights and factors."""
         return n_features * n_levels if self.has_mixture else 0

@@ -13,7 +13,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from . import checks
-from .checks import UPDATES, Check, choice, number, one_or_more, whole, whole_numbers
+from .checks import UPDATES, Check, choice, number, one_or_more, whole
 from .errors import ConfigError
 from .families import FAMILIES, Family
 from .losses import one_of
@@ -109,11 +109,28 @@ class TrainingOptions:
     )
     ranks: tuple[int, ...] = option(
         None,
-        "Increasing ranks (default: 8,32,128; 32 for fm).",
+        "Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure which length "
+        "each vector needs, and cut it. Needs validation rows.",
         checks.ranks,
-        "int or sequence of int",
+        'int, sequence of int or "auto"',
         str,
-        parse=whole_numbers,
+        parse=checks.ranks_setting,
+        is_kept=False,
+    )
+    max_parameters: int | None = option(
+        None,
+        "With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the best).",
+        checks.budget,
+        "int",
+        int,
+        is_kept=False,
+    )
+    max_bytes: int | None = option(
+        None,
+        "With ranks auto: maximum size of the model file, without optimiser state.",
+        checks.budget,
+        "int",
+        int,
         is_kept=False,
     )
     rank_scale: float = option(
@@ -126,7 +143,7 @@ class TrainingOptions:
     levels: LevelRule | np.ndarray | None = option(
         None,
         "Minimum count for each higher rank; replaces `rank_scale`.",
-        checks.anything,
+        checks.levels,
         "rule or array of int",
         str,
         flag="thresholds",
@@ -186,6 +203,29 @@ class TrainingOptions:
         "int or None",
         int,
     )
+    averaging: bool = option(
+        None,
+        "Average the parameters over epochs, and judge and keep the average: after each epoch the average moves half "
+        "way to the current parameters (default: only with ranks auto).",
+        checks.averaging,
+        "bool",
+        bool,
+    )
+    rate_drops: int = option(
+        0,
+        "When `patience` runs out, go back to the best epoch and continue with a fifth of the learning rate, up to "
+        "this many times; needs validation rows.",
+        checks.rate_drops,
+        "int",
+        int,
+    )
+    init_scale: float = option(
+        None,
+        "Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).",
+        checks.init_scale,
+        "float",
+        float,
+    )
     metric: str = option(
         None,
         f"Metric that selects the best epoch: {one_of([*METRICS])} (default: that of the loss).",
@@ -244,6 +284,9 @@ class TrainingOptions:
     shuffle: bool = field(default=True)  # otherwise rows are visited in input order
     keep_state: bool = field(default=False)  # whether the model keeps its optimiser state
     replan: bool = field(default=False)  # whether to raise the features of a resumed model to higher ranks
+    measured: bool = field(default=False)  # ranks="auto"; `ranks` are those to use where that is not possible
+    memory: float | None = field(default=None)  # megabytes for the parameters in training; None: any amount
+    reserved_bytes: int = field(default=0)  # what the model file holds besides the model
 
     @property
     def family(self) -> Family:
@@ -292,12 +335,15 @@ class TrainingOptions:
             "l2": list(self.l2) if len(set(self.l2)) > 1 else next(iter(self.l2), None),
         }
 
+    def _measuring(self) -> tuple[str, ...]:
+        return ("measured", "memory", "reserved_bytes") if self.measured else ()
+
     def identity(self) -> dict[str, Any]:
         """Return all options that decide what a run computes, by the names that users know."""
         chosen = {
             declared.flag or name: getattr(self, name) for name, declared in declared_options() if declared.has_effect
         }
-        switches = {name: getattr(self, name) for name in ("shuffle", "keep_state", "replan")}
+        switches = {name: getattr(self, name) for name in ("shuffle", "keep_state", "replan", *self._measuring())}
         return {"task": self.loss.task, **chosen, **switches}
 
 
@@ -326,8 +372,9 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    chosen.pop("task")
-    return TrainingOptions(**chosen, is_rate_given=given.get("learning_rate") is not None)
+    del chosen["task"]
+    measured, is_rate_given = chosen.pop("is_measured"), given.get("learning_rate") is not None
+    return TrainingOptions(**chosen, is_rate_given=is_rate_given, measured=measured)
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from .metrics.evaluation import Evaluation
 from .model.file import Saved, load
 from .read.open import ReadOptions, batches_of
 from .rows.checked import CheckedRows
+from .rows.classes import BinaryLabels
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Predictor:
         if index_base is not None and index_base != trained:
             raise ConfigError(f"the model was trained with index_base={trained}, not {index_base}", key="index_base")
         read_options = read_options or ReadOptions("binary")  # any task: the next line sets the model's
-        read_options = replace(read_options, task=self.saved.model.loss.task, index_base=trained)
+        labels = BinaryLabels.known(self.saved.classes)
+        read_options = replace(read_options, task=self.saved.model.loss.task, index_base=trained, labels=labels)
         return batches_of(path, read_options, self.saved.encoder, targets, coverage)
 
     def predict(

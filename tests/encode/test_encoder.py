@@ -18,8 +18,8 @@ from tables import assert_same_rows, cells_of, features_of, mixed, spec_of
 from rafm.encode.coverage import ColumnCounts, Coverage
 from rafm.encode.encoder import BLOCK_ROWS, TableEncoder
 from rafm.encode.spec import ColumnSpec, TableSpec
-from rafm.errors import ConfigError, DataValueError
-from rafm.read.frames import as_table, is_frame, needs_encoder
+from rafm.errors import ConfigError, DataValueError, UnseenValuesWarning
+from rafm.read.frames import as_table, is_frame
 from rafm.rows.blocks import join_rows
 
 TABLE = pa.table(
@@ -31,7 +31,7 @@ TABLE = pa.table(
 
 
 def test_every_cell_of_the_example_becomes_the_feature_that_names_it():
-    encoder = TableEncoder.learn(TABLE)
+    encoder = TableEncoder.learn(TABLE, spec_of(age="number"))
     assert encoder.feature_names() == [
         "age",
         *("city=Oslo", "city=Rome", "city=<missing>"),
@@ -49,7 +49,7 @@ def test_every_cell_of_the_example_becomes_the_feature_that_names_it():
 @pytest.mark.parametrize("id", [-1, 7])
 def test_a_feature_that_is_none_has_no_name(id):
     with pytest.raises(IndexError, match=f"feature {id} of 7"):
-        TableEncoder.learn(TABLE).feature_name(id)
+        TableEncoder.learn(TABLE, spec_of(age="number")).feature_name(id)
 
 
 words = st.lists(st.none() | st.text(max_size=6), min_size=1, max_size=12)
@@ -178,11 +178,11 @@ def test_an_encoder_can_be_copied_to_another_process():
 @pytest.mark.parametrize(
     ("cells", "kind"),
     [
-        (pa.array([1, 2], pa.int8()), "number"),
-        (pa.array([1, 2], pa.uint64()), "number"),
-        (pa.array([1, 2], pa.float32()), "number"),
-        (pa.array([1.5, None], pa.float16()), "number"),
-        (pa.array([decimal.Decimal("1.50"), None]), "number"),
+        (pa.array([1, 2], pa.int8()), "category"),
+        (pa.array([1, 2], pa.uint64()), "category"),
+        (pa.array([1, 2], pa.float32()), "category"),
+        (pa.array([1.5, None], pa.float16()), "bins"),
+        (pa.array([decimal.Decimal("1.50"), None]), "bins"),
         (pa.array(["a", "b"]), "category"),
         (pa.array([b"a", b"b"]), "category"),
         (pa.array([True, False]), "category"),
@@ -232,7 +232,7 @@ def test_a_column_that_the_specification_names_must_be_there():
         TableEncoder.learn(TABLE, spec_of(ctiy="category"))
     with pytest.raises(ConfigError, match="unknown column 'oks'; did you mean 'ok'"):
         TableEncoder.learn(TABLE, TableSpec(label="oks"))
-    assert TableEncoder.learn(TABLE, spec_of(zip="ignore")).n_features == 7
+    assert TableEncoder.learn(TABLE, spec_of(zip="ignore", age="number")).n_features == 7
 
 
 def test_batches_must_agree_in_their_columns_and_types():
@@ -246,7 +246,7 @@ def test_batches_must_agree_in_their_columns_and_types():
 
 
 def test_no_rows_are_encoded_as_no_rows_and_teach_nothing():
-    encoder = TableEncoder.learn(TABLE)
+    encoder = TableEncoder.learn(TABLE, spec_of(age="number"))
     assert (encoder.encode(TABLE[:0]).n_rows, encoder.encode(TABLE[:0]).n_features) == (0, 7)
     for nothing in (TABLE[:0], [], iter([TABLE[:1].to_batches()[0][:0]])):
         with pytest.raises(DataValueError, match="no rows to learn"):
@@ -256,7 +256,9 @@ def test_no_rows_are_encoded_as_no_rows_and_teach_nothing():
 def test_the_choice_of_kinds_is_reported_and_columns_may_be_ignored():
     told = []
     encoder = TableEncoder.learn(TABLE, spec_of(ok="ignore"), report=told.append)
-    assert told == ["city   string   category   text\nage    double   number     has fractions"]
+    assert told == [
+        "ok     bool     ignore     as given\ncity   string   category   text\nage    double   bins       has fractions"
+    ]
     assert [column.name for column in encoder.columns] == ["age", "city"]
     only = TableSpec((ColumnSpec("ok"),), others="ignore")
     assert [column.name for column in TableEncoder.learn(TABLE, only).columns] == ["ok"]
@@ -318,10 +320,11 @@ def test_an_empty_cell_is_unseen_if_none_was_empty_in_training():  # case 47
 
 def test_a_value_never_seen_scores_zero_and_a_missing_one_has_its_own_weight():  # cases 47 and 48
     table, (_, y) = mixed_table(), long_tail()
-    model = make(n_epochs=10).fit(table, y)
+    model = make(n_epochs=10, columns={"size": "number"}).fit(table, y)
     mean = model.encoder_.columns[0].coder.mean
     unseen, missing = (pd.DataFrame({"word": [word], "size": [mean]}) for word in ("unheard of", None))
-    assert model.decision_function(unseen)[0] == model.model_.parameters.bias[0]
+    with pytest.warns(UnseenValuesWarning, match="word 100.0 % "):
+        assert model.decision_function(unseen)[0] == model.model_.parameters.bias[0]
     assert model.decision_function(missing)[0] != model.model_.parameters.bias[0]
 
 
@@ -362,7 +365,7 @@ def test_a_warning_points_to_the_line_of_the_user():
 @pytest.mark.parametrize(
     ("name", "cells", "message"),
     [
-        ("age", ["30"], "column 'age' has type string, which cannot be encoded as number"),
+        ("age", ["30"], "column 'age' has type string, which cannot be encoded as bins"),
         ("city", [1], "column 'city' was text in training, now its type is int64"),
         ("ok", [1.0], "column 'ok' was boolean in training, now its type is double"),
         ("ok", [[True]], "column 'ok' has type list<.*>, which cannot be encoded as category"),
@@ -422,7 +425,6 @@ def test_frames_of_all_libraries_give_the_same_scores(kind):
     expected = make().fit(table, y)
     frame = FRAMES[kind](table)
     assert is_frame(frame)
-    assert needs_encoder(frame)
     found = make().fit(frame, y)
     assert found.encoder_ == expected.encoder_
     for model in (found, expected):
@@ -436,12 +438,18 @@ def test_labels_may_come_as_a_column_of_any_library():
         np.testing.assert_array_equal(make().fit(table, labels).decision_function(table), expected)
 
 
-def test_a_frame_of_numbers_needs_no_encoder_and_is_taken_as_it_is():
-    frame = pd.DataFrame(np.eye(4), columns=list("abcd"))
-    assert not needs_encoder(frame)
-    model = make(ranks=2, model="fm").fit(frame, [0, 1, 0, 1])
-    assert model.encoder_ is None
-    assert model.feature_names_in_.tolist() == list("abcd")
+def test_a_frame_with_named_columns_is_a_table_and_one_of_numbers_without_names_a_matrix():
+    named, plain = pd.DataFrame(np.eye(4), columns=list("dbca")), pd.DataFrame(np.eye(4))
+    y = [0, 1, 0, 1]
+    model = make(ranks=2, model="fm").fit(named, y)
+    assert [column.kind for column in model.encoder_.columns] == ["category"] * 4
+    assert model.feature_names_in_.tolist() == list("dbca")
+    assert make(ranks=2, model="fm").fit(plain, y).encoder_ is None
+    for cell in (np.nan, "text"):
+        other = plain.astype(object if cell == "text" else float)
+        other.iloc[0, 0] = cell
+        other[0] = other[0].astype(str) if cell == "text" else other[0]
+        assert make(ranks=2, model="fm").fit(other, y).encoder_ is not None
 
 
 def test_lists_arrays_and_columns_are_no_frames():
@@ -464,7 +472,8 @@ def test_validation_rows_of_a_table_are_encoded_as_the_training_rows_were():
     table, (_, y) = mixed_table(), long_tail()
     other = table.assign(word="unheard of")
     model = make(n_epochs=1).fit(table, y, eval_set=(other, y))
-    alone = model.decision_function(other)
+    with pytest.warns(UnseenValuesWarning):
+        alone = model.decision_function(other)
     losses = np.log1p(np.exp(-np.where(y == 1, alone, -alone)))
     assert model.history_[0]["valid_log_loss"] == pytest.approx(losses.mean(), rel=1e-6)
 

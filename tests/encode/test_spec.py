@@ -1,6 +1,7 @@
 """A specification is read from files and arguments, says what is wrong with it, and is completed by good choices."""
 
 import datetime
+import decimal
 
 import numpy as np
 import pyarrow as pa
@@ -170,24 +171,37 @@ CHOICES = {
     "categories": (pa.array(["a|b", "b"]).dictionary_encode(), "x", "category"),
     "true or false": (pa.array([True, False]), "x", "category"),
     "nothing": (pa.nulls(2), "x", "category"),
-    "fractions": (pa.array([0.5, 1.0]), "x", "number"),
+    "fractions": (pa.array([0.5, 1.0]), "x", "bins"),
+    "infinite numbers, refused later": (pa.array([1.0, float("inf")]), "x", "bins"),
     "ids by name": (pa.array(np.arange(10_000)), "user_id", "category"),
     "ids in camel case": (pa.array(np.arange(10_000)), "userId", "category"),
     "ids in one word": (pa.array(np.arange(10_000)), "movie", "category"),
-    "no id: paid": (pa.array(np.arange(10_000)), "paid", "number"),
+    "no known name": (pa.array(np.arange(10_000)), "paid", "category"),
+    "a quantity": (pa.array(np.arange(10_000)), "unit_price", "bins"),
+    "a quantity in camel case": (pa.array(np.arange(10_000)), "unitPrice", "bins"),
+    "a number of things": (pa.array([3, 4, 5]), "n_items", "bins"),
+    "groups of a quantity": (pa.array(np.arange(10_000)), "age_group", "category"),
+    "a quantity of 0 and 1": (pa.array([0, 1, 1]), "visits", "category"),
+    "numbers of 16 digits, which text readers take for text": (pa.array([10**15, 1]), "time", "category"),
     "few whole numbers": (pa.array([1, 2, 3] * 100), "x", "category"),
     "few whole numbers of which some are missing": (pa.array([1.0, 2.0, None] * 100), "x", "category"),
-    "few fractions": (pa.array([0.5, 1.0] * 100), "x", "number"),
-    "many whole numbers": (pa.array(rng.integers(0, 1000, 2000)), "x", "number"),
-    "counts with a tail": (pa.array((rng.pareto(0.7, 5000) * 3).astype(int)), "x", "log_bins"),
-    "a few numbers": (pa.array([30, 40, 50]), "x", "number"),
+    "few fractions": (pa.array([0.5, 1.0] * 100), "x", "bins"),
+    "a late fraction": (pa.chunked_array([[1.0] * 200_000, [2.0, 0.5]]), "x", "bins"),
+    "many whole numbers": (pa.array(rng.integers(0, 1000, 2000)), "x", "category"),
+    "whole floats": (pa.array([30.0, 40.0, None]), "x", "category"),
+    "whole decimals": (pa.array([decimal.Decimal("3.00"), None]), "x", "category"),
+    "times as categories": (pa.array([0], pa.timestamp("s")).dictionary_encode(), "x", "category"),
+    "numbers as categories": (pa.array([0.5, 1.5]).dictionary_encode(), "x", "category"),
+    "missing floats": (pa.array([None, float("nan")], pa.float64()), "x", "category"),
     "dates": (pa.array([datetime.date(2020, 1, 1)]), "x", "datetime"),
     "times": (pa.array([0], pa.timestamp("s")), "x", "datetime"),
     "text of times": (pa.array(["2014-10-21T08:00", None, "2014-10-22 09:00:01"]), "x", "datetime"),
     "text of one time": (pa.array(["2014-10-21T08:00", "soon"]), "x", "category"),
     "lists": (pa.array([["a"], []]), "x", "list"),
     "text of lists": (pa.array(["a|b", "c|d|e", "f"]), "x", "list"),
-    "no rows": (pa.array([], pa.int64()), "x", "number"),
+    "text of times but for a late one": (pa.chunked_array([["2014-10-21"] * 2000, ["soon"]]), "x", "category"),
+    "text of lists after others": (pa.chunked_array([["a"] * 2000, ["a|b"] * 2000]), "x", "list"),
+    "no rows": (pa.array([], pa.int64()), "x", "category"),
 }
 
 
@@ -205,8 +219,8 @@ def test_choices_are_told_one_line_each_in_columns():
     table = pa.table({"user_id": [7, 8], "p": [1.5, 2.5]})
     told = describe_choices(choose_kinds(table.schema, table))
     assert told.split("\n") == [
-        "user_id   int64    category   name of an id",
-        "p         double   number     has fractions",
+        "user_id   int64    category   whole numbers",
+        "p         double   bins       has fractions",
     ]
 
 

@@ -10,7 +10,9 @@ from rafm.encode import strings as module
 from rafm.encode.interning import NULL, UNKNOWN, hash_bytes
 from rafm.encode.strings import StringTable, as_strings, decimal_text, hash_buckets, sorted_order
 from rafm.errors import ResourceLimitError
+from rafm.jit.helper import callable_helper
 
+HASH = callable_helper(hash_bytes)
 KINDS = {
     "string": pa.string(),
     "large_string": pa.large_string(),
@@ -147,7 +149,7 @@ def test_strings_that_begin_alike_are_sorted_by_what_follows():
 def _hash(data):
     array = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
     with np.errstate(over="ignore"):
-        return int(hash_bytes(array, np.uint64(0), np.uint64(len(data))))
+        return int(HASH(array, np.uint64(0), np.uint64(len(data))))
 
 
 # Published values of XXH64 with seed 0.

@@ -1,6 +1,7 @@
 """What must happen when tables are wrong, as CSV, as Parquet and as frames; tests of each reader have more cases."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,8 @@ from pyarrow import csv, parquet
 from rafm import RaFMClassifier, load
 from rafm.encode.coverage import Coverage
 from rafm.encode.encoder import TableEncoder
-from rafm.errors import DataValueError
+from rafm.errors import DataValueError, ModelFormatError
+from rafm.model import file as storage
 from rafm.read import open as tables_module
 
 DATA, SYSTEM = 3, 6
@@ -207,17 +209,39 @@ def test_a_column_of_several_types_is_refused_by_its_name():  # case 46
         RaFMClassifier(ranks=2).fit(frame, [0, 1])
 
 
-def test_the_columns_of_a_frame_of_numbers_are_kept_in_the_file(tmp_path):  # case 45
+def test_the_columns_of_a_frame_are_kept_in_the_file_in_their_order(tmp_path):  # case 45
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["width", "height", "depth"])
-    model = RaFMClassifier(ranks=2, n_epochs=2).fit(frame, [0, 1] * 20)
+    model = RaFMClassifier(ranks=2, n_epochs=2, columns={"depth": "ignore"}).fit(frame, [0, 1] * 20)
     model.save(tmp_path / "m.rafm")
     again = load(tmp_path / "m.rafm")
-    assert again.feature_names_in_.tolist() == ["width", "height", "depth"]
-    np.testing.assert_array_equal(again.decision_function(frame), model.decision_function(frame))
-    with pytest.raises(ValueError, match="feature names"):
-        again.predict(frame[["depth", "height", "width"]])
+    for one in (model, again):
+        assert one.feature_names_in_.tolist() == ["width", "height", "depth"]
+        assert one.n_features_in_ == 3
+    turned = frame[["height", "width"]]
+    np.testing.assert_array_equal(again.decision_function(turned), model.decision_function(frame))
     again.save(tmp_path / "again.rafm")
     assert (tmp_path / "again.rafm").read_bytes() == (tmp_path / "m.rafm").read_bytes()
+
+
+def test_columns_in_a_file_that_lack_one_of_the_encoder_are_refused(tmp_path):
+    frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": ["x", "y"] * 20})
+    RaFMClassifier(ranks=2, n_epochs=2).fit(frame, [0, 1] * 20).save(tmp_path / "m.rafm")
+    saved = storage.load(tmp_path / "m.rafm")
+    assert saved.columns == ["a", "b"]
+    with pytest.raises(ModelFormatError, match="invalid header field 'columns'"):
+        storage.save(tmp_path / "m.rafm", replace(saved, columns=["a", "c"]))
+
+
+def test_a_model_of_a_matrix_with_named_columns_takes_frames_with_these_names(tmp_path):  # written before tables were
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["width", "height", "depth"])
+    model = RaFMClassifier(ranks=2, n_epochs=2).fit(frame.to_numpy(), [0, 1] * 20)
+    model.save(tmp_path / "m.rafm")
+    saved = replace(storage.load(tmp_path / "m.rafm"), columns=list(frame.columns))
+    storage.save(tmp_path / "m.rafm", saved)
+    again = load(tmp_path / "m.rafm")
+    np.testing.assert_array_equal(again.decision_function(frame), model.decision_function(frame.to_numpy()))
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(frame[["depth", "height", "width"]])
 
 
 def test_a_matrix_without_names_has_none_in_the_file(tmp_path):

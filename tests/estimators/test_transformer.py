@@ -75,6 +75,6 @@ def test_labels_are_left_out_of_the_matrix():
 def test_a_matrix_of_numbers_and_text_is_a_table_of_columns_by_place():
     X = np.array([["a", 1.5], ["b", None]], object)
     transformer = TableTransformer().fit(X)
-    assert transformer.get_feature_names_out().tolist() == ["x0=a", "x0=b", "x1", "x1=<missing>"]
+    assert transformer.get_feature_names_out().tolist() == ["x0=a", "x0=b", "x1=[-inf,inf)", "x1=<missing>"]
     with pytest.raises(DataValueError, match="column 'x1' has type string"):
         transformer.transform(np.array([["a", "b"]], object))

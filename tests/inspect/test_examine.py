@@ -212,10 +212,10 @@ def test_cells_that_are_not_finite_or_no_times_are_named(tmp_path):
     ("cells", "kind", "values", "top"),
     [
         (pa.array([True, None, True, False]), "category", 2, "true"),
-        (pa.array([1.5, None, 1.5, 2], pa.float16()), "number", 2, "1.5"),
-        (pa.array([-0.0, None, 0.0, 2]), "number", 2, "0"),
-        (pa.array([decimal.Decimal("1.5"), None, decimal.Decimal("1.5"), decimal.Decimal("2.5")]), "number", 2, "1.5"),
-        (pa.array([2**63 + 5, None, 2**63 + 5, 1], pa.uint64()), "number", 2, str(2**63 + 5)),
+        (pa.array([1.5, None, 1.5, 2], pa.float16()), "bins", 2, "1.5"),
+        (pa.array([-0.0, None, 0.0, 2]), "category", 2, "0"),
+        (pa.array([decimal.Decimal("1.5"), None, decimal.Decimal("1.5"), decimal.Decimal("2.5")]), "bins", 2, "1.5"),
+        (pa.array([2**63 + 5, None, 2**63 + 5, 1], pa.uint64()), "category", 2, str(2**63 + 5)),
         (pa.array([b"a", None, b"a", b"b"]), "category", 2, "a"),
         (pa.array(["a", None, "a", "b"]).dictionary_encode(), "category", 2, "a"),
         (pa.array([9, None, 9, 1], pa.date32()), "datetime", 2, "1970-01-10"),
@@ -279,7 +279,7 @@ def test_bad_lines_are_numbered_and_left_out_and_reading_goes_on(tmp_path, monke
             text, n_good = text + good.format(i=i), n_good + 1
     path = tmp_path / f"t.{format}"
     path.write_bytes(text.encode("latin-1"))
-    options = ["--label", "y", "--column", "x=number"] if format == "csv" else []
+    options = ["--label", "y", "--column", "x=number", "--task", "regression"] if format == "csv" else []
     report = inspect(path, "--format", format, *options, code=3)
     assert report["rows"] == n_good
     assert report["bad_lines"]["count"] == len(lines)
@@ -350,7 +350,7 @@ def test_a_feature_of_libsvm_that_tells_the_label_is_suspected(tmp_path):
     report = inspect(tmp_path / "t.svm")
     assert report["findings"] == ["feature 77 alone has AUC 1.000: is it known before the label?"]
     (tmp_path / "t.svm").write_text("".join(f"{2.5 * y + 7} {i + 1}:1{' 77:1' * y}\n" for y, i in rows))
-    report = inspect(tmp_path / "t.svm", "--index-base", "1")
+    report = inspect(tmp_path / "t.svm", "--index-base", "1", "--task", "regression")
     assert report["findings"] == ["feature 77 alone has R2 1.000: is it known before the label?"]
 
 
@@ -373,7 +373,7 @@ def test_a_converted_table_has_the_columns_of_the_table(table, tmp_path):
     [
         ("0 0 0", "all labels are 0: there is nothing to learn"),
         ("0 1 -1", "the labels 0 and -1 are mixed: use 0 and 1, or -1 and 1"),
-        ("1 " + "0 " * 1999, "0.05 % of the labels are 1: AUC and log loss will be unreliable"),
+        ("1 " + "0 " * 1999, "0.05 % of the labels are positive: AUC and log loss will be unreliable"),
     ],
 )
 def test_labels_that_cannot_teach_are_named(tmp_path, labels, finding):

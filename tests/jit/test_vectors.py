@@ -11,6 +11,7 @@ from worlds import run_python
 import rafm
 from rafm.jit import vectors
 from rafm.jit.compile import PLAIN
+from rafm.jit.helper import callable_helper, helper
 from rafm.kernels.scoring import half_pairs
 
 SIZES = range(4, 204, 4)
@@ -194,14 +195,46 @@ def test_numbers_that_are_not_finite_stay_visible(bad):
 def test_plain_twins_notice_an_index_out_of_bounds():
     assert config.BOUNDSCHECK or config.DISABLE_JIT
     with pytest.raises(IndexError):
-        half_pairs(np.ones(7), 0, 8, 0.0)
+        callable_helper(half_pairs)(np.ones(7), 0, 8, 0.0)
+
+
+@helper()
+def double(x):
+    return x + x
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="uncompiled functions are called as they are")
+def test_a_helper_refuses_calls_from_python_also_once_it_is_compiled():
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"double .* call rafm\.jit\.helper\.callable_helper"):
+            double(1)
+        assert callable_helper(double)(np.int64(21)) == 42
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="uncompiled functions have no signatures")
+def test_a_helper_is_compiled_once_for_all_integer_constants():
+    @helper()
+    def plus(x, y):
+        return x + y
+
+    @njit
+    def total(x):
+        return plus(x, 1) + plus(x, 2) + plus(3, x)
+
+    assert total(10) == 36
+    assert len(plus.signatures) == 1
 
 
 HALF_PAIRS = """
 import numpy as np
+from rafm.jit.compile import entry
 from rafm.kernels.scoring import half_pairs
-found = half_pairs(np.ones(8, np.float32), 0, 8, np.float32(0))
-print(found, sum(half_pairs.stats.cache_hits.values()))
+
+@entry
+def call(sums):
+    return half_pairs(sums, 0, 8, np.float32(0))
+
+print(call(np.ones(8, np.float32)), sum(call.stats.cache_hits.values()))
 """
 
 
@@ -209,8 +242,10 @@ def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
     package = tmp_path / "rafm"
     shutil.copytree(Path(rafm.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
 
+    (tmp_path / "calling.py").write_text(HALF_PAIRS)
+
     def run():
-        return run_python("-c", HALF_PAIRS, path=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")).split()
+        return run_python(tmp_path / "calling.py", path=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")).split()
 
     assert run() == ["4.0", "0"]
     assert run() == ["4.0", "1"]  # from the cache

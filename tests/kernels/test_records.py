@@ -23,9 +23,12 @@ from worlds import (
     worlds_with_rows,
 )
 
+from rafm.jit.helper import callable_helper
 from rafm.kernels.scoring import half_pairs
 from rafm.optimizers import OPTIMIZERS
 from rafm.plan.ranks import describe_plan
+
+HALF_PAIRS = callable_helper(half_pairs)
 
 PRECISIONS = (np.float32, np.float64)
 KINDS = ("squared", "logistic", "poisson", "huber")
@@ -136,7 +139,7 @@ def test_sums_of_pairs_take_linear_time(drawn):
             members = [world.model["v"][lower - 1][i] * x for i, x in zip(*row) if world.model["levels"][i] >= upper]
             padded = np.zeros(72)
             padded[: world.plan.ranks[lower - 1]] = sum(members, np.zeros(world.plan.ranks[lower - 1]))
-            found = half_pairs(padded, 0, 72, float(sum(vector @ vector for vector in members)))
+            found = HALF_PAIRS(padded, 0, 72, float(sum(vector @ vector for vector in members)))
             assert_score(np.float64(found), world.model, row, pairs)
 
 

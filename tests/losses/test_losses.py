@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rafm.errors import ConfigError
+from rafm.jit.helper import callable_helper
 from rafm.kernels import losses as kernels
 from rafm.losses import LOSSES, TASKS, loss_for, loss_named, losses_of
 from rafm.losses.huber import Huber
@@ -15,6 +16,7 @@ KINDS = {"log": "logistic"}
 LABELS = {"log": [0.0, 1.0], "squared": [-2.0, 0.5, 9.0], "poisson": [0.0, 1.0, 7.0], "huber": [-2.0, 0.5, 9.0]}
 WRONG = {"log": [-1.0, 3.0], "poisson": [-1.0]}  # labels that a loss rejects
 ALL = [loss_named(name) for name in LOSSES]
+LINK, VALUE, SLOPE = map(callable_helper, (kernels.link, kernels.loss_value, kernels.loss_slope))
 by_name = pytest.mark.parametrize("loss", ALL, ids=LOSSES)
 
 
@@ -41,8 +43,8 @@ def test_values_and_slopes_match_the_definition_compiled_and_not(loss, data, sco
     small = np.exp(-abs(score))
     expected = naive.loss(kind_of(loss), score, label), naive.slope(kind_of(loss), score, label)
     prediction, shape = loss.link(score, small), np.float64(loss.shape())
-    assert kernels.link(loss.code, score, small) == pytest.approx(prediction, rel=1e-12)
-    for own, compiled in ((loss.value, kernels.loss_value), (loss.slope, kernels.loss_slope)):
+    assert LINK(loss.code, score, small) == pytest.approx(prediction, rel=1e-12)
+    for own, compiled in ((loss.value, VALUE), (loss.slope, SLOPE)):
         given = (score, label, small, np.log1p(small)) if own == loss.value else (score, prediction, label)
         wanted = expected[0] if own == loss.value else expected[1]
         assert own(*given, shape) == pytest.approx(wanted, rel=1e-7, abs=1e-9)

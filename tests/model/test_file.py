@@ -97,7 +97,7 @@ def test_a_loaded_table_model_keeps_the_names_of_columns_and_checks_them(path):
     _, y = long_tail()
     make().fit(mixed_table(), y).save(path)
     loaded = rafm.load(path)
-    assert loaded.feature_names_in_.tolist() == ["size", "word"]
+    assert loaded.feature_names_in_.tolist() == ["word", "size"]
     assert loaded.n_features_in_ == 2
     reordered = mixed_table()[["size", "word"]]
     np.testing.assert_array_equal(loaded.predict(reordered), loaded.predict(mixed_table()))

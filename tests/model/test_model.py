@@ -6,41 +6,13 @@ import naive
 import numpy as np
 import pytest
 from hypothesis import given
+from models import N_INPUTS, by_id, model_of
 from worlds import FAMILIES, changed_rows, make_world, random_rows, worlds
 
 from rafm.errors import ConfigError, DataValueError
 from rafm.losses import loss_named
-from rafm.model.model import Model
-from rafm.model.parameters import Parameters
-from rafm.rows.checked import Batch, check_batch
-from rafm.rows.numbering import Numbering
-
-N_INPUTS = 40
 
 LOG_LOSS, SQUARED_LOSS = loss_named("log"), loss_named("squared")
-
-
-def model_of(world, loss=SQUARED_LOSS, seed=0):
-    """Return the world as a model whose features have scattered ids."""
-    ids = np.random.default_rng(seed).permutation(N_INPUTS)[: world.plan.n_features]
-    weights, factors = world.arrays(np.float32)
-    mixture = world.model["mixture"].astype(np.float32) if world.plan.family == "mrma" else None
-    parameters = Parameters(np.array([world.model["bias"]], np.float32), weights, factors, mixture)
-    counts = np.arange(weights.size, 0, -1)
-    return Model(world.plan, Numbering(ids, N_INPUTS), counts, loss, parameters, n_rows=100)
-
-
-def by_id(model, rows, extra=()):
-    """Return numbered rows as a batch of ids in random order, with further unknown ids."""
-    rng = np.random.default_rng(1)
-    indptr, indices, values = [0], [], []
-    for numbers, x in rows:
-        ids = np.concatenate([model.numbering.ids[numbers], extra]).astype(int)
-        order = rng.permutation(ids.size)
-        indices += ids[order].tolist()
-        values += np.concatenate([x, np.ones(len(extra))])[order].tolist()
-        indptr.append(len(indices))
-    return check_batch(Batch(np.array(indptr), np.array(indices, int), np.array(values), 10**6))
 
 
 def assert_scores(found, world, rows):
@@ -98,7 +70,7 @@ def test_only_rafm_has_scores_of_levels(family):
 def test_predictions_are_probabilities_or_values():
     world = make_world("fm", (3,), [1] * 5)
     rows = random_rows(np.random.default_rng(5), 5, 4, 5)
-    binary, values = model_of(world, LOG_LOSS), model_of(world)
+    binary, values = model_of(world, "log"), model_of(world)
     batch = by_id(binary, rows)
     np.testing.assert_allclose(binary.predict(batch), naive.sigmoid(binary.scores(batch).astype(float)), rtol=1e-12)
     np.testing.assert_array_equal(values.predict(batch), values.scores(batch))

@@ -111,13 +111,13 @@ def test_labels_of_either_convention_become_0_and_1(labels):
 def test_what_is_wrong_with_a_label_is_told_by_row_or_line():
     rows = LabelCheck("t.csv", "binary")
     rows.check(np.zeros(5))
-    with pytest.raises(ValueError, match=r"^t.csv: binary labels are 0 and 1, or -1 and 1; found 3 in row 6$"):
-        rows.check(np.array([1, 3]))
-    with pytest.raises(ValueError, match=r"found a mix of 0 and -1 in row 7$"):
-        rows.check(np.array([1, 1, -1]))
+    with pytest.raises(ValueError, match=r"^t.csv: row 7 \(counted from 1\): a third label, 3, after 0 and 1: "):
+        rows.check(np.array([1.0, 3.0]))
+    with pytest.raises(ValueError, match=r"^t.csv: row 8 \(counted from 1\): the labels 0 and -1 are mixed"):
+        rows.check(np.array([1.0, 1.0, -1.0]))
     text = LabelCheck("t.svm", "binary")
     text.check(np.array([1, -1]), np.array([3, 4]))
     with pytest.raises(ValueError, match=r"^t.svm:9:1: the labels 0 and -1 are mixed; .*, found 0$"):
         text.check(np.array([1, 0]), np.array([8, 9]))
-    with pytest.raises(ValueError, match=r"^t.svm:10:1: binary labels are 0 and 1, or -1 and 1, found 0.5$"):
+    with pytest.raises(ValueError, match=r"^t.svm:10:1: a third label, 0.5, after 1 and -1: "):
         text.check(np.array([0.5, 0]), np.array([10, 11]))

@@ -145,8 +145,8 @@ def test_a_conversion_is_kept_until_its_source_or_the_options_change(tmp_path):
     ("text", "options", "message"),
     [
         ("click,color\n1,red\n", {}, "--label COLUMN"),
-        ("click,color\n2,red\n", {"label": "click"}, "found 2"),
-        ("click,color\n0,red\n-1,red\n", {"label": "click"}, "mix of 0 and -1"),
+        ("click,color\n0,red\n1,red\n\n2,red\n", {"label": "click"}, "t.csv:5: a third label, 2, after 0 and 1"),
+        ("click,color\n0,red\n-1,red\n", {"label": "click"}, "t.csv:3: the labels 0 and -1 are mixed"),
     ],
 )
 def test_a_table_needs_labels_that_fit_the_task(tmp_path, text, options, message):

@@ -119,7 +119,7 @@ def test_wrong_columns_and_options_are_refused(tmp_path):
         list(read_parquet(path, columns={"z": "number"}))
     with pytest.raises(DataValueError, match="all columns are ignored"):
         list(read_parquet(path, columns=dict.fromkeys(TABLE.column_names, "ignore")))
-    for options, key in (({"batch_bytes": 0}, "batch_bytes"), ({"columns": {"y": "label"}}, "columns")):
+    for options, key in (({"batch_bytes": 0}, "batch_bytes"), ({"columns": {"y": "texts"}}, "columns")):
         with pytest.raises(ConfigError) as caught:
             read_parquet(path, **options)
         assert caught.value.key == key

@@ -18,9 +18,9 @@ import pytest
 from rafm.errors import ConfigError, DataFormatError
 from rafm.read.csv.cell_types import READ_AS
 from rafm.read.detect import detect_format
-from rafm.read.open import read_table
 from rafm.read.presets import AVAZU as AVAZU_PRESET
 from rafm.read.presets import CRITEO as CRITEO_PRESET
+from rafm.read.tables import read_table
 
 SRC = Path(__file__).parents[2] / "src"
 DRAW = random.Random(0)
@@ -164,7 +164,7 @@ def test_utf16_is_refused_when_the_format_is_sought(write):  # case 4
 def test_the_standard_input_is_looked_at_without_taking_anything(monkeypatch):
     script = """
 from rafm.read.detect import detect_format
-from rafm.read.open import read_table
+from rafm.read.tables import read_table
 print(detect_format("-").format, [batch.to_pydict() for batch in read_table("-")])
 """
     for pack in (bytes, gzip.compress):

@@ -12,16 +12,21 @@ from typing import Any, NoReturn
 
 import typer
 
-from ..errors import RafmError
+from ..errors import DataWarning, RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
+from ..jit.compiling import told_to
 from .bench import bench
+from .compiling import CompileNote
+from .compress import compress
 from .convert import convert
 from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
+from .explain import explain, importance
 from .inspect import inspect
 from .paper import paper
 from .predict import predict
+from .recommend import recommend, similar
 from .train import train
 
 # Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
@@ -35,7 +40,21 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, inspect, convert, demo, paper, bench):
+for command in (
+    train,
+    evaluate,
+    predict,
+    inspect,
+    explain,
+    importance,
+    similar,
+    recommend,
+    convert,
+    compress,
+    demo,
+    paper,
+    bench,
+):
     app.command()(command)
 app.add_typer(datasets, name="datasets")
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file
@@ -66,7 +85,7 @@ def main() -> NoReturn:
     occupy_descriptors()
     try:
         # standalone_mode=False below: typer would otherwise print its own errors and choose the exit code
-        with safe_streams(), warnings.catch_warnings(), _NoPandas():
+        with safe_streams(), warnings.catch_warnings(), _NoPandas(), told_to(CompileNote(sys.stderr)):
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
@@ -105,7 +124,8 @@ class _NoPandas:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line."""
-    print(f"warning: {one_line(str(message))}", file=sys.stderr)
+    text = message.in_flags() if isinstance(message, DataWarning) else str(message)
+    print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
 def describe(error: Any) -> tuple[str, int]:

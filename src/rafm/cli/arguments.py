@@ -22,6 +22,12 @@ DataPath = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="Model file (.rafm).")]
 Format = Annotated[str, typer.Option(help=f"Input format: {format_help()}")]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: label column.")]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABEL", help="Binary labels: the positive one (default: the larger number; yes, true, click, ...)."
+    ),
+]
 Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: column of row weights.")]
 Column = Annotated[
     list[str] | None,
@@ -32,6 +38,10 @@ MinCount = Annotated[
     int | None, typer.Option(help="Tables: values seen less often share one feature per column (default: 1).")
 ]
 Duplicates = Annotated[str, typer.Option(help='If an id occurs twice in a row: "error" or "sum".')]
+FieldsFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Rows of ids: fields of the features, lines of an id, a tab and a field name."),
+]
 MaxFeatures = Annotated[
     int | None, typer.Option(help="Maximum number of feature ids; larger ids are errors (default: 2**32).")
 ]
@@ -55,14 +65,38 @@ def read_options(
     max_features: int | None = None,
     max_line_bytes: int | None = None,
     spec: Any = None,
+    fields: str | None = None,
 ) -> ReadOptions:
-    """Return the options for reading files."""
+    """Return the options for reading files; fields: the file of fields, which is read."""
     from ..read.open import Limits, ReadOptions
 
     # Limits knows its own defaults, so only what was given is passed on.
     given = {"max_features": max_features, "max_line_bytes": max_line_bytes}
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
-    return ReadOptions(task, format, index_base, duplicates, limits, spec)
+    found = None if fields is None else _read_fields(fields, index_base, limits.max_features)
+    return ReadOptions(task, format, index_base, duplicates, limits, spec, fields=found)
+
+
+def _read_fields(path: str, index_base: int, max_features: int) -> Any:
+    from ..read.fields import read_fields
+
+    return read_fields(path, index_base, max_features)
+
+
+def check_fields_flag(data: str, files: ReadOptions) -> None:
+    """Reject a file of fields for data that have fields of their own."""
+    from ..errors import ConfigError
+    from ..read.formats import CONVERTED, TABLE
+
+    if files.fields is None:
+        return
+    entry = files.format_of(data)
+    if entry.gives == TABLE:
+        raise ConfigError(
+            f"--fields is for rows of ids, but {data} is {entry.name}: its columns are its fields", "fields"
+        )
+    if entry.has_fields or (entry.gives == CONVERTED and entry.read(data).fields is not None):
+        raise ConfigError(f"--fields is for rows without fields, but {data} has its own: drop --fields", "fields")
 
 
 def with_room(files: ReadOptions, memory: float, folder: str | None, report: Any = None) -> ReadOptions:
@@ -91,6 +125,14 @@ def table_spec(
     named = {spec.name for spec in more.columns}
     kept = tuple(spec for spec in base.columns if spec.name not in named)
     return replace(base, columns=(*kept, *more.columns), **settings)
+
+
+def check_positive(positive: str | None, loss: Any) -> None:
+    """Reject a positive label where labels are numbers."""
+    from ..errors import ConfigError
+
+    if positive is not None and not loss.is_classification:
+        raise ConfigError(f"--positive is for --task binary: labels of --task {loss.task} are numbers", key="positive")
 
 
 def check_output(out: str, *inputs: str | None) -> None:

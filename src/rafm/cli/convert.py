@@ -14,13 +14,17 @@ from .arguments import (
     Columns,
     DataPath,
     Duplicates,
+    FieldsFile,
     Format,
     Label,
     MaxFeatures,
     MaxLineBytes,
     MinCount,
+    Positive,
     Weight,
+    check_fields_flag,
     check_output,
+    check_positive,
     given_options,
     print_notes,
     read_options,
@@ -46,10 +50,12 @@ def convert(
     ] = None,
     format: Format = "auto",
     label: Label = None,
+    positive: Positive = None,
     weight: Weight = None,
     column: Column = None,
     columns: Columns = None,
     min_count: MinCount = None,
+    fields: FieldsFile = None,
     duplicates: Duplicates = "error",
     max_features: MaxFeatures = None,
     max_line_bytes: MaxLineBytes = None,
@@ -62,21 +68,30 @@ def convert(
 
     The file is read back and verified before it replaces an existing one.
     """
+    from dataclasses import replace
     from pathlib import Path
 
     from ..encode.coverage import Coverage
     from ..losses import loss_for
     from ..read.convert import convert, is_current
+    from ..rows.classes import BinaryLabels
 
     check_output(out, data, like)
     spec = table_spec(columns, column, label, weight, min_count)
-    files = read_options(loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec)
+    files = read_options(
+        loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec, fields
+    )
+    check_positive(positive, loss_for(task))
+    files = replace(files, labels=BinaryLabels(positive))
     template = None if like is None else _read_template(like, files, given_options(context))
+    check_fields_flag(data, files)
     if is_current(data, out, files, template, wide_ids):
         print(f"kept {out}: {data} has not changed since")
         return
     files, coverage = with_room(files, MEMORY_MB, spill or str(Path(out).parent)), Coverage()
     size = convert(data, out, files, lambda text: print(text, file=sys.stderr), template, wide_ids, coverage)
+    if template is None and files.labels is not None and (line := files.labels.describe()):
+        print(line, file=sys.stderr)
     print(f"saved {out}: {size} bytes")
     print_notes(coverage)
 
@@ -87,18 +102,19 @@ def _read_template(path: str, files: object, given: set[str]) -> ConversionTempl
     from ..read.convert import ConversionTemplate
     from ..read.formats import FORMATS
 
-    for name in TABLE_OPTIONS:
+    for name in (*TABLE_OPTIONS, "positive"):
         if name in given:
             flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} cannot be combined with --like: {path} defines the columns", key=name)
+            raise ConfigError(f"--{flag} cannot be combined with --like: {path} defines it", key=name)
     if FORMATS["arrow"].starts(path):
         rows = FORMATS["arrow"].read(path)
-        found = ConversionTemplate(rows.conversion.task, rows.conversion.index_base, rows.encoder)
+        kept = rows.conversion
+        found = ConversionTemplate(kept.task, kept.index_base, rows.encoder, kept.classes)
     else:
         from ..model.file import load
 
         saved = load(path)
-        found = ConversionTemplate(saved.model.loss.task, saved.index_base, saved.encoder)
+        found = ConversionTemplate(saved.model.loss.task, saved.index_base, saved.encoder, saved.classes)
     # The defaults of --task and --index-base are not a contradiction; only what was typed is.
     for name in ("task", "index_base"):
         if name in given and getattr(files, name) != getattr(found, name):

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import whole_numbers
+from ..checks import whole_numbers
+from ..losses import TASKS, one_of
 from .arguments import (
     Column,
     Columns,
@@ -22,6 +23,8 @@ from .arguments import (
     table_spec,
 )
 
+MOST_FIELDS = 50  # listed in the text form of the report
+
 
 def inspect(
     path: Annotated[
@@ -31,6 +34,9 @@ def inspect(
     rank_scale: Annotated[
         float, typer.Option(help="A feature seen n times gets the rank nearest to this number times n, on a log scale.")
     ] = 1.0,
+    task: Annotated[
+        str | None, typer.Option(help=f"Kind of labels: {one_of(TASKS)} (default: binary if there are two).")
+    ] = None,
     index_base: Annotated[int, typer.Option(help="Smallest feature id in the data: 0 or 1.")] = 0,
     label: Label = None,
     weight: Weight = None,
@@ -53,8 +59,7 @@ def inspect(
         report, lines = model_report(path)
     else:
         spec = table_spec(columns, column, label, weight, min_count)
-        # as regression, so that any number is a valid label and binary ones are found rather than required
-        files = read_options("regression", format, duplicates, index_base, spec=spec)
+        files = read_options(TASKS[0] if task is None else task, format, duplicates, index_base, spec=spec)
         report, lines = _data_report(path, ranks, rank_scale, files)
     if json:
         print_json(report)
@@ -86,15 +91,33 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
         "bytes": Path(path).stat().st_size,
         "index_base": saved.index_base,
         **_plan_report(describe_plan(model.plan, model.counts, model.n_rows)),
+        **_fields_report(model),
         "best_epoch": model.best_epoch,
         "options": model.options,
         "history": model.history,
     }
-    lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options"))
+    lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options", "fields"))
     lines += [f"{name:14} {value}" for name, value in model.options.items()]
     lines += ["", *plan_lines(Planned(model.plan, model.counts, model.n_rows)), ""]
+    lines += _field_lines(report.get("fields", []))
     lines += [_history_line(entry, model.best_epoch) for entry in model.history]
     return report, lines
+
+
+def _fields_report(model: Any) -> dict[str, Any]:
+    if model.fields is None:
+        return {}
+    counted = zip(model.fields.names, model.fields.counts().tolist())
+    return {"fields": [{"field": name, "features": count} for name, count in counted]}
+
+
+def _field_lines(fields: list[dict[str, Any]]) -> list[str]:
+    """Return a table of the fields, cut off if there are many; its last line is empty."""
+    if not fields:
+        return []
+    lines = ["features  field", *(f"{one['features']:8d}  {one['field']}" for one in fields[:MOST_FIELDS])]
+    more = len(fields) - MOST_FIELDS
+    return [*lines, *([f"          and {more} more"] if more > 0 else []), ""]
 
 
 def _plan_report(lines: list[dict[str, float]]) -> dict[str, Any]:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..losses import TASKS, one_of
-from .arguments import TABLE_OPTIONS, DataPath, Json, check_output, given_options, print_json, print_safely
+from .arguments import (
+    TABLE_OPTIONS,
+    DataPath,
+    Json,
+    check_fields_flag,
+    check_output,
+    check_positive,
+    given_options,
+    print_json,
+    print_safely,
+)
 from .groups import TrainingFlags, flag_name, naming_flags, with_groups
 from .reading import ReadingFlags
 
@@ -61,6 +71,7 @@ def train(
     """Train a model and save it. Prints the plan of ranks, then one line per epoch."""
     from ..errors import ConfigError
     from ..read.open import converted_task_and_base
+    from ..rows.classes import BinaryLabels
 
     base = reading.index_base
     if running.resume_from is None:
@@ -77,8 +88,12 @@ def train(
     check_output(out, data, valid)
     stream = sys.stderr if json or running.events == "-" else sys.stdout  # stdout must stay valid JSON
     base = base if start is None else start.index_base
+    check_positive(reading.positive, options.loss)
     files = reading.read_options(options.loss.task, base, print_safely(stream))
+    if start is not None and options.loss.is_classification:
+        files = replace(files, labels=BinaryLabels.known(start.classes))
     _check_table_flags(data, files, reading, given_options(context))
+    check_fields_flag(data, files)
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
@@ -143,10 +158,10 @@ def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
     from ..model.file import load
 
     saved, given = load(path), given_options(context)
-    for name in TABLE_OPTIONS:
+    for name in (*TABLE_OPTIONS, "positive"):
         if name in given:
             flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} cannot be combined with --resume-from: {path} defines the columns", key=name)
+            raise ConfigError(f"--{flag} cannot be combined with --resume-from: {path} defines it", key=name)
     if "index_base" in given and index_base != saved.index_base:
         raise ConfigError(
             f"{path} was trained with --index-base {saved.index_base}, not {index_base}", key="index_base"
@@ -183,11 +198,14 @@ def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple
     from ..read.open import further_rows, training_rows
 
     if start is None:
-        return training_rows(data, files, print_safely(stream))
+        found = training_rows(data, files, print_safely(stream))
+        if files.task == TASKS[0] and (line := files.labels.describe()):
+            print_safely(stream)(line)
+        return found
     rows, encoder = further_rows(data, files, start.encoder)
     n_inputs = start.model.numbering.n_inputs
-    # A model fitted on a data frame has a name for every id, and none for new ones.
-    if start.columns is not None and rows.n_features > n_inputs:
+    # A matrix with named columns has a name for every id, and none for new ones.
+    if start.columns is not None and encoder is None and rows.n_features > n_inputs:
         raise FeatureRangeError(
             f"has feature id {rows.n_features - 1}, but the model has {n_inputs} named columns", path=data
         )
@@ -220,19 +238,22 @@ def _run(
     stream: Any,
     log: Any,
 ) -> dict[str, Any]:
-    import time
-
-    from ..model.file import Saved, save
+    from ..jit.compiling import compile_seconds, seconds_without_compiling
+    from ..model.file import Saved, extra_bytes, save
     from ..read.open import labelled_rows
     from ..train.event_log import log_events
     from ..train.events import Continued, Finished
     from ..train.progress import show_events
     from ..train.selection import train_and_select
 
-    begun = time.perf_counter()
+    begun = seconds_without_compiling()
     rows, encoder = _open_rows(data, files, start, stream)
     _check_size(encoder)
     before = _renumbered(start, encoder)
+    if options.measured:
+        options = replace(
+            options, memory=files.room.megabytes, reserved_bytes=extra_bytes(encoder, files.labels.classes)
+        )
     # Read only now: a table of validation rows needs the encoder of the training rows.
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
@@ -244,14 +265,16 @@ def _run(
         _warn_of_one_class(event, data)
     assert isinstance(last, Finished)
     fitted = last.model
-    described = (None, None) if start is None else (start.classes, start.columns)
-    size = save(out, Saved(fitted, encoder, files.index_base, *described))
+    classes = files.labels.classes if fitted.loss.is_classification else None
+    columns = None if start is None else start.columns
+    size = save(out, Saved(fitted, encoder, files.index_base, classes, columns))
     done = 0 if before is None else len(before.history)
     # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
     progressive = {} if before is None else {"progressive_loss": fitted.history[done]["train_loss"]}
     return {
         "model": fitted.plan.family,
         "task": fitted.loss.task,
+        **({"classes": classes or [0, 1]} if fitted.loss.is_classification else {}),
         "parameters": fitted.n_parameters,
         "model_bytes": size,
         "epochs": len(fitted.history),
@@ -260,7 +283,8 @@ def _run(
         "history": fitted.history,
         **progressive,
         **promotion,
-        "seconds": round(time.perf_counter() - begun, 3),
+        "seconds": round(seconds_without_compiling() - begun, 3),
+        "compile_seconds": round(compile_seconds(), 3),
     }
 
 

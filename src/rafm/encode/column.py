@@ -12,9 +12,9 @@ from ..errors import DataValueError
 from ..rows.arrow import array_of, numbers_of
 from ..rows.checked import read_only
 from .assemble import Slot, finalize, take_codes
-from .casts import cell_type, is_bytes, naming_column, without_views
+from .casts import as_numbers, cell_type, is_bytes, naming_column, without_views
 from .coders import Coder, Lists, Number, Words
-from .learners import CodeLearner, WordLearner, learner_of
+from .learners import CodeLearner, WordLearner, first_place, learner_of
 from .spec import ColumnSpec, TableSpec
 
 MISSING, RARE = "<missing>", "<rare>"
@@ -106,8 +106,9 @@ def _grown_coder(old: Coder, new: Coder) -> Coder:
 class ColumnLearner:
     """A column while it is being fitted."""
 
-    def __init__(self, spec: ColumnSpec, table: TableSpec):
+    def __init__(self, spec: ColumnSpec, table: TableSpec, must_be_whole: bool = False):
         self.spec, self.table, self.learner = spec, table, learner_of(spec, table)
+        self.must_be_whole = must_be_whole
         self.cell_type, self.has_missing = "nothing", False
 
     def update(self, block: pa.RecordBatch, row: int) -> pa.Array:
@@ -121,6 +122,8 @@ class ColumnLearner:
             raise DataValueError(
                 f"column {self.spec.name!r} was {self.cell_type}, but from row {row} on it is {cells.type}"
             )
+        if self.must_be_whole and found == "number":
+            _check_whole(cells, self.spec.name, row)
         with naming_column(self.spec.name, cells.type):
             missing = self.learner.update(cells, row)
         if missing >= 0:
@@ -166,6 +169,17 @@ def _taken(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
 def _kept_codes(codes: np.ndarray) -> pa.Array:
     """Return codes as int16 if they fit, to halve the spilled bytes; else as int32."""
     return array_of(codes, np.int16 if codes.max(initial=0) < 2**15 else np.int32)
+
+
+def _check_whole(cells: pa.Array, name: str, row: int) -> None:
+    """Reject a fraction in a column that became a category because of its whole numbers."""
+    numbers = as_numbers(cells)
+    wrong = first_place(~np.isnan(numbers) & (numbers != np.floor(numbers)))
+    if wrong >= 0:
+        raise DataValueError(
+            f"column {name!r}, row {row + wrong}: the rows before have only whole numbers, found {numbers[wrong]:g}; "
+            "set the kind of the column: bins or category"
+        )
 
 
 def check_kind(spec: ColumnSpec, found: pa.DataType) -> None:

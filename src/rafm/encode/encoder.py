@@ -18,24 +18,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import DataValueError
+from ..errors import DataValueError, DataWarning, RafmError
 from ..files.terminal import printable
 from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch
+from ..rows.fields import Fields
 from ..rows.prefetch import THREADS, map_ahead, share_out
 from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
-from .infer import choose_kinds, describe_choices
+from .infer import FLAG_REASONS, Choice, choose_kinds, describe_choices
 from .interning import NULL
 from .spec import TableSpec, check_known, first_repeated
 from .targets import with_targets
 
 BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
 FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
-SAMPLE_ROWS = 20_000  # rows used to choose the kinds of columns
+SAMPLE_ROWS, SAMPLE_BYTES = BLOCK_ROWS, 1 << 26  # of a file, used to choose the kinds of columns
+MANY_FLAGS = 20  # columns of 0 and 1: so many look like one-hot encoded categories
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
 ALL_ROOM = SpillOptions(megabytes=float("inf"))
 
@@ -47,9 +49,9 @@ class TableEncoder:
     >>> table = pa.table({"city": ["Rome", "Oslo", None], "age": [30.5, 40.0, 50.5]})
     >>> encoder = TableEncoder.learn(table)
     >>> encoder.feature_names()
-    ['age', 'city=Oslo', 'city=Rome', 'city=<missing>']
+    ['age=[-inf,40.0)', 'age=[40.0,50.5)', 'age=[50.5,inf)', 'city=Oslo', 'city=Rome', 'city=<missing>']
     >>> encoder.encode(table).indices
-    array([0, 2, 0, 1, 0, 3], dtype=int32)
+    array([0, 4, 1, 3, 2, 5], dtype=int32)
     """
 
     spec: TableSpec
@@ -156,12 +158,13 @@ class TableEncoder:
         cls, batches: Any, spec: TableSpec | None, report: Callable[[str], Any] | None, kept: Spill | None
     ) -> tuple[TableEncoder, list[ColumnLearner]]:
         """Return the encoder and the learners of its columns; append what replays the rows to `kept`, if given."""
-        blocks = _blocks(batches)
-        first = next(blocks, None)
-        if first is None:
+        sample, blocks = take_sample(batches)
+        if sample is None:
             raise DataValueError("there are no rows to learn the columns from")
-        spec = _complete(spec or TableSpec(), first, report)
-        learners = [ColumnLearner(column, spec) for column in spec.columns if column.kind != "ignore"]
+        spec, whole = _complete(spec or TableSpec(), sample, report)
+        learners = [
+            ColumnLearner(column, spec, column.name in whole) for column in spec.columns if column.kind != "ignore"
+        ]
         with ThreadPoolExecutor(THREADS) as pool:
 
             def learn(placed: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.Array]]:
@@ -169,7 +172,7 @@ class TableEncoder:
                 return block, share_out(pool, lambda one: one.update(block, row), learners)
 
             # One thread ahead: blocks must be learned in order, while their columns are shared out to the pool.
-            for block, cells in map_ahead(learn, _with_first_rows(chain([first], blocks)), threads=1):
+            for block, cells in map_ahead(learn, _with_first_rows(blocks), threads=1):
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
@@ -185,6 +188,15 @@ class TableEncoder:
     @property
     def n_features(self) -> int:
         return self.first_ids[-1]
+
+    def fields(self) -> Fields:
+        """Return the fields of the features: the columns.
+
+        >>> encoder = TableEncoder.learn(pa.table({"city": ["Rome", "Oslo"], "sky": ["grey", "grey"]}))
+        >>> [encoder.fields().names[number] for number in encoder.fields().of(np.arange(3))]
+        ['city', 'city', 'sky']
+        """
+        return Fields.of_ranges([column.name for column in self.columns], self.first_ids)
 
     def feature_names(self) -> list[str]:
         """Return the names of all features, ordered by id."""
@@ -264,10 +276,10 @@ class TableEncoder:
         if extra and self.spec.others == "auto":
             self._warned.update(extra)
             message = f"ignoring columns that the model was not trained with: {_listed(extra)}"
-            warnings.warn(message, stacklevel=_caller_level())
+            warnings.warn(message, stacklevel=caller_level())
 
 
-def _caller_level() -> int:
+def caller_level() -> int:
     """Return the stack level of the caller of the library, so that a warning points there."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("rafm", "sklearn"):
@@ -302,9 +314,42 @@ def _joined(table: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from table.slice(at, BLOCK_ROWS).combine_chunks().to_batches()
 
 
-def _complete(spec: TableSpec, first: pa.RecordBatch, report: Callable[[str], Any] | None) -> TableSpec:
-    """Return the spec with all columns, choosing kinds for those that it does not name."""
-    names = first.schema.names
+def take_sample(
+    batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+) -> tuple[pa.Table | pa.RecordBatch | None, Iterator[pa.RecordBatch]]:
+    """Return the rows that kinds are chosen by, None without any, and an iterator of all rows in blocks.
+
+    The sample of a table in memory has all its rows, that of a file the first ones.
+    """
+    blocks = _blocks(batches)
+    if isinstance(batches, pa.Table | pa.RecordBatch):
+        return (batches if batches.num_rows else None), blocks
+    taken: list[pa.RecordBatch] = []
+    n_rows = n_bytes = 0
+    try:
+        for block in blocks:
+            taken.append(block)
+            n_rows, n_bytes = n_rows + block.num_rows, n_bytes + block.nbytes
+            if n_rows >= SAMPLE_ROWS or n_bytes >= SAMPLE_BYTES or block.schema != taken[0].schema:
+                break
+    except (RafmError, OSError) as error:
+        if not taken:
+            raise
+        blocks = _failing(error)  # after the rows before it
+    alike = [block for block in taken if block.schema == taken[0].schema]  # others are refused as they are learned
+    return (pa.Table.from_batches(alike)[:SAMPLE_ROWS] if alike else None), chain(taken, blocks)
+
+
+def _failing(error: Exception) -> Iterator[pa.RecordBatch]:
+    raise error
+    yield
+
+
+def _complete(
+    spec: TableSpec, sample: pa.Table | pa.RecordBatch, report: Callable[[str], Any] | None
+) -> tuple[TableSpec, set[str]]:
+    """Return the spec with all columns, choosing kinds for those that it does not name; and which must be whole."""
+    names = sample.schema.names
     _check_names(names)
     given = set(names)
     named = [*(column.name for column in spec.columns if column.kind != "ignore"), *spec.targets()]
@@ -313,12 +358,37 @@ def _complete(spec: TableSpec, first: pa.RecordBatch, report: Callable[[str], An
         check_known(unknown, names, "column")
     known = {*named, *(column.name for column in spec.columns)}  # ignored ones too, which the reader may have dropped
     rest = [] if spec.others == "ignore" else [place for place, name in enumerate(names) if name not in known]
-    sample = first.slice(0, SAMPLE_ROWS).select(rest)
+    types, sample = dict(zip(names, sample.schema.types)), sample.select(rest)
     choices = choose_kinds(sample.schema, sample)
     if report is not None and choices:
-        report(describe_choices(choices))
+        report(describe_choices([*_given_choices(spec, types), *choices]))
+    _warn_of(choices)
     columns = sorted((*spec.columns, *(choice.column for choice in choices)), key=lambda column: column.name)
-    return replace(spec, columns=tuple(columns))
+    return replace(spec, columns=tuple(columns)), {choice.column.name for choice in choices if choice.must_be_whole}
+
+
+def _given_choices(spec: TableSpec, types: dict[str, pa.DataType]) -> list[Choice]:
+    return [Choice(column, str(types[column.name]), "as given") for column in spec.columns if column.name in types]
+
+
+def _warn_of(choices: list[Choice]) -> None:
+    """Warn about kinds that may be wrong."""
+    doubtful = [choice for choice in choices if choice.doubt]
+    if doubtful:
+        found = ", ".join(f"{printable(choice.column.name)!r} ({choice.doubt})" for choice in doubtful[:10])
+        message = (
+            f"encoded as categories, as ids are: {found}. If one is a quantity, set its kind: {{kinds}}; if not, "
+            'set it to "category"'
+        )
+        kinds = {choice.column.name: "bins" for choice in doubtful}
+        warnings.warn(DataWarning(message, kinds), stacklevel=caller_level())
+    flags = [choice for choice in choices if choice.reason in FLAG_REASONS]
+    if len(flags) >= max(MANY_FLAGS, 0.9 * len(choices)):
+        message = (
+            f"{len(flags)} columns have only two values, like one-hot encoded categories; the original columns train "
+            "faster, and a matrix (scipy.sparse.csr_matrix) has features for the ones only"
+        )
+        warnings.warn(DataWarning(message), stacklevel=caller_level())
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -1,9 +1,13 @@
-"""Choose the kind of each column automatically, with a reason."""
+"""Choose the kind of each column automatically, with a reason.
+
+The kind depends only on the name, the type and the cells of the column, and not on their order, on missing cells, on
+the width of the type or on other columns. See docs/encoding.md for the rules.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,40 +15,60 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataValueError
-from ..rows.arrow import array_of
-from .casts import as_numbers, as_text, cell_type, is_bytes, naming_column, plain, without_views
+from .casts import as_numbers, cell_type, is_bytes, naming_column, without_views
 from .spec import ColumnSpec
 
-ID_REASON = "name of an id"
-ID_NAME = re.compile(
-    r"(^|[^a-z])(id|uid|guid|user|item|movie|product|ad|campaign|creative|advertiser|publisher|site|app|device|query"
-    r"|session|category|brand|zip|zipcode|postcode|code|hash|key)s?$"
+QUANTITY_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """age amount average avg balance budget cents clicks cost count days depth distance duration eur fare fee
+        height hours impressions income kg km latitude length longitude mean median miles minutes months ms pct percent
+        price qty quantity rate ratio revenue salary score seconds spend sum temperature time timestamp total usd
+        value views visits votes weight width years""",
+    )
+)
+QUANTITY_PREFIXES = frozenset(("avg", "max", "mean", "min", "n", "num", "sum", "total"))
+ID_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """account ad advertiser app asin brand campaign category channel city class client code country creative
+        customer device domain ean group guid hash id index isbn item key movie order page postcode product publisher
+        query region section seller session shop site sku song source store tag track type uid upc user uuid vendor zip
+        zipcode""",
+    )
 )
 ISO_DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?)?$"
-FEW_VALUES, ROWS_PER_VALUE = 100, 10  # integers with at most this many values, each this often, are categories
-SKEW = 20.0  # maximum of counts relative to their median
-FEW_TEXTS = 1000  # texts that are examined
+DIGITS_LIMIT = 10.0**15  # whole numbers from here on are names, such as hashes; text readers take them for text
+MANY_VALUES = 100  # whole numbers with more different values may be quantities
 LIST_SHARE = 0.5  # minimum share of texts with a "|"
+AT_ONCE = 1 << 16  # cells that are examined at once, to stop early
+FEW = 1000  # cells that are tried first, since most columns show what they are early
+FLAG_REASONS = ("true or false", "0 and 1")
 
 
 class Choice(NamedTuple):
-    """A column with its kind, its Arrow type and the reason for the kind."""
+    """A column with its kind, its Arrow type and the reason for the kind.
+
+    doubt: what speaks against the kind, if anything. must_be_whole: cells not yet seen must be whole numbers too.
+    """
 
     column: ColumnSpec
     type: str
     reason: str
+    doubt: str = ""
+    must_be_whole: bool = False
 
 
 def choose_kinds(schema: pa.Schema, sample: pa.RecordBatch | pa.Table) -> list[Choice]:
-    """Choose the kind of each column by its type, its name and a sample of its cells.
+    """Choose the kind of each column by its type, its name and its cells.
 
-    >>> table = pa.table({"user_id": [7, 8], "price": [1.5, 2.5], "city": ["Rome", "Oslo"]})
+    >>> table = pa.table({"store": [7, 8], "price": [1.5, 2.5], "city": ["Rome", "Oslo"]})
     >>> print(describe_choices(choose_kinds(table.schema, table)))
-    user_id   int64    category   name of an id
-    price     double   number     has fractions
-    city      string   category   text
+    store   int64    category   whole numbers
+    price   double   bins       has fractions
+    city    string   category   text
     """
-    return [_choose(field, without_views(_whole(cells))) for field, cells in zip(schema, sample.columns)]
+    return [_choose(field, cells) for field, cells in zip(schema, sample.columns)]
 
 
 def describe_choices(choices: Iterable[Choice]) -> str:
@@ -54,12 +78,7 @@ def describe_choices(choices: Iterable[Choice]) -> str:
     return "\n".join("   ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]) for row in rows)
 
 
-def _whole(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
-    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells  # Arrow may return chunks again
-
-
-def _choose(field: pa.Field, cells: pa.Array) -> Choice:
+def _choose(field: pa.Field, cells: pa.Array | pa.ChunkedArray) -> Choice:
     kind, name = cell_type(field.type), field.name
     if kind == "other":
         raise DataValueError(
@@ -67,44 +86,115 @@ def _choose(field: pa.Field, cells: pa.Array) -> Choice:
             "a time or a list, or ignore it"
         )
     with naming_column(name, field.type):
-        column, reason = _choose_by_cells(field, cells, kind)
-    return Choice(column, str(field.type), reason)
+        return _choose_by_cells(field, cells, kind)
 
 
-def _choose_by_cells(field: pa.Field, cells: pa.Array, kind: str) -> tuple[ColumnSpec, str]:
-    name = field.name
-    if kind == "number" and not pa.types.is_dictionary(field.type):
-        return _choose_number(name, field.type, as_numbers(cells))
-    if kind == "text" and not pa.types.is_dictionary(field.type):
-        return _choose_text(name, cells)
+def _choose_by_cells(field: pa.Field, cells: pa.Array | pa.ChunkedArray, kind: str) -> Choice:
+    name, shown = field.name, str(field.type)
+    if pa.types.is_dictionary(field.type):
+        return Choice(ColumnSpec(name), shown, "categories")
+    if kind == "number":
+        return _choose_number(name, field.type, cells)
+    if kind == "text":
+        return Choice(*_choose_text(name, cells, shown))
     chosen = {"time": "datetime", "list": "list"}.get(kind, "category")
-    reasons = {"time": "time", "list": "list", "boolean": "true or false", "nothing": "always empty"}
-    return ColumnSpec(name, chosen), reasons.get(kind, "categories")
+    reasons = {"time": "time", "list": "list", "boolean": "true or false", "nothing": "no values"}
+    return Choice(ColumnSpec(name, chosen), shown, reasons[kind], must_be_whole=kind == "nothing")
 
 
-def _choose_text(name: str, cells: pa.Array) -> tuple[ColumnSpec, str]:
+def _parts(cells: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
+    """Yield the cells that are not null in pieces, a small one first."""
+    chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
+    for chunk in chunks:
+        for start, end in ((0, FEW), *((at, at + AT_ONCE) for at in range(FEW, len(chunk), AT_ONCE))):
+            part = without_views(chunk[start:end])
+            yield part.drop_null() if part.null_count else part
+
+
+# ---- Text
+
+
+def _choose_text(name: str, cells: pa.Array | pa.ChunkedArray, shown: str) -> tuple[ColumnSpec, str, str]:
     if is_bytes(cells.type):
-        return ColumnSpec(name), "bytes"
-    text = as_text(plain(cells.drop_null()[:FEW_TEXTS])).cast(pa.large_string())
-    # The first text alone rules out most columns, without running the pattern on all of them.
-    if len(text) and all(pc.all(pc.match_substring_regex(some, ISO_DATE)).as_py() for some in (text[:1], text)):
-        return ColumnSpec(name, "datetime"), "text of times"
-    if len(text) and pc.mean(pc.match_substring(text, "|")).as_py() >= LIST_SHARE:
-        return ColumnSpec(name, "list", separator="|"), "text with | between values"
-    return ColumnSpec(name), "text"
+        return ColumnSpec(name), shown, "bytes"
+    if len(cells) == cells.null_count:
+        return ColumnSpec(name), shown, "no values"
+    if all(_are_dates(part) for part in _parts(cells)):  # the first text that is no date ends this
+        return ColumnSpec(name, "datetime"), shown, "text of times"
+    with_bar = sum(pc.sum(pc.match_substring(part, "|")).as_py() or 0 for part in _parts(cells))
+    if with_bar >= LIST_SHARE * (len(cells) - cells.null_count):
+        return ColumnSpec(name, "list", separator="|"), shown, "text with | between values"
+    return ColumnSpec(name), shown, "text"
 
 
-def _choose_number(name: str, kind: pa.DataType, numbers: np.ndarray) -> tuple[ColumnSpec, str]:
-    known = numbers[np.isfinite(numbers)]
-    whole = pa.types.is_integer(kind) or (known.size < numbers.size and bool((known == np.floor(known)).all()))
-    if not whole or not known.size:  # pandas turns whole numbers into floats if one is missing
-        return ColumnSpec(name, "number"), "has fractions" if known.size else "no values"
-    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()  # userId -> user_id
-    if ID_NAME.search(words):
-        return ColumnSpec(name), ID_REASON
-    n_values = pc.count_distinct(array_of(known + 0.0, np.float64)).as_py()  # + 0.0 turns -0.0 into 0.0
-    if n_values <= min(FEW_VALUES, known.size / ROWS_PER_VALUE):
-        return ColumnSpec(name), f"{n_values} values in {known.size} rows"
-    if known.min() >= -1 and known.max() > SKEW * max(1.0, float(np.median(known))):
-        return ColumnSpec(name, "log_bins"), "counts with a long tail"
-    return ColumnSpec(name, "number"), f"{n_values} values in {known.size} rows"
+def _are_dates(texts: pa.Array) -> bool:
+    return all(pc.all(pc.match_substring_regex(some, ISO_DATE), min_count=0).as_py() for some in (texts[:1], texts))
+
+
+# ---- Numbers
+
+
+def _choose_number(name: str, kind: pa.DataType, cells: pa.Array | pa.ChunkedArray) -> Choice:
+    bounds = _whole_bounds(cells)
+    if bounds is None:
+        return Choice(ColumnSpec(name, "bins"), str(kind), "has fractions")
+    chosen, reason = _whole_kind(name, *bounds)
+    is_category = chosen == "category"
+    doubt = _doubt(name, cells) if is_category and max(map(abs, bounds)) < DIGITS_LIMIT else ""
+    return Choice(ColumnSpec(name, chosen), str(kind), reason, doubt, is_category and not pa.types.is_integer(kind))
+
+
+def _whole_bounds(cells: pa.Array | pa.ChunkedArray) -> tuple[float, float] | None:
+    """Return the smallest and largest number, inf and -inf without any; None if some has a fraction or is infinite."""
+    low, high = np.inf, -np.inf
+    for part in _parts(cells):
+        numbers = as_numbers(part)
+        numbers = numbers[~np.isnan(numbers)]
+        if not (np.isfinite(numbers) & (numbers == np.floor(numbers))).all():
+            return None
+        low, high = float(numbers.min(initial=low)), float(numbers.max(initial=high))
+    return low, high
+
+
+def _whole_kind(name: str, low: float, high: float) -> tuple[str, str]:
+    """Return kind and reason of a column of whole numbers from low to high."""
+    if high < low:
+        return "category", "no values"
+    if low >= 0 and high <= 1:
+        return "category", "0 and 1"
+    if is_quantity(name) and max(-low, high) < DIGITS_LIMIT:
+        return "bins", "whole numbers, named like a quantity"
+    return "category", "whole numbers"
+
+
+def is_quantity(name: str) -> bool:
+    """Tell whether a name is that of a quantity.
+
+    >>> [is_quantity(name) for name in ("unitPrice", "n_items", "age", "age_group", "sku", "x")]
+    [True, True, True, False, False, False]
+    """
+    words = _words(name)
+    return bool(words) and (words[-1] in QUANTITY_WORDS or (len(words) > 1 and words[0] in QUANTITY_PREFIXES))
+
+
+def is_id(name: str) -> bool:
+    """Tell whether a name is that of an id; such a column is not doubtful.
+
+    >>> [is_id(name) for name in ("userId", "stores", "item_ids", "paid")]
+    [True, True, True, False]
+    """
+    words = _words(name)
+    return bool(words) and (words[-1] in ID_WORDS or words[-1].removesuffix("s") in ID_WORDS)
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name: userId and user_id have two."""
+    return re.findall("[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+
+
+def _doubt(name: str, cells: pa.Array | pa.ChunkedArray) -> str:
+    """Say why a column of whole numbers may not be a category."""
+    if is_id(name):
+        return ""
+    n_values = np.unique(np.concatenate([as_numbers(part) for part in _parts(cells.slice(0, AT_ONCE))])).size
+    return f"{n_values} different whole numbers" if n_values > MANY_VALUES else ""

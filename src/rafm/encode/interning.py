@@ -309,12 +309,14 @@ def sort_by_bits(pairs, shift, places, out):
 
     places: working space, one more entry than there are values of these bits.
     """
-    places[:] = 0
+    for value in range(places.size):
+        places[value] = 0
     shift, mask = np.uint64(shift), np.uint64(places.size - 2)
     for i in range(len(pairs)):
         places[(pairs[i, 0] >> shift & mask) + U1] += 1
-    if places.max() == len(pairs):
-        return False
+    for value in range(places.size):
+        if places[value] == len(pairs):
+            return False
     for value in range(places.size - 1):
         places[value + 1] += places[value]
     for i in range(len(pairs)):

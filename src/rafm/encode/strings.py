@@ -183,7 +183,7 @@ class StringTable:
             table = self._table._replace(slots=np.zeros(2 * n_slots, np.uint64))
             if self._table.slots.size:
                 move_slots(self._table.slots, table.slots)
-            else:
+            elif len(self):
                 fill_slots(table)
             self._table = table
         return self._table

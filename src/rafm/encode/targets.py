@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ..errors import DataValueError
+from ..errors import DataValueError, RowError
 from ..rows.checked import Batch
 from .assemble import take_rows
-from .casts import as_finite, cell_type
+from .casts import as_numbers, cell_type, naming_column, plain
 from .spec import TableSpec
 
 
@@ -20,28 +20,44 @@ def with_targets(rows: Batch, table: pa.Table | pa.RecordBatch, spec: TableSpec,
             return rows
         clicks, impressions = (_numbers(table, name, first_row) for name in (spec.clicks, spec.impressions))
         return _with_clicks(rows, clicks, impressions, spec, first_row)
-    labels = _numbers(table, spec.label, first_row) if spec.label in names else None
+    labels = _labels(table, spec.label, first_row) if spec.label in names else None
     weights = _numbers(table, spec.weight, first_row) if spec.weight in names else None
     if weights is not None:
         _check(weights < 0, weights, f"weight {spec.weight!r}", "must not be negative", first_row)
     return Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights)
 
 
+def _labels(table: pa.Table | pa.RecordBatch, name: str | None, first_row: int) -> np.ndarray:
+    """Return a column as float32, bool, or an array of str, whichever it holds; no row may lack a label."""
+    cells = plain(table.column(name))
+    kind = cell_type(cells.type)
+    if kind not in ("text", "boolean"):
+        return _numbers(table, name, first_row)
+    missing = np.asarray(cells.is_null())
+    if missing.any():
+        raise RowError(f"column {name!r} must have a label in every row", first_row + int(np.argmax(missing)))
+    with naming_column(str(name), cells.type):
+        return np.array(cells.cast(pa.string() if kind == "text" else pa.bool_()), object if kind == "text" else bool)
+
+
 def _numbers(table: pa.Table | pa.RecordBatch, name: str | None, first_row: int) -> np.ndarray:
     """Return a column as float32, one finite number per row."""
-    cells = table.column(name)
+    cells, what = table.column(name), f"column {name!r}"
     if cell_type(cells.type) not in ("number", "boolean"):
-        raise DataValueError(f"column {name!r} must hold numbers or booleans, but its type is {cells.type}")
+        raise DataValueError(f"{what} must hold numbers, but its type is {cells.type}")
     chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]  # of a Table, or of a RecordBatch
-    numbers = np.concatenate([np.zeros(0), *(as_finite(chunk, str(name), first_row) for chunk in chunks)])
-    _check(np.isnan(numbers), numbers, f"column {name!r}", "must have a number in every row", first_row)
-    return numbers.astype(np.float32)
+    numbers = np.concatenate([np.zeros(0), *map(as_numbers, chunks)])
+    _check(np.isnan(numbers), numbers, what, "must have a number in every row", first_row)
+    with np.errstate(over="ignore"):  # an overflow becomes inf, which is reported
+        short = numbers.astype(np.float32)
+    _check(np.isinf(short), numbers, what, "must be finite and at most 3.4e38 (float32)", first_row)
+    return short
 
 
 def _check(wrong: np.ndarray, numbers: np.ndarray, what: str, rule: str, first_row: int) -> None:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise DataValueError(f"{what} {rule}, found {numbers[row]:g} in row {first_row + row}")
+        raise RowError(f"{what} {rule}, found {numbers[row]:g}", first_row + row)
 
 
 def _with_clicks(rows: Batch, clicks: np.ndarray, impressions: np.ndarray, spec: TableSpec, first_row: int) -> Batch:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from ..encode.coverage import MAX_UNSEEN_SHARE, Coverage
+from ..encode.encoder import caller_level
 from ..encode.spec import TableSpec
-from ..errors import ConfigError
+from ..errors import ConfigError, UnseenValuesWarning
 from ..files.atomic import PathLike
+from ..files.terminal import printable
 from ..read.frames import as_table, is_frame
+from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
 
 
@@ -25,6 +32,23 @@ def as_spec(spec: Any) -> TableSpec | None:
     if spec is None or isinstance(spec, TableSpec):
         return spec
     return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
+
+
+def spec_of_columns(columns: Any) -> TableSpec | None:
+    """Convert the parameter `columns` of an estimator, a TableSpec or a dict of kinds by name, to a TableSpec."""
+    if columns is None or isinstance(columns, TableSpec):
+        return columns
+    if not isinstance(columns, Mapping):
+        raise ConfigError(f"columns must be a dict from names to kinds, or a TableSpec, found {columns!r}", "columns")
+    return TableSpec.from_dict({"columns": columns})
+
+
+def warn_of_unseen(coverage: Coverage) -> None:
+    """Warn, once, about values of a table that were not seen in training."""
+    # Values that share <rare> are no surprise: training had rare ones too.
+    if any(counts.unseen > counts.rare or counts.share < 1 - MAX_UNSEEN_SHARE for counts in coverage.columns.values()):
+        message = "; ".join(note.removeprefix("warning: ") for note in coverage.notes())
+        warnings.warn(UnseenValuesWarning(printable(message)), stacklevel=caller_level())
 
 
 def open_checkpoint(folder: PathLike | None, seconds: float) -> Checkpoint | NoCheckpoint:
@@ -44,6 +68,25 @@ def threads_of(n_jobs: int | None) -> int:
         raise ConfigError("n_jobs must not be 0; None means one thread, -1 all cores", key="n_jobs")
     cores = os.cpu_count() or 1
     return 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+def fields_of_columns(fields: Any, n_columns: int) -> Fields | None:
+    """Return the fields of the columns of a matrix, given as one name or number per column.
+
+    >>> fields_of_columns(["user", "user", "item"], 3).names
+    ('user', 'item')
+    """
+    if fields is None:
+        return None
+    given = [value.item() if hasattr(value, "item") else value for value in np.ravel(np.asarray(fields, object))]
+    if np.ndim(np.asarray(fields, object)) != 1 or len(given) != n_columns:
+        raise ConfigError(f"fields must be {n_columns} names or numbers, one per column; found {len(given)}", "fields")
+    wrong = [value for value in given if isinstance(value, bool) or not isinstance(value, str | int)]
+    if wrong:
+        raise ConfigError(f"fields must be names or whole numbers, found {wrong[0]!r}", key="fields")
+    names = list(dict.fromkeys(map(str, given)))
+    table = {name: number for number, name in enumerate(names)}
+    return Fields.of_ids(names, np.arange(n_columns), np.array([table[str(value)] for value in given], np.int32))
 
 
 def single_pair(eval_set: Any) -> tuple[Any, Any]:

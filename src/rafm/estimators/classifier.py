@@ -52,7 +52,8 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature)
             if type_of_target(y) == "multiclass" or self.classes_.size > 2:
                 raise ValueError(  # check_estimator expects these words
                     "Only binary classification is supported. The type of the target is "
-                    f"{type_of_target(y)}, with {self.classes_.size} classes."
+                    f"{type_of_target(y)}, with {self.classes_.size} classes. For more than two classes, use "
+                    "sklearn.multiclass.OneVsRestClassifier(RaFMClassifier()); for ratings, RaFMRegressor."
                 )
             if self.classes_.size == 1:
                 only = self.classes_.tolist()[0]
@@ -85,7 +86,8 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature)
         self
         """
         is_first, named = not hasattr(self, "model_"), None if classes is None else np.unique(classes)
-        if named is not None and not is_first and not np.array_equal(named, self.classes_):
+        # as sets: a model trained on the command line may have its positive class first in the alphabet
+        if named is not None and not is_first and not np.array_equal(named, np.unique(self.classes_)):
             raise ValueError(
                 f"classes={named.tolist()} differs from the first call, which had {self.classes_.tolist()}"
             )

@@ -40,9 +40,12 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
         known["loss"] = model.loss.name if model.loss == loss_named(model.loss.name) else model.loss
     estimator = kind(ranks=model.plan.ranks, model=model.plan.family, random_state=known.pop("seed", 0), **known)
     estimator.encoder_ = saved.encoder
+    estimator.columns = saved.encoder.spec if saved.encoder else None  # so that a new fit keeps the kinds
     estimator._keep(model)
-    estimator.n_features_in_ = len(saved.encoder.columns) if saved.encoder else model.numbering.n_inputs
-    columns = [column.name for column in saved.encoder.columns] if saved.encoder else saved.columns
+    columns = saved.columns
+    if columns is None and saved.encoder:  # `rafm train` does not keep the order of columns
+        columns = [column.name for column in saved.encoder.columns]
+    estimator.n_features_in_ = model.numbering.n_inputs if columns is None else len(columns)
     if columns is not None:
         estimator.feature_names_in_ = np.array(columns, object)
     if kind is RaFMClassifier:

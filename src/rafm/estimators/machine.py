@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,31 +11,46 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from ..compress.budget import compress
+from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
 from ..encode.serialize import check_size
+from ..errors import ConfigError
 from ..files.atomic import PathLike
 from ..files.terminal import say
 from ..model import file as storage
 from ..model.model import Model
 from ..options import TrainingOptions, resolve
-from ..read.frames import is_frame, needs_encoder
+from ..read.frames import is_table
 from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.source import InMemory
 from ..train.events import Finished, HeldOut
 from ..train.progress import show_events
 from ..train.selection import train_and_select
 from ..train.trainer import train
-from .arguments import as_frame, open_checkpoint, single_pair, threads_of
+from .arguments import (
+    as_frame,
+    fields_of_columns,
+    open_checkpoint,
+    single_pair,
+    spec_of_columns,
+    threads_of,
+    warn_of_unseen,
+)
+from .insight import Insight
 from .parameters import option_parameters
 
 
-class FactorizationMachine(BaseEstimator):
+class FactorizationMachine(Insight, BaseEstimator):
     """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None
+    columns: Any
     n_jobs: int | None
     random_state: Any
+    fields: Any
     verbose: bool
 
     def fit(
@@ -51,7 +67,7 @@ class FactorizationMachine(BaseEstimator):
         Parameters
         ----------
         X : sparse matrix, array, DataFrame or Arrow table
-            Rows. Columns of text or categories become one feature per value.
+            Rows. Tables are encoded by the kinds of their columns, see `columns`; column j of a matrix is feature j.
         y : array of shape (n_rows,)
             Labels.
         sample_weight : array of shape (n_rows,), default=None
@@ -71,10 +87,12 @@ class FactorizationMachine(BaseEstimator):
         options = replace(self._options(), keep_state=True)  # so that partial_fit can follow
         self.__dict__.pop("model_", None)  # a failure below must not leave a mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
+        options = replace(options, reserved_bytes=self._extra_bytes())
         valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
             self.n_validation_rows_ = 0 if valid is None else valid.n_rows
-            for event in show_events(train_and_select(data, options, valid, states), options, enabled=self.verbose):
+            events = train_and_select(self._source(data), options, valid, states)
+            for event in show_events(events, options, enabled=self.verbose):
                 if isinstance(event, HeldOut):
                     self.n_validation_rows_ = event.n_valid
                 if isinstance(event, Finished):
@@ -94,11 +112,21 @@ class FactorizationMachine(BaseEstimator):
             check_size(encoder)
             start = self._trained.with_ids(self.encoder_.ids_in(encoder), encoder.n_features)
             data = self._with_targets(join_rows(list(rows)), column_or_1d(y, warn=True), sample_weight)
-        for event in show_events(train(data, options, start=start), options, enabled=self.verbose):
+        source = self._source(data, encoder)
+        for event in show_events(train(source, options, start=start), options, enabled=self.verbose):
             if isinstance(event, Finished):
                 self._keep(event.model)
                 self.encoder_ = encoder or self.encoder_  # only now: a failed call leaves the estimator as it was
         return self
+
+    def _source(self, rows: CheckedRows, encoder: TableEncoder | None = None) -> InMemory:
+        """Return training rows with their fields: the columns of a table, or those given for a matrix."""
+        encoder = encoder or self.encoder_
+        if encoder is not None:
+            if self.fields is not None:
+                raise ConfigError("fields are for matrices; those of a table are its columns. Drop fields.", "fields")
+            return InMemory(rows, encoder.fields())
+        return InMemory(rows, fields_of_columns(self.fields, self.n_features_in_))
 
     def _task(self) -> str:
         """Return the kind of labels."""
@@ -113,13 +141,20 @@ class FactorizationMachine(BaseEstimator):
         return resolve(task=self._task(), **chosen)
 
     def _rows(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, classes: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        fitting: bool,
+        classes: Any = None,
+        coverage: Coverage | None = None,
     ) -> CheckedRows:
         """Return X and y as checked rows; fitting sets the columns or the encoder, otherwise X must match them."""
         if fitting:
             self.encoder_ = None
-        if self.encoder_ is not None or (fitting and is_frame(X) and needs_encoder(X)):
-            rows = self._encode(X)
+        if self.encoder_ is not None or (fitting and is_table(X)):
+            rows = self._encode(X, coverage)
             y = None if y is None else column_or_1d(y, warn=True)
         else:
             rows, y = self._matrix(X, y, fitting)
@@ -135,18 +170,21 @@ class FactorizationMachine(BaseEstimator):
             weights = _check_sample_weight(sample_weight, like_X, ensure_non_negative=True)
         return check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights))
 
-    def _encode(self, X: Any) -> Batch:
-        """Encode a table; the first call fits the encoder."""
+    def _encode(self, X: Any, coverage: Coverage | None = None) -> Batch:
+        """Encode a table; the first call fits the encoder. coverage: if given, counts known and unseen values."""
         table = as_frame(X)
         if self.encoder_ is not None:
-            return self.encoder_.encode(table, targets=False)
-        self.encoder_, rows = TableEncoder.learn_encode(table, report=say if self.verbose else None)
+            return self.encoder_.encode(table, targets=False, coverage=coverage)
+        spec, report = spec_of_columns(self.columns), say if self.verbose else None
+        self.encoder_, rows = TableEncoder.learn_encode(table, spec, report, targets=False)
         check_size(self.encoder_)
-        self.feature_names_in_ = np.array([column.name for column in self.encoder_.columns], object)
+        self.feature_names_in_ = np.array(table.column_names, object)
         self.n_features_in_ = self.feature_names_in_.size
         return rows
 
     def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:
+        if fitting and self.columns is not None:
+            raise ConfigError("columns are those of a table, but X is a matrix; pass a data frame", key="columns")
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
         check_matrix(X)  # first: validate_data converts to CSR and would crash on malformed indices
         if y is None and not fitting:
@@ -180,8 +218,12 @@ class FactorizationMachine(BaseEstimator):
         return self.model_
 
     def _scores(self, X: Any, level: int | None = None) -> np.ndarray:
-        model = self._fitted()
-        return model.scores(self._rows(X, fitting=False), level, threads_of(self.n_jobs)).astype(np.float64)
+        model, coverage = self._fitted(), Coverage()
+        rows = self._rows(X, fitting=False, coverage=coverage)
+        if self.encoder_ is not None:
+            self.coverage_ = coverage
+            warn_of_unseen(coverage)
+        return model.scores(rows, level, threads_of(self.n_jobs)).astype(np.float64)
 
     def save(self, path: PathLike, keep_state: bool = False) -> None:
         """Save the model to a file; an existing file is replaced atomically.
@@ -194,11 +236,49 @@ class FactorizationMachine(BaseEstimator):
             Save the optimiser state too, so that `partial_fit` of the loaded model continues exactly.
         """
         model = self._trained if self._fitted() and keep_state else self._fitted()
+        storage.save(path, self._saved(model))
+
+    def _saved(self, model: Model) -> storage.Saved:
+        """Return the content of the model's file."""
+        return storage.Saved(model, self.encoder_, 0, *self._described())
+
+    def _described(self) -> tuple[list[Any] | None, list[str] | None]:
+        """Return classes and column names for the file."""
         # JSON has no NumPy scalars
         classes = [value.item() if hasattr(value, "item") else value for value in getattr(self, "classes_", [])]
-        names = getattr(self, "feature_names_in_", None) if self.encoder_ is None else None
-        columns = None if names is None else [str(name) for name in names]
-        storage.save(path, storage.Saved(model, self.encoder_, 0, classes or None, columns))
+        names = getattr(self, "feature_names_in_", None)
+        return classes or None, None if names is None else [str(name) for name in names]
+
+    def _extra_bytes(self) -> int:
+        """Return what the file of the model will hold besides the model."""
+        return storage.extra_bytes(self.encoder_, *self._described())
+
+    def compress(
+        self, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
+    ) -> Self:
+        """Return a smaller model: an FM or DiFacto cut to a size, or a level of a RaFM.
+
+        Vectors are rotated to their principal axes, which changes no score, and each is cut to the length that is worth
+        its parameters. `ranks="auto"` does the same and trains the result further, which is better.
+
+        Parameters
+        ----------
+        max_parameters : int, default=None
+            Maximum number of parameters.
+        max_bytes : int, default=None
+            Maximum size of the file that `save` writes.
+        level : int, default=None
+            Highest level of a RaFM to keep; the model then scores B_{1,level} of the paper.
+
+        Returns
+        -------
+        RaFMClassifier or RaFMRegressor
+            A new estimator; this one is not changed.
+        """
+        small, found = compress(self._saved(self._fitted()), max_parameters, max_bytes, level).model, copy(self)
+        found.ranks, found.model = small.plan.ranks, small.plan.family
+        found._keep(small)
+        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

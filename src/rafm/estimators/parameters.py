@@ -10,7 +10,25 @@ from typing import Any, TypeVar
 from ..options import Option, declared_options
 
 Kind = TypeVar("Kind", bound=type)
-VERBOSE = ("verbose", False, "bool", "Print the plan of ranks and one line per epoch.")
+COLUMNS = (
+    "columns",
+    None,
+    "dict or TableSpec",
+    "Kinds of table columns by name, such as {'age': 'bins', 'price': {'kind': 'bins', 'n_bins': 20}}. The kinds of "
+    "others are chosen by their names, types and cells.",
+)
+FIELDS = (
+    "fields",
+    None,
+    "array of str or int",
+    "Field of each column of a matrix, by name or number. The fields of a table are its columns.",
+)
+VERBOSE = ("verbose", False, "bool", "Print the kinds of table columns, the plan of ranks and one line per epoch.")
+UNDECLARED: tuple[tuple[str, Any, str, str], ...] = (
+    COLUMNS,
+    FIELDS,
+    VERBOSE,
+)  # parameters that are not training options
 ATTRIBUTES = """
 n_parameters_ : int
     Number of model parameters.
@@ -27,7 +45,11 @@ feature_counts_ : ndarray of shape (n_features,)
 n_features_in_ : int
     Number of input columns.
 feature_names_in_ : ndarray of shape (n_features_in_,)
-    Names of the input columns, if X was a table.
+    Names of the input columns, if X was a table, in its order.
+encoder_ : TableEncoder or None
+    Encoder of the table; `encoder_.feature_names()` names the features. None if X was a matrix.
+coverage_ : Coverage
+    Counts of known, missing and unseen values per column in the latest prediction for a table.
 """.strip()
 REGRESSOR_ONLY = ("loss",)  # the classifier always trains on log loss
 
@@ -51,7 +73,7 @@ def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
         given = [(one.parameter or name, defaults.get(name, _default(one)), one) for name, one in declared]
         kind.__init__ = _constructor(kind, [(name, default) for name, default, _ in given])  # type: ignore[misc]
         lines = [_described(name, default, one.type, one.parameter_help or one.help) for name, default, one in given]
-        text = "\n".join([*lines, _described(*VERBOSE)])
+        text = "\n".join([*lines, *(_described(*one) for one in UNDECLARED)])
         for name, section in (("{parameters}", text), ("{attributes}", ATTRIBUTES)):
             kind.__doc__ = (kind.__doc__ or "").replace(name, textwrap.indent(section, "    ").lstrip())
         return kind
@@ -71,7 +93,7 @@ def _described(name: str, default: Any, kind: str, text: str) -> str:
 
 def _constructor(kind: type, given: list[tuple[str, Any]]) -> Callable[..., None]:
     """Return an `__init__` of a class that stores its arguments and does nothing else."""
-    (first, default), *others = [*given, VERBOSE[:2]]
+    (first, default), *others = [*given, *((name, value) for name, value, _, _ in UNDECLARED)]
     positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("self", positional), inspect.Parameter(first, positional, default=default)]
     parameters += [inspect.Parameter(name, keyword, default=value) for name, value in others]

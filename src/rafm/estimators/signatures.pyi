@@ -1,9 +1,11 @@
 """Constructors of the estimators, for editors and type checkers. Written by `.ci/stub.py`; do not edit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ..encode.spec import TableSpec
 from ..losses.loss import Loss
 from ..optimizers.optimizer import Optimizer
 from ..plan.ranks import LevelRule
@@ -11,9 +13,11 @@ from ..plan.ranks import LevelRule
 class ClassifierSignature:
     def __init__(
         self,
-        ranks: int | Sequence[int] | None = None,
+        ranks: int | str | Sequence[int] | None = None,
         *,
         model: str = "rafm",
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
         rank_scale: float = 1.0,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
@@ -26,24 +30,35 @@ class ClassifierSignature:
         l1_weights: float = 0.0,
         n_epochs: int = 30,
         patience: int | None = 3,
+        averaging: bool | None = None,
+        rate_drops: int = 0,
+        init_scale: float | None = None,
         metric: str | None = None,
         validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
+        fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
         """Keep the options of training.
 
         Parameters
         ----------
-        ranks : int or sequence of int, default=None
-            Increasing ranks (default: 8,32,128; 32 for fm).
+        ranks : int, sequence of int or "auto", default=None
+            Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure
+            which length each vector needs, and cut it. Needs validation rows.
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
             ranks, two features per row).
+        max_parameters : int, default=None
+            With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
+            best).
+        max_bytes : int, default=None
+            With ranks auto: maximum size of the model file, without optimiser state.
         rank_scale : float, default=1.0
             A feature seen n times gets the rank nearest to this number times n, on a log scale.
         levels : rule or array of int, default=None
@@ -71,6 +86,14 @@ class ClassifierSignature:
             Maximum number of passes over the data.
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows.
+        averaging : bool, default=None
+            Average the parameters over epochs, and judge and keep the average: after each epoch the average
+            moves half way to the current parameters (default: only with ranks auto).
+        rate_drops : int, default=0
+            When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
+            rate, up to this many times; needs validation rows.
+        init_scale : float, default=None
+            Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
@@ -86,17 +109,24 @@ class ClassifierSignature:
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
             Worker threads. Models are bit-identical for any value.
+        columns : dict or TableSpec, default=None
+            Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
+            20}}. The kinds of others are chosen by their names, types and cells.
+        fields : array of str or int, default=None
+            Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
-            Print the plan of ranks and one line per epoch.
+            Print the kinds of table columns, the plan of ranks and one line per epoch.
         """
 
 class RegressorSignature:
     def __init__(
         self,
-        ranks: int | Sequence[int] | None = None,
+        ranks: int | str | Sequence[int] | None = None,
         *,
         loss: str | Loss = "squared",
         model: str = "rafm",
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
         rank_scale: float = 1.0,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
@@ -109,26 +139,37 @@ class RegressorSignature:
         l1_weights: float = 0.0,
         n_epochs: int = 30,
         patience: int | None = 3,
+        averaging: bool | None = None,
+        rate_drops: int = 0,
+        init_scale: float | None = None,
         metric: str | None = None,
         validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
+        fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         verbose: bool = False,
     ) -> None:
         """Keep the options of training.
 
         Parameters
         ----------
-        ranks : int or sequence of int, default=None
-            Increasing ranks (default: 8,32,128; 32 for fm).
+        ranks : int, sequence of int or "auto", default=None
+            Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure
+            which length each vector needs, and cut it. Needs validation rows.
         loss : str or settings, default="squared"
             "squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
             ranks, two features per row).
+        max_parameters : int, default=None
+            With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
+            best).
+        max_bytes : int, default=None
+            With ranks auto: maximum size of the model file, without optimiser state.
         rank_scale : float, default=1.0
             A feature seen n times gets the rank nearest to this number times n, on a log scale.
         levels : rule or array of int, default=None
@@ -156,6 +197,14 @@ class RegressorSignature:
             Maximum number of passes over the data.
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows.
+        averaging : bool, default=None
+            Average the parameters over epochs, and judge and keep the average: after each epoch the average
+            moves half way to the current parameters (default: only with ranks auto).
+        rate_drops : int, default=0
+            When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
+            rate, up to this many times; needs validation rows.
+        init_scale : float, default=None
+            Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
@@ -171,6 +220,11 @@ class RegressorSignature:
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
             Worker threads. Models are bit-identical for any value.
+        columns : dict or TableSpec, default=None
+            Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
+            20}}. The kinds of others are chosen by their names, types and cells.
+        fields : array of str or int, default=None
+            Field of each column of a matrix, by name or number. The fields of a table are its columns.
         verbose : bool, default=False
-            Print the plan of ranks and one line per epoch.
+            Print the kinds of table columns, the plan of ranks and one line per epoch.
         """

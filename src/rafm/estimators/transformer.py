@@ -9,9 +9,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
 from ..read.frames import as_table, is_frame
-from .arguments import as_spec
+from .arguments import as_spec, warn_of_unseen
 
 
 class TableTransformer(TransformerMixin, BaseEstimator):
@@ -76,7 +77,9 @@ class TableTransformer(TransformerMixin, BaseEstimator):
             One column per feature. Values never seen in `fit` are left out or share `column=<rare>`.
         """
         check_is_fitted(self, "encoder_")
-        rows = self.encoder_.encode(self._table(X, fitting=False), targets=False)  # X may lack the label column
+        table, coverage = self._table(X, fitting=False), Coverage()
+        rows = self.encoder_.encode(table, targets=False, coverage=coverage)  # X may lack the label column
+        warn_of_unseen(coverage)
         return sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (rows.n_rows, rows.n_features))
 
     def _table(self, X: Any, fitting: bool) -> Any:

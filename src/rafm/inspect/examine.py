@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappush, heappushpop
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from ..encode.casts import naming_column, without_views
-from ..encode.encoder import SAMPLE_ROWS, TableEncoder
+from ..encode.encoder import TableEncoder, take_sample
 from ..encode.infer import choose_kinds
 from ..encode.spec import TableSpec, check_known
 from ..encode.targets import with_targets
 from ..errors import DataError, DataValueError, RafmError
 from ..files.atomic import PathLike
+from ..losses import loss_for
 from ..read.converted.reader import ArrowRows
 from ..read.formats import CONVERTED, ROWS
-from ..read.open import ReadOptions, raw_table
+from ..read.open import ReadOptions, naming_file, raw_table
 from ..rows.checked import Batch
 from .columns import CellProfile, ColumnProfile, FieldProfile, join_frequencies
 from .keys import fold_entries, fold_rows, hash_numbers, unhash_numbers
@@ -30,7 +30,6 @@ from .sketch import Frequencies, RowTargets, Sketch
 MANY_KEYS = 1 << 20  # distinct rows and features that are counted exactly
 FIRST_BAD, MAX_BAD = 20, 100_000  # bad lines to list, and to stop at
 MAX_FIELDS = 1000  # with a profile of their own
-BLOCK_ROWS = 1 << 16  # rows of a table that are examined at once
 TEXT_BYTES = 1 << 18  # text that is parsed at once; small, since errors are kept until their chunk is done
 
 
@@ -94,6 +93,7 @@ class Examination:
 def examine(path: PathLike, read_options: ReadOptions) -> Examination:
     """Examine all rows of a file, skipping bad lines."""
     found = Examination(*read_options.find(path))
+    found.labels.are_numbers = not loss_for(read_options.task).is_classification
     gives = read_options.format_of(path).gives
     try:
         if gives == CONVERTED:
@@ -101,7 +101,8 @@ def examine(path: PathLike, read_options: ReadOptions) -> Examination:
         elif gives == ROWS:
             _examine_text(path, read_options, found)
         else:
-            _examine_table(*raw_table(path, read_options, found.format, found.bad), found)
+            with naming_file(path, found.format):
+                _examine_table(*raw_table(path, read_options, found.format, found.bad), found)
     except TooManyBadLines:
         found.gave_up = True
     except DataError as error:  # one that the reader cannot skip, such as truncated gzip
@@ -116,7 +117,7 @@ def examine(path: PathLike, read_options: ReadOptions) -> Examination:
 def _take_targets(found: Examination, labels: np.ndarray | None, weights: np.ndarray | None, n_rows: int) -> RowTargets:
     """Count the labels of a block; return them with the half that each row is assigned to."""
     found.is_labelled &= labels is not None
-    labels = np.zeros(n_rows) if labels is None else labels.astype(np.float64)
+    labels = np.zeros(n_rows) if labels is None else found.labels.numbered(labels)
     weights = np.ones(n_rows) if weights is None else weights.astype(np.float64)
     targets = RowTargets(assign_halves(found.rows, n_rows), weights, labels)
     if found.is_labelled:
@@ -138,6 +139,8 @@ def _examine_text(path: PathLike, read_options: ReadOptions, found: Examination)
 def _examine_arrow(source: ArrowRows, found: Examination) -> None:
     """Examine converted rows, whose columns are those of the encoder."""
     encoder, base = source.encoder, source.conversion.index_base
+    found.labels.are_numbers = not loss_for(source.conversion.task).is_classification
+    found.labels.stored = source.conversion.classes
     profiles = _RowProfiler(found, *_names_of(encoder, base))
     firsts = None if encoder is None else np.array(encoder.first_ids[:-1])
     for number in range(source.n_blocks):
@@ -219,20 +222,19 @@ class _RowProfiler:
 
 def _examine_table(spec: TableSpec, batches: Iterator[pa.RecordBatch], found: Examination) -> None:
     """Examine the cells of a table; columns of unsupported types are reported and skipped."""
-    first = next(batches, None)
-    if first is None:
+    sample, blocks = take_sample(batches)
+    if sample is None:
         return
-    profiles, found.faults = _profiles_of(spec, first)
+    profiles, found.faults = _profiles_of(spec, sample)
     found.columns, found.ignored = list(profiles), [column.name for column in spec.columns if column.kind == "ignore"]
-    for batch in chain([first], batches):
-        for at in range(0, batch.num_rows, BLOCK_ROWS):
-            _examine_block(batch.slice(at, BLOCK_ROWS), spec, profiles, found)
+    for block in blocks:
+        _examine_block(block, spec, profiles, found)
     found.nonzeros = int(np.dot(*found.frequencies()))
 
 
 def _examine_block(block: pa.RecordBatch, spec: TableSpec, profiles: list[CellProfile], found: Examination) -> None:
     row = found.rows
-    targets = _take_targets(found, *_labels_and_weights(block, spec), block.num_rows)
+    targets = _take_targets(found, *_labels_and_weights(block, spec, row), block.num_rows)
     keys = hash_numbers(targets.labels)
     for profile in profiles:
         cells = without_views(block.column(profile.name))
@@ -243,20 +245,22 @@ def _examine_block(block: pa.RecordBatch, spec: TableSpec, profiles: list[CellPr
     found.distinct.add(keys)
 
 
-def _labels_and_weights(batch: pa.RecordBatch, spec: TableSpec) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _labels_and_weights(
+    batch: pa.RecordBatch, spec: TableSpec, row: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return labels and weights; for clicks and impressions, the click rate weighted by impressions."""
     n_rows, clicks = batch.num_rows, spec.clicks is not None
     nothing = Batch(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32), 0)
     as_columns = replace(spec, label=spec.clicks, weight=spec.impressions, clicks=None, impressions=None)
-    found = with_targets(nothing, batch, as_columns if clicks else spec)
+    found = with_targets(nothing, batch, as_columns if clicks else spec, row)
     if not clicks or found.labels is None or found.weights is None:
         return found.labels, found.weights
     return found.labels / np.maximum(found.weights, 1), found.weights
 
 
-def _profiles_of(spec: TableSpec, first: pa.RecordBatch) -> tuple[list[CellProfile], list[str]]:
+def _profiles_of(spec: TableSpec, sample: pa.Table | pa.RecordBatch) -> tuple[list[CellProfile], list[str]]:
     """Return a profile per column, of the given kind or the one that training would choose, and unsupported columns."""
-    names, target_names, rows = first.schema.names, spec.targets(), first.slice(0, SAMPLE_ROWS)
+    names, target_names = sample.schema.names, spec.targets()
     given, there = {column.name: column for column in spec.columns}, set(names)
     for name in [*(column.name for column in spec.columns if column.kind != "ignore"), *target_names]:
         if name not in there:
@@ -265,9 +269,10 @@ def _profiles_of(spec: TableSpec, first: pa.RecordBatch) -> tuple[list[CellProfi
     for place, name in enumerate(names):
         if name in target_names or (name not in given and spec.others == "ignore"):
             continue
-        sample = rows.select([place])
+        own = sample.select([place])
         try:
-            column, reason = (given[name], "as given") if name in given else choose_kinds(sample.schema, sample)[0][::2]
+            choice = None if name in given else choose_kinds(own.schema, own)[0]
+            column, reason = (choice.column, choice.reason) if choice else (given[name], "as given")
             profiles.append(CellProfile(column, spec, reason))
         except DataValueError as error:
             faults.append(str(error))

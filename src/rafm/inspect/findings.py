@@ -34,18 +34,17 @@ def _labels(found: Examination) -> Iterator[str]:
         yield "no labels: name the label column with --label COLUMN"
     elif labels.are_mixed:
         yield "the labels 0 and -1 are mixed: use 0 and 1, or -1 and 1"
+    elif labels.words and len(labels.words) > 2:
+        yield f"{len(labels.words)} different labels that are not numbers: training takes two"
     elif labels.weight and labels.low == labels.high:
-        yield f"all labels are {labels.low:g}: there is nothing to learn"
+        yield f"all labels are {next(iter(labels.words), f'{labels.low:g}')}: there is nothing to learn"
     elif labels.is_binary and not RARE_CLASS <= share_of_positive(found) <= 1 - RARE_CLASS:
-        yield f"{percent(share_of_positive(found))} of the labels are 1: AUC and log loss will be unreliable"
+        yield f"{percent(share_of_positive(found))} of the labels are positive: AUC and log loss will be unreliable"
 
 
 def share_of_positive(found: Examination) -> float:
-    """Return the weighted share of the higher of two classes."""
-    labels = found.labels  # the mean includes weights, and the lower class is 0 or -1
-    return (
-        (labels.mean - labels.low) / (labels.high - labels.low) if labels.high > labels.low else float(labels.high > 0)
-    )
+    """Return the weighted share of the positive one of two classes."""
+    return found.labels.share_of_positive
 
 
 def _leaks(found: Examination) -> Iterator[str]:

@@ -122,9 +122,10 @@ def _label_text(found: Examination) -> str:
     labels = found.labels
     if not found.is_labelled:
         return "none"
-    if labels.is_binary:
-        return f"two classes, {percent(share_of_positive(found))} positive"
-    return f"mean {labels.mean:.6g}, std {labels.spread:.6g}, from {labels.low:g} to {labels.high:g}"
+    if not labels.is_binary:
+        return labels.text()
+    share, named = percent(share_of_positive(found)), labels.named.describe()
+    return f"two classes, {share} positive" + (f" ({named.removeprefix('labels: ')})" if named else "")
 
 
 def _column_lines(found: Examination) -> list[str]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.cache import kernel
+from ..jit.helper import helper
 
 MAX_KEYS = 1 << 16
 FIRST_SLOTS = 1 << 8
@@ -41,7 +42,7 @@ class RowTargets(NamedTuple):
         return np.array([sums[0][0], sums[1][0], sums[0][1], sums[1][1]])
 
 
-@kernel()
+@helper()
 def mix(key):
     """Return a hash of a 64-bit key (the finaliser of SplitMix64), with 0 replaced by 1."""
     key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -50,7 +51,7 @@ def mix(key):
     return key if key != 0 else np.uint64(1)
 
 
-@kernel()
+@helper()
 def find_slot(slots, key):
     """Return the slot of a key, or the empty one where it belongs."""
     mask = np.uint64(slots.size - 1)

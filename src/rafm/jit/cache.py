@@ -10,7 +10,10 @@ from functools import cache, partial
 from pathlib import Path
 
 from numba import njit, version_info
+from numba.core import event
 from numba.core.runtime import rtsys
+
+from .compiling import METER
 
 INLINED = (
     "jit",
@@ -22,6 +25,15 @@ INLINED = (
 )  # sources of inlined code
 TESTED_NUMBA = (0, 68)  # newest Numba version with which loading without the compiler is known to work
 _PROCESS = uuid.uuid4().hex[:8]
+
+
+class _CompileEvents(event.Listener):
+    """Passes Numba's compile events on to the meter."""
+
+    on_start, on_end = METER.on_start, METER.on_end
+
+
+event.register("numba:compile", _CompileEvents())
 
 
 def kernel(**options):
@@ -38,9 +50,10 @@ def kernel(**options):
 
     def decorate(function):
         try:
-            dispatcher = njit(cache=True, nogil=True, **options)(function)
+            dispatcher = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
         except RuntimeError:  # no writable cache directory
-            return njit(nogil=True, **options)(function)
+            METER.can_keep = False
+            return njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
         stored = getattr(dispatcher, "_cache", None)
         index = getattr(stored, "_cache_file", None)
         if index is not None:

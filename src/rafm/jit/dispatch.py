@@ -5,53 +5,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from numba import njit
-
 from .compile import MATHS
-
-UNREACHED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # for functions that Python never calls
+from .helper import helper
 
 
 def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
-    """Return a compiled function (code, ...) that calls functions[code](...); all take the same arguments.
+    """Return a helper (code, ...) that calls functions[code](...); all take the same arguments.
 
     Numba cannot cache code on disk that takes functions as arguments, but integers are fine. The first n_inlined
     functions are inlined into the caller, the others are called: rarely used code would slow down its neighbours.
     """
-    chosen = None
-    for code in range(len(functions) - 1, -1, -1):
-        if code == n_inlined - 1 and chosen is not None:
-            chosen = _compiled(_forwarding(chosen), **UNREACHED)
-        function = _compiled(functions[code], forceinline=True, **UNREACHED)
-        wrappers = UNREACHED if code else {}  # the last one made is the one that is returned
-        chosen = _only(function) if chosen is None else _either(code, function, chosen)
-        chosen = _compiled(chosen, forceinline=True, **wrappers)
-    return chosen
+    inlined = [_compiled(function, forceinline=True) for function in functions]
+    if n_inlined >= len(functions):
+        return _compiled(_chooser(inlined), forceinline=True)
+    others = _compiled(_chooser(inlined[n_inlined:], first=n_inlined))
+    return _compiled(_chooser(inlined[:n_inlined], others=others), forceinline=True)
 
 
 def _compiled(function, **options):
-    """Compile without a disk cache: the cached code of its callers contains it."""
-    return njit(_nrt=False, nogil=True, **MATHS, **options)(function)
+    return helper(_nrt=False, **MATHS, **options)(function)
 
 
-def _only(function):
+def _chooser(functions, first=0, others=None):
+    """Return a function (code, ...) that calls functions[code - first], or others with any other code.
+
+    It has two functions and passes on the rest: one for each would take longer to compile.
+    """
+    if len(functions) > 2:
+        others = _compiled(_chooser(functions[2:], first + 2, others), forceinline=True)
+    return _last(first, *functions) if others is None else _before(others, first, *functions[:2])
+
+
+def _last(first, one, two=None):
     def only(code, *arguments):
-        return function(*arguments)
+        return one(*arguments)
 
-    return only
+    def either(code, *arguments):
+        if code == first:
+            return one(*arguments)
+        return two(*arguments)
+
+    return only if two is None else either
 
 
-def _forwarding(others):
-    def forward(code, *arguments):
+def _before(others, first, one, two=None):
+    second = first + 1
+
+    def one_or_other(code, *arguments):
+        if code == first:
+            return one(*arguments)
         return others(code, *arguments)
 
-    return forward
-
-
-def _either(own, function, others):
-    def choose(code, *arguments):
-        if code == own:
-            return function(*arguments)
+    def one_of_more(code, *arguments):
+        if code == first:
+            return one(*arguments)
+        if code == second:
+            return two(*arguments)
         return others(code, *arguments)
 
-    return choose
+    return one_or_other if two is None else one_of_more

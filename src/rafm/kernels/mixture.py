@@ -9,9 +9,11 @@ A row that does not have exactly two known features is scored by its linear part
 # mypy: ignore-errors
 import numpy as np
 
-from ..jit.compile import entry as compiled
+from ..jit.compile import MATHS, entry
+from ..jit.helper import helper
 from .losses import link, loss_slope, loss_value
 
+compiled = helper(**MATHS)  # with reference counts, since some functions make arrays
 FLOOR = np.float32(0.01)  # lower bound of mixture weights: shares divide by their sum
 
 
@@ -57,7 +59,7 @@ def score_pair(rows, r, tables, records, mixture, shares, products):
     return linear_part(rows, r, tables, records) + pair, pair
 
 
-@compiled
+@entry
 def score_rows(rows, tables, records, bias, mixture, scores):
     """Write the score of every row into scores."""
     shares, products = np.empty_like(mixture[0]), np.empty_like(mixture[0])
@@ -132,7 +134,7 @@ def step_mixture(i, other, slope, pair, total, products, mixture, states, pull, 
         mixture[i, p] = max(1 + (kept if away > 0 else -kept), FLOOR)
 
 
-@compiled
+@entry
 def train_factors(rows, order, tables, records, bias, mixture, settings):
     """Train all parameters but the mixture weights.
 
@@ -156,7 +158,7 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
     return total, -1
 
 
-@compiled
+@entry
 def train_mixture(rows, order, tables, records, bias, mixture, states, pull, settings):
     """Train the mixture weights with all other parameters fixed; return (0, -1), the shape of train_factors' result."""
     shares, products = np.empty_like(mixture[0]), np.empty_like(mixture[0])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +13,18 @@ import numpy as np
 from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersionError
 from ..families import FAMILIES
 from ..files.atomic import PathLike
-from ..files.container import fits_header, read_container, write_container
+from ..files.container import container_chunks, read_container, write_container
 from ..losses import TASKS, loss_for, losses_of
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..optimizers.optimizer import Optimizer
 from ..options import from_summary, resolve
+from ..plan.fields import FeatureFields
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan, Thresholds, check_ranks
+from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
 from .model import Model
+from .names import are_names, put_names, take_names
 from .parameters import Parameters
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 STATES_VERSION = 1
 LARGEST = 2**62  # integers below this fit into int64 even after additions
 FREE_BYTES = 256 * 2**20  # bytes of zero vectors that any file may omit
+TENSOR_BYTES = 256  # to describe a tensor in a file, at most
 MAX_EXPANSION = 1024  # above that, bytes of vectors that a file may declare per byte of its own
 _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
 
@@ -39,7 +43,8 @@ _Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types 
 class Saved:
     """Content of a model file.
 
-    classes: the two labels of a classifier, as given in training. columns: column names of a numeric data frame.
+    classes: the two labels of a classifier, as given in training. columns: names of the
+    columns that it was fitted to, in order; with an encoder, those of its table.
     """
 
     model: Model
@@ -51,6 +56,23 @@ class Saved:
 
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file atomically; return its size in bytes."""
+    return write_container(path, *_content(saved), _read_back(path))
+
+
+def file_bytes(saved: Saved) -> int:
+    """Return the size that the file of a model would have."""
+    return sum(len(memoryview(chunk).cast("B")) for chunk in container_chunks(*_content(saved)))
+
+
+def extra_bytes(encoder: TableEncoder | None, *others: Any) -> int:
+    """Return an upper bound of what an encoder and other parts of the header add to the size of a file."""
+    header, tensors = (None, {}) if encoder is None else _encoder_parts(encoder)  # type: Any, dict[str, np.ndarray]
+    text = json.dumps(json.dumps([header, *others]))  # the header is text within JSON
+    return len(text.encode()) + sum(array.nbytes + TENSOR_BYTES for array in tensors.values()) + TENSOR_BYTES
+
+
+def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the tensors and the header of a model file."""
     model = saved.model
     tensors = _without_zeros(model.parameters.arrays()) | {
         "ids": _short(model.numbering.ids),
@@ -80,39 +102,11 @@ def save(path: PathLike, saved: Saved) -> int:
         header["encoder"], more = _encoder_parts(saved.encoder)
         tensors.update(more)
     if saved.columns is not None:
-        tensors |= _put_columns(saved.columns, header, tensors)
-    return write_container(path, tensors, header, _read_back(path))
-
-
-def _put_columns(names: list[str], header: dict[str, Any], tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Store column names in the header, or return them as tensors if the header would become too large."""
-    header["columns"] = names
-    if fits_header(tensors, header):
-        return {}
-    del header["columns"]
-    texts = [name.encode("utf-8", "surrogatepass") for name in names]  # Python strings may hold lone surrogates
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    return {"columns.text": np.frombuffer(b"".join(texts), np.uint8), "columns.ends": ends}
-
-
-def _take_columns(header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-    """Move column names from tensors to the header, where they are checked; the inverse of `_put_columns`."""
-    text, ends = tensors.pop("columns.text", None), tensors.pop("columns.ends", None)
-    if text is None and ends is None:
-        return
-    if text is None or ends is None or "columns" in header:
-        raise ModelFormatError("column names must be either in the header, or in columns.text and columns.ends")
-    if (text.dtype.name, ends.dtype.name, text.ndim, ends.ndim) != ("uint8", "int64", 1, 1):
-        raise ModelFormatError("tensors 'columns.text' and 'columns.ends' must be 1-d, of type uint8 and int64")
-    places = np.concatenate([np.zeros(1, np.int64), ends])
-    if (places[1:] < places[:-1]).any() or places[-1] != text.size:
-        raise ModelFormatError("tensor 'columns.ends' must ascend and end at the size of 'columns.text'")
-    whole, bounds = text.tobytes(), places.tolist()
-    try:
-        names = [whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
-    except UnicodeDecodeError:
-        raise ModelFormatError("column names must be UTF-8") from None
-    header["columns"] = names
+        tensors |= put_names("columns", saved.columns, header, tensors)
+    if model.fields is not None:
+        tensors["fields"] = model.fields.numbers
+        tensors |= put_names("fields", list(model.fields.names), header, tensors)
+    return tensors, header
 
 
 def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -157,12 +151,15 @@ def load(path: PathLike) -> Saved:
     """Read a model file and check that its parts are consistent; nothing in it is ever executed."""
     header, tensors = read_container(path)
     try:
-        _take_columns(header, tensors)
+        take_names("columns", header, tensors)
+        take_names("fields", header, tensors)
         _check_header(header)
         plan = _read_plan(header)
         _check_options(header)
         _check_tensors(plan, header, tensors)
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
+        if encoder is not None and "columns" in header and not _has_columns(header["columns"], encoder):
+            raise _invalid(header, "columns")
     except (ModelFormatError, ModelVersionError) as error:
         raise type(error)(f"{Path(path).name}: {error}") from None
     model = Model(
@@ -176,6 +173,7 @@ def load(path: PathLike) -> Saved:
         best_epoch=header["best_epoch"],
         options=header["options"],
         n_dropped=header.get("dropped", 0),
+        fields=FeatureFields(tuple(header["fields"]), tensors["fields"]) if "fields" in header else None,
     )
     return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
 
@@ -205,17 +203,13 @@ def _are_whole(found: Any) -> bool:
     return isinstance(found, list) and all(map(_is_whole, found))
 
 
-def _are_classes(found: Any) -> bool:
-    """Return whether these are one or two distinct labels of one type."""
-    if not isinstance(found, list) or len({type(label) for label in found}) != 1:
-        return False
-    return type(found[0]) in (bool, int, float, str) and len(set(found)) == len(found) <= 2
+def _are_columns(found: Any, encoder: Any, n_inputs: int) -> bool:
+    """Return whether these are distinct names: n_inputs of them, or any number if there is an encoder."""
+    return are_names(found) and (encoder is not None or len(found) == n_inputs)
 
 
-def _are_columns(found: Any, n_inputs: int) -> bool:
-    """Return whether these are n_inputs distinct names."""
-    names = isinstance(found, list) and all(isinstance(name, str) for name in found)
-    return names and len(set(found)) == len(found) == n_inputs
+def _has_columns(names: list[str], encoder: TableEncoder) -> bool:
+    return {column.name for column in encoder.columns} <= set(names)
 
 
 def _is_epoch(found: Any) -> bool:
@@ -242,7 +236,7 @@ _HEADER: dict[str, Callable[[Any], bool]] = {
     "n_inputs": _is_whole,
     "n_rows": _is_whole,
     "index_base": lambda found: _is_whole(found) and found < 2,
-    "classes": lambda found: found is None or _are_classes(found),
+    "classes": lambda found: found is None or are_classes(found),
     "best_epoch": _is_whole,
     "history": lambda found: isinstance(found, list) and all(map(_is_epoch, found)),
     "options": _is_options,
@@ -261,8 +255,10 @@ def _check_header(header: dict[str, Any]) -> None:
     _check_states_version(header)
     if not _is_whole(header.get("dropped", 0)):
         raise _invalid(header, "dropped")
-    if "columns" in header and not _are_columns(header["columns"], header["n_inputs"]):
+    if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
+    if "fields" in header and not (are_names(header["fields"]) and len(header["fields"]) < 2**31):
+        raise _invalid(header, "fields")
 
 
 def _invalid(header: dict[str, Any], name: str) -> ModelFormatError:
@@ -340,7 +336,7 @@ def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
     return {f"states.{name}": (shape, ("float32",)) for name, shape in shapes.items()}
 
 
-def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, np.ndarray]) -> _Wanted:
+def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> _Wanted:
     """Return the expected shape and types of each tensor; those of an encoder may have any length."""
     n, reals, wholes = plan.n_features, ("float32",), ("int32", "int64")
     wanted: _Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
@@ -351,7 +347,9 @@ def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, n
         wanted[f"factors.{level}"] = ((size, rank), reals)
     if plan.traits.has_mixture:
         wanted["mixture"] = ((n, plan.n_levels), reals)
-    if encoder is not None:
+    if "fields" in header:
+        wanted["fields"] = ((n,), ("int32",))
+    if header["encoder"] is not None:
         for name, kind in (("encoder.ends", "int64"), ("encoder.text", "uint8")):
             wanted[name] = ((tensors.get(name, np.zeros(0)).size,), (kind,))
     return wanted
@@ -359,7 +357,7 @@ def _wanted(plan: RankPlan, encoder: dict[str, Any] | None, tensors: dict[str, n
 
 def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
     """Check names, types and shapes of all tensors, and that ids are distinct and in range."""
-    wanted = _wanted(plan, header["encoder"], tensors)
+    wanted = _wanted(plan, header, tensors)
     if "states_version" in header:
         wanted |= _wanted_states(plan, optimizer_class(header["options"]["optimizer"]))
     extra = [name for name in tensors if name not in wanted]
@@ -385,6 +383,9 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
         raise ModelFormatError("tensor 'ids': feature ids must be distinct and below n_inputs")
     if n and tensors["counts"].min() < 0:
         raise ModelFormatError("tensor 'counts': counts must be at least 0")
+    n_fields = len(header.get("fields", ()))
+    if n and n_fields and not 0 <= tensors["fields"].min() <= tensors["fields"].max() < n_fields:
+        raise ModelFormatError(f"tensor 'fields': fields must be between 0 and {n_fields - 1}")
     if "states_version" in header:
         _check_states(tensors, optimizer_class(header["options"]["optimizer"]))
 

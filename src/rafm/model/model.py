@@ -13,6 +13,7 @@ from ..errors import ConfigError, DataValueError
 from ..kernels.tables import Tables
 from ..losses.loss import Loss
 from ..optimizers import OPTIMIZERS, optimizer_class
+from ..plan.fields import FeatureFields
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan
 from ..rows.blocks import take_rows
@@ -28,7 +29,8 @@ CHUNK_ROWS = 1 << 15  # rows scored by a thread at a time
 class Model:
     """A trained model, with feature counts and training history.
 
-    Feature number i has id numbering.ids[i] and occurred counts[i] times. The history has one entry per epoch.
+    Feature number i has id numbering.ids[i] and occurred counts[i] times. The history has one entry per epoch. The
+    fields are those of the features, if they were known in training.
     """
 
     plan: RankPlan
@@ -41,6 +43,7 @@ class Model:
     best_epoch: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     n_dropped: int = 0  # features that were dropped because all their parameters are 0
+    fields: FeatureFields | None = None
 
     @cached_property
     def _layout(self) -> RecordLayout:
@@ -130,6 +133,7 @@ class Model:
             plan=replace(plan, sizes=(*sizes, 0)),
             numbering=Numbering(self.numbering.ids[order], self.numbering.n_inputs),
             counts=self.counts[order],
+            fields=None if self.fields is None else self.fields.ordered(order),
             parameters=replace(found, weights=found.weights[order], factors=factors),
             n_dropped=self.n_dropped + plan.n_features - order.size,
         )

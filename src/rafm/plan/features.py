@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..rows.fields import Fields
 from ..rows.numbering import Numbering
 from ..rows.stats import RowStats
+from .fields import FeatureFields, plan_fields
 from .ranks import LevelRule, RankPlan, plan_ranks
 
 LARGE_VALUE = 2.0  # a feature whose RMS value exceeds this is scaled down in training
@@ -17,27 +19,35 @@ SMALL_VALUE = 0.5  # all features are scaled up if the RMS of all values is belo
 class PlannedFeatures(NamedTuple):
     """The features of a model: rank plan, ids, and counts in the order of their numbers.
 
-    Training divides the values of feature i by value_scales[i].
+    Training divides the values of feature i by value_scales[i]. fields: of the features, if they are known.
     """
 
     plan: RankPlan
     numbering: Numbering
     counts: np.ndarray
     value_scales: np.ndarray
+    fields: FeatureFields | None = None
 
     def arranged(self, order: np.ndarray) -> PlannedFeatures:
         """Reorder the features; the order must keep every feature within its level."""
         numbering = Numbering(self.numbering.ids[order], self.numbering.n_inputs)
-        return PlannedFeatures(self.plan, numbering, self.counts[order], self.value_scales[order])
+        fields = None if self.fields is None else self.fields.ordered(order)
+        return PlannedFeatures(self.plan, numbering, self.counts[order], self.value_scales[order], fields)
 
 
 def plan_features(
-    found: RowStats, n_features: int, family: str, ranks: tuple[int, ...], rule: LevelRule | np.ndarray
+    found: RowStats,
+    n_features: int,
+    family: str,
+    ranks: tuple[int, ...],
+    rule: LevelRule | np.ndarray,
+    fields: Fields | None = None,
 ) -> PlannedFeatures:
     """Assign a level and a number to every feature that occurs."""
     plan, order = plan_ranks(family, ranks, found.counts, rule_for(found.ids, n_features, rule))
     scales = value_scales(found.counts[order], found.squares[order])
-    return PlannedFeatures(plan, Numbering(found.ids[order], n_features), found.counts[order], scales)
+    ids, counts = found.ids[order], found.counts[order]
+    return PlannedFeatures(plan, Numbering(ids, n_features), counts, scales, plan_fields(fields, ids))
 
 
 def rule_for(ids: np.ndarray, n_features: int, rule: LevelRule | np.ndarray) -> LevelRule | np.ndarray:

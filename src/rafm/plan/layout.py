@@ -159,13 +159,19 @@ class RecordLayout:
             self._put_vectors(records, number, 0, block, first_slot)
         return records
 
-    def fresh(self, seed: int, state: float = INITIAL_STATE, first_slot: FirstSlot | None = None) -> np.ndarray:
-        """Return initial records: weights 0, vectors normally distributed with standard deviation 0.01."""
+    def fresh(
+        self,
+        seed: int,
+        state: float = INITIAL_STATE,
+        first_slot: FirstSlot | None = None,
+        spread: float = INITIAL_SPREAD,
+    ) -> np.ndarray:
+        """Return initial records: weights 0, vectors normally distributed with standard deviation `spread`."""
         records, draw = self._empty(state, np.float32), np.random.default_rng(seed)
         for number, (size, rank) in enumerate(zip(self.plan.sizes[1:], self.plan.block_ranks)):
             for first in range(0, size, CHUNK):
                 vectors = draw.standard_normal((min(CHUNK, size - first), rank), dtype=np.float32)
-                vectors *= np.float32(INITIAL_SPREAD)
+                vectors *= np.float32(spread)
                 self._put_vectors(records, number, first, vectors, first_slot)
         return records
 

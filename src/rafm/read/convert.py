@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ..encode.coverage import Coverage
 from ..errors import ConfigError
 from ..files.atomic import PathLike
+from ..losses import loss_for
+from ..rows.classes import BinaryLabels
 from ..version import __version__
+from .fields import FieldsOfRows
 from .formats import CONVERTED, ROWS
-from .open import ReadOptions, batches_of, learn_table
+from .open import ReadOptions, batches_of, decoded, learn_table, rows_of_ids
 
 if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
@@ -25,6 +28,7 @@ class ConversionTemplate:
     task: str
     index_base: int
     encoder: TableEncoder | None
+    classes: list[Any] | None = None
 
 
 def convert(
@@ -47,13 +51,33 @@ def convert(
     if gives == CONVERTED:
         raise ConfigError("the input is already an Arrow file", key="data")
     conversion = conversion_of(path, read_options, like, wide_ids)
-    encoder = None if like is None else like.encoder
-    if like is None and gives != ROWS:
-        encoder, rows = learn_table(path, read_options, report)
-    else:
-        read_options = replace(read_options, task=conversion.task, index_base=conversion.index_base)
-        rows = batches_of(path, read_options, encoder, coverage=coverage)
-    return write_arrow(out, rows, conversion, wide_ids, encoder)
+    labels = _labels_for(conversion.task, read_options, like)
+    found_options = replace(read_options, task=conversion.task, index_base=conversion.index_base, labels=labels)
+
+    def write(again: bool) -> int:
+        encoder, own = None if like is None else like.encoder, FieldsOfRows(path, conversion.index_base)
+        if like is None and gives != ROWS:
+            encoder, rows = learn_table(path, replace(read_options, labels=labels), None if again else report)
+        elif gives == ROWS and encoder is None:
+            rows = rows_of_ids(path, found_options, conversion.task, own)
+        else:
+            rows = batches_of(path, found_options, encoder, coverage=coverage)
+        fields = lambda: read_options.fields or own.fields()  # noqa: E731, known after the last row
+        return write_arrow(out, rows, conversion, wide_ids, encoder, fields, found)
+
+    def found() -> dict[str, Any]:
+        if labels is not None:
+            labels.finish()
+        counts = {} if coverage is None else {name: list(own) for name, own in coverage.columns.items()}
+        return {"classes": None if labels is None else labels.classes, "coverage": counts or None}
+
+    return decoded(path, write)
+
+
+def _labels_for(task: str, read_options: ReadOptions, like: ConversionTemplate | None) -> BinaryLabels | None:
+    if not loss_for(task).is_classification:
+        return None
+    return read_options.labels or BinaryLabels() if like is None else BinaryLabels.known(like.classes)
 
 
 def conversion_of(
@@ -63,7 +87,7 @@ def conversion_of(
     from .converted.layout import Conversion
     from .converted.matching import stamp
 
-    options = {
+    options: dict[str, Any] = {
         "rafm": __version__,  # another version may encode differently
         "format": read_options.format,
         "duplicates": read_options.duplicates,
@@ -72,6 +96,12 @@ def conversion_of(
         "wide_ids": wide_ids,
         "like": None if like is None else _digest(like.encoder),
     }
+    if like is not None and like.classes is not None:
+        options["labels"] = like.classes
+    elif read_options.labels is not None and read_options.labels.chosen is not None:
+        options["labels"] = read_options.labels.chosen
+    if read_options.fields is not None:
+        options["fields"] = read_options.fields.checksum()
     task, base = (read_options.task, read_options.index_base) if like is None else (like.task, like.index_base)
     has_ids = read_options.format_of(path).gives == ROWS  # encoded tables always count ids from 0
     return Conversion(task, base if has_ids else 0, stamp(path), options)

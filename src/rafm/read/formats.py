@@ -34,7 +34,8 @@ class Format:
     gives: ROWS of feature ids, a TABLE, or CONVERTED rows. reader: "module:function" in this package, called with the
     path and the options of `open_rows` or `read_table`. help: one line for users. magic: the first bytes of a file.
     looks_like: tells whether the first lines have this format; lines: how such lines look, for messages. suffixes: file
-    extensions. preset: known columns of a table. options: further options of the reader.
+    extensions. preset: known columns of a table. options: further options of the reader. has_fields: whether rows of
+    ids tell the fields of their entries.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     preset: Preset | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    has_fields: bool = False
 
     def read(self, path: PathLike, **options: Any) -> Any:
         """Call the reader."""
@@ -95,6 +97,7 @@ FORMATS = {
             looks_like=mostly(LIBFFM_LINE),
             lines='"label field:id:value ..."',
             suffixes=(".ffm", ".libffm"),
+            has_fields=True,
         ),
         Format("csv", TABLE, ".csv.reader:read_delimited", "a table with a header", suffixes=(".csv",)),
         Format(

@@ -1,4 +1,4 @@
-"""Convert tables in memory (pandas and polars data frames, pyarrow tables) to pyarrow tables."""
+"""Convert tables in memory to pyarrow tables: data frames, and whatever has Arrow's PyCapsule interface."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from ..errors import DataValueError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FRAMES = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("polars", "LazyFrame"), ("pyarrow", "Table"))
+SINGLE_COLUMNS = (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "Array"), ("pyarrow", "ChunkedArray"))
+CAPSULES = ("__arrow_c_stream__", "__arrow_c_array__")
+
 
 def is_frame(X: Any) -> bool:
     """Tell whether X is a data frame or table; imports none of the libraries.
@@ -17,8 +21,23 @@ def is_frame(X: Any) -> bool:
     >>> is_frame([[1, 2]])
     False
     """
+    if _is_one_of(X, SINGLE_COLUMNS):
+        return False
+    return _is_one_of(X, FRAMES) or any(hasattr(X, name) for name in CAPSULES)
+
+
+def is_table(X: Any) -> bool:
+    """Tell whether X has columns to encode: any frame does, except one of complete numbers without column names.
+
+    scikit-learn requires that such a frame, made from an array, is treated like the array.
+    """
+    if not _is_one_of(X, FRAMES[:1]) or any(isinstance(name, str) for name in X.columns):
+        return is_frame(X)
+    return any(kind.kind not in "biuf" for kind in X.dtypes) or bool(X.isna().to_numpy().any())
+
+
+def _is_one_of(X: Any, kinds: tuple[tuple[str, str], ...]) -> bool:
     # If a library was never imported, X cannot be one of its objects.
-    kinds = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
     return any(name in sys.modules and isinstance(X, getattr(sys.modules[name], kind)) for name, kind in kinds)
 
 
@@ -28,17 +47,29 @@ def as_table(X: Any) -> pa.Table:
 
     if isinstance(X, pa.Table):
         return X
+    X = X.collect() if _is_one_of(X, (("polars", "LazyFrame"),)) else X
     try:
-        return X.to_arrow() if hasattr(X, "to_arrow") else pa.Table.from_pandas(X, preserve_index=False)
+        if _is_one_of(X, (("pandas", "DataFrame"),)):
+            return pa.Table.from_pandas(X, preserve_index=False)
+        return X.to_arrow() if _is_one_of(X, (("polars", "DataFrame"),)) else _exported(X)
     except (pa.ArrowException, OverflowError, TypeError) as error:
         raise _unreadable(X, error) from None
+
+
+def _exported(X: Any) -> pa.Table:
+    """Import the Arrow data that an object exports."""
+    import pyarrow as pa
+
+    if hasattr(X, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(X).read_all()
+    return pa.Table.from_batches([pa.record_batch(X)])
 
 
 def _unreadable(X: Any, error: Exception) -> DataValueError:
     """Return the error about the first column that Arrow cannot convert."""
     import pyarrow as pa
 
-    for place, name in enumerate(X.columns):
+    for place, name in enumerate(X.columns if _is_one_of(X, FRAMES[:2]) else ()):
         cells = X.to_series(place) if hasattr(X, "to_series") else X.iloc[:, place]
         try:
             cells.to_arrow() if hasattr(cells, "to_arrow") else pa.array(cells, from_pandas=True)
@@ -57,21 +88,3 @@ def _unreadable_column(name: Any, cells: Any, error: Exception) -> DataValueErro
         return DataValueError(f"column {name!r} has whole numbers beyond 64 bits; convert it to text or float64")
     kinds = " and ".join(sorted({type(cell).__name__ for cell in cells.dropna()})[:4])
     return DataValueError(f"column {name!r} has values of types {kinds}; convert them to one type, such as text")
-
-
-def needs_encoder(X: Any) -> bool:
-    """Tell whether a data frame has a column that is not numeric, or an integer column named like an id.
-
-    Frames with only numbers and booleans are treated as matrices.
-    """
-    import pyarrow as pa
-
-    from ..encode.casts import cell_type
-    from ..encode.infer import ID_REASON, choose_kinds
-
-    table = as_table(X)
-    kinds = [field.type for field in table.schema]
-    if any(pa.types.is_dictionary(kind) or cell_type(kind) not in ("number", "boolean") for kind in kinds):
-        return True
-    # Numbers with few values stay numbers here, or a plain numeric frame would change its meaning.
-    return any(choice.reason == ID_REASON for choice in choose_kinds(table.schema, table[:1000]))

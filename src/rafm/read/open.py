@@ -8,10 +8,9 @@ of tables and converted files are imported on first use, so that rows of ids do 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,29 +20,35 @@ from ..errors import ConfigError, DataValueError
 from ..files.atomic import PathLike
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.classes import BinaryLabels, WrongGuess
+from ..rows.fields import Fields
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
-from .compression import source_name
 from .detect import NO_ROWS, Detection, detect_format
+from .fields import FieldsOfRows
 from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
 from .labels import LabelCheck
 from .libsvm.reader import Limits
+from .tables import line_finder, naming_file, read_as, read_table, target_kinds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..encode.encoder import TableEncoder
     from .converted.reader import ArrowRows
-    from .csv.reader import Header, OnBad
+    from .csv.reader import OnBad
 
+Result = TypeVar("Result")
 MODEL, TRAINING = "the model", "the training rows"  # what converted rows are compared with
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options for reading files. index_base and duplicates apply to row formats, spec to tables.
+    """Options for reading files. index_base, duplicates and fields apply to row formats, spec to tables.
 
-    room: memory and directory for rows that are read more than once.
+    room: memory and directory for rows that are read more than once. labels: the two labels of a binary task, which
+    reading the training rows determines and other files share; by default each file has its own. fields: of the ids, if
+    the rows do not tell them.
     """
 
     task: str
@@ -53,6 +58,8 @@ class ReadOptions:
     limits: Limits = field(default_factory=Limits)
     spec: TableSpec | None = None
     room: SpillOptions = field(default_factory=SpillOptions)
+    labels: BinaryLabels | None = None
+    fields: Fields | None = None
     _found: dict[Any, Detection] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, path: PathLike) -> Detection:
@@ -100,7 +107,7 @@ class ReadOptions:
 
 def open_rows(path: PathLike, *, task: str, **options: Any) -> Iterator[CheckedRows]:
     """Yield the rows of a libsvm or libffm file in batches of bounded size; options: those of `ReadOptions`."""
-    return _rows_of_ids(path, ReadOptions(task, **options), task)
+    return rows_of_ids(path, ReadOptions(task, **options), task)
 
 
 def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
@@ -113,49 +120,33 @@ def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
     return rows.with_n_features(rows.largest_id + 1)
 
 
-def _rows_of_ids(path: PathLike, read_options: ReadOptions, task: str) -> Iterator[CheckedRows]:
+def rows_of_ids(
+    path: PathLike, read_options: ReadOptions, task: str, fields: FieldsOfRows | None = None
+) -> Iterator[CheckedRows]:
+    """Yield the rows of a file in batches, with labels of a task; fields: collects those of the rows."""
     entry = read_options.format_of(path)
     if entry.gives != ROWS:
         raise DataValueError(f"the model expects feature ids, but this looks like {entry.name}", path=str(path))
-    check, n_features = LabelCheck(path, task), read_options.limits.max_features
+    check, n_features = LabelCheck(path, task, read_options.labels), read_options.limits.max_features
     for rows in entry.read(path, **read_options.row_options()):
         labels = check.check(rows.labels, rows.lines)
+        if fields is not None:
+            fields.add(rows)
         yield check_batch(Batch(rows.indptr, rows.indices, rows.values, n_features, labels))
 
 
 # ---- Tables
 
 
-def read_table(
-    path: PathLike,
-    *,
-    format: str = "auto",
-    delimiter: str | None = None,
-    header: Header | None = None,
-    columns: Mapping[str, str] | None = None,
-    batch_bytes: int | None = None,
-    on_bad: OnBad | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table in batches of one schema.
-
-    format: auto (see detect_format) or a table format. The other options are those of read_delimited; they override
-    those of a preset.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "train.tsv")
-    ...     _ = path.write_text("click\\tcity\\n1\\tRome\\n")
-    ...     [batch.to_pydict() for batch in read_table(path)]
-    [{'click': [1], 'city': ['Rome']}]
-    """
-    entry = format_named(detect_format(path).format if format == "auto" else format)
+def table_names(path: PathLike, read_options: ReadOptions) -> list[str]:
+    """Return the column names of a table."""
+    entry = read_options.format_of(path)
     if entry.gives != TABLE:
-        tables = ", ".join(name for name, other in FORMATS.items() if other.gives == TABLE)
-        raise ConfigError(f"a table must be one of {tables}; found {entry.name!r}", key="format")
-    given = {"delimiter": delimiter, "header": header, "batch_bytes": batch_bytes, "on_bad": on_bad}
-    options = entry.options | {key: value for key, value in given.items() if value is not None}
-    options["columns"] = {**entry.options.get("columns", {}), **(columns or {})}  # column by column
-    return entry.read(path, **options)
+        raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
+    first = next(iter(read_table(path, format=entry.name)), None)
+    if first is None:
+        raise DataValueError("no rows", path=str(path))
+    return list(first.schema.names)
 
 
 def raw_table(
@@ -163,23 +154,7 @@ def raw_table(
 ) -> tuple[TableSpec, Iterator[pa.RecordBatch]]:
     """Return the spec and the unencoded batches of a table; no label is required, and bad rows go to on_bad."""
     spec = read_options.completed_spec(format)
-    return spec, _read_as(path, format, spec, on_bad)
-
-
-def _read_as(path: PathLike, format: str, spec: TableSpec, on_bad: OnBad | None = None) -> Iterator[pa.RecordBatch]:
-    """Read a table with column types that suit their kinds; labels and weights are numbers."""
-    kinds = {column.name: column.kind for column in spec.columns}
-    columns = kinds | dict.fromkeys(spec.targets(), "number")
-    return read_table(path, format=format, columns=columns, on_bad=on_bad)
-
-
-@contextmanager
-def _naming(path: PathLike) -> Iterator[None]:
-    """Add the file name to errors about cells, which know only column and row."""
-    try:
-        yield
-    except DataValueError as error:
-        raise (error if error.path else DataValueError(str(error), path=source_name(path))) from None
+    return spec, read_as(path, format, spec, read_options.task, on_bad)
 
 
 def learn_table(
@@ -190,20 +165,21 @@ def learn_table(
 
     format = read_options.find(path).format
     spec = read_options.table_spec(format)
-    with _naming(path):
-        batches = _read_as(path, format, spec)
+    with naming_file(path, format):
+        batches = read_as(path, format, spec, read_options.task)
         encoder, rows = TableEncoder.learn_then_encode(batches, spec, report, room=read_options.room)
-    return encoder, _labelled(_named(rows, path), read_options.task, path)
+    return encoder, _labelled(_named(rows, path, format), read_options, path)
 
 
-def _named(rows: Iterator[Batch], path: PathLike) -> Iterator[Batch]:
-    with _naming(path):
+def _named(rows: Iterator[Batch], path: PathLike, format: str) -> Iterator[Batch]:
+    with naming_file(path, format):
         yield from rows
 
 
-def _labelled(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[CheckedRows]:
+def _labelled(batches: Iterable[Batch], read_options: ReadOptions, path: PathLike) -> Iterator[CheckedRows]:
     """Check the rows of a table and their labels."""
-    check = LabelCheck(path, task)
+    find = line_finder(path, read_options.find(path).format)
+    check = LabelCheck(path, read_options.task, read_options.labels, find)
     for rows in batches:
         if rows.labels is None:
             raise DataValueError("the table has no label column", path=str(path))
@@ -213,16 +189,16 @@ def _labelled(batches: Iterable[Batch], task: str, path: PathLike) -> Iterator[C
 # ---- Converted files
 
 
-def _converted(path: PathLike) -> ArrowRows:
-    return FORMATS["arrow"].read(path)
+def _converted(path: PathLike, fields: Fields | None = None) -> ArrowRows:
+    return FORMATS["arrow"].read(path, given_fields=fields)
 
 
 def _fitting(path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str) -> ArrowRows:
     """Open a converted file; check that encoder, index base and task match those of the model or training rows."""
     from .converted.matching import check_match
 
-    rows = _converted(path)
-    check_match(rows, read_options.task, read_options.index_base, encoder, whose)
+    rows = _converted(path, read_options.fields)
+    check_match(rows, read_options.task, read_options.index_base, encoder, whose, read_options.labels)
     return rows
 
 
@@ -258,14 +234,39 @@ def converted_task_and_base(
 def training_rows(
     path: PathLike, read_options: ReadOptions, report: Callable[[str], Any] | None = None
 ) -> tuple[RowSource, TableEncoder | None]:
-    """Return labelled rows and, for tables, the fitted encoder; report is called with the kinds of the columns."""
+    """Return labelled rows and, for tables, the fitted encoder; report is called with the kinds of the columns.
+
+    Afterwards, the labels of the options are known.
+    """
+    labels = BinaryLabels() if read_options.labels is None else read_options.labels
+    read_options = replace(read_options, labels=labels)
+    found = decoded(path, lambda again: _training_rows(path, read_options, None if again else report))
+    labels.finish()
+    return found
+
+
+def decoded(path: PathLike, read: Callable[[bool], Result]) -> Result:
+    """Return what a function reads; if the first rows made it take the wrong label for positive, let it read again."""
+    try:
+        return read(False)
+    except WrongGuess:
+        if not os.path.isfile(path):
+            raise
+        return read(True)
+
+
+def _training_rows(
+    path: PathLike, read_options: ReadOptions, report: Callable[[str], Any] | None
+) -> tuple[RowSource, TableEncoder | None]:
     gives = read_options.format_of(path).gives
     if gives == CONVERTED:
         converted_task_and_base(path, "arrow", read_options.task, read_options.index_base, ("task", "index_base"))
-        source = _converted(path)
+        source = _converted(path, read_options.fields)
+        if read_options.labels is not None:
+            read_options.labels.adopt(source.conversion.classes, os.fspath(path))
         return source, source.encoder
     if gives == ROWS:
-        return _keep(_rows_of_ids(path, read_options, read_options.task), path, read_options, None), None
+        return _keep_ids(path, read_options), None
     encoder, rows = learn_table(path, read_options, report)
     return _keep(rows, path, read_options, encoder), encoder
 
@@ -274,8 +275,11 @@ def labelled_rows(
     path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str = TRAINING
 ) -> RowSource:
     """Return labelled rows that can be read many times; whose: what they must match, for messages."""
-    if read_options.format_of(path).gives == CONVERTED:
+    gives = read_options.format_of(path).gives
+    if gives == CONVERTED:
         return _fitting(path, read_options, encoder, whose)
+    if gives == ROWS and encoder is None:
+        return _keep_ids(path, read_options)
     return _keep(batches_of(path, read_options, encoder), path, read_options, encoder)
 
 
@@ -286,10 +290,17 @@ def further_rows(
     entry = read_options.format_of(path)
     if encoder is None or entry.gives != TABLE:
         return labelled_rows(path, read_options, encoder, MODEL), encoder
-    with _naming(path):
-        batches = read_table(path, format=entry.name, columns=encoder.reader_columns())
+    with naming_file(path, entry.name):
+        batches = read_table(path, format=entry.name, columns=_encoder_columns(encoder, entry.name, read_options))
         encoder, rows = encoder.grow_then_encode(batches, room=read_options.room)
-    return _keep(_labelled(_named(rows, path), read_options.task, path), path, read_options, encoder), encoder
+    labelled = _labelled(_named(rows, path, entry.name), read_options, path)
+    return _keep(labelled, path, read_options, encoder), encoder
+
+
+def _encoder_columns(encoder: TableEncoder, format: str, read_options: ReadOptions) -> dict[str, str]:
+    """Return how to read the columns of a table for a trained model."""
+    targets = target_kinds(encoder.spec, format, read_options.task, read_options.labels)
+    return encoder.reader_columns() | targets
 
 
 def _keep(
@@ -298,6 +309,14 @@ def _keep(
     rows = SpilledRows(batches, read_options.room, encoder.n_features if encoder else None)
     if rows.n_rows == 0:
         raise DataValueError("no rows", path=str(path))
+    rows.fields = None if encoder is None else encoder.fields()
+    return rows
+
+
+def _keep_ids(path: PathLike, read_options: ReadOptions) -> SpilledRows:
+    own = FieldsOfRows(path, read_options.index_base)
+    rows = _keep(rows_of_ids(path, read_options, read_options.task, own), path, read_options, None)
+    rows.fields = read_options.fields or own.fields()
     return rows
 
 
@@ -316,27 +335,36 @@ def batches_of(
     entry = read_options.format_of(path)
     if entry.gives == CONVERTED:
         source = _fitting(path, read_options, encoder, MODEL)
+        for name, counts in (source.conversion.coverage or {}).items():
+            if coverage is not None:
+                coverage.add(name, np.array(counts))
         yield from (source.block(number) for number in range(source.n_blocks))
     elif encoder is None:  # without targets, any number is accepted as the label, which is not used
-        yield from _rows_of_ids(path, read_options, read_options.task if targets else "regression")
+        yield from rows_of_ids(path, read_options, read_options.task if targets else "regression")
     elif read_options.find(path) == NO_ROWS:  # an empty file is detected as libsvm, but is a valid empty table too
         return
     elif entry.gives == ROWS:
         raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
     else:
         absent = () if targets else encoder.spec.targets()  # not required, since a table to predict has no labels
-        columns = {name: kind for name, kind in encoder.reader_columns().items() if name not in absent}
-        table = read_table(path, format=entry.name, columns=columns)
-        encoded = _encoded(path, table, encoder, targets, coverage)
-        yield from _labelled(encoded, read_options.task, path) if targets else map(check_batch, encoded)
+        columns = _encoder_columns(encoder, entry.name, read_options)
+        wanted = {name: kind for name, kind in columns.items() if name not in absent}
+        table = read_table(path, format=entry.name, columns=wanted)
+        encoded = _encoded(path, entry.name, table, encoder, targets, coverage)
+        yield from _labelled(encoded, read_options, path) if targets else map(check_batch, encoded)
 
 
 def _encoded(
-    path: PathLike, batches: Iterator[pa.RecordBatch], encoder: TableEncoder, targets: bool, coverage: Coverage | None
+    path: PathLike,
+    format: str,
+    batches: Iterator[pa.RecordBatch],
+    encoder: TableEncoder,
+    targets: bool,
+    coverage: Coverage | None,
 ) -> Iterator[Batch]:
     row = 0
     for block in batches:
-        with _naming(path):
+        with naming_file(path, format):
             rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
         yield rows
         row += block.num_rows

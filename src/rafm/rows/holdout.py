@@ -14,6 +14,7 @@ import numpy as np
 
 from .blocks import keep_rows, take_rows
 from .checked import CheckedRows
+from .fields import Fields
 from .source import RowSource
 
 BIN_BITS = 18
@@ -162,6 +163,10 @@ class Side:
     @property
     def n_blocks(self) -> int:
         return self.source.n_blocks
+
+    @property
+    def fields(self) -> Fields | None:
+        return self.source.fields
 
     def block(self, number: int) -> CheckedRows:
         """Return the rows of a block that are on this side."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .checked import CheckedRows
+from .fields import Fields
 
 
 class RowSource(Protocol):
@@ -23,6 +24,10 @@ class RowSource(Protocol):
     def n_blocks(self) -> int:
         """Number of blocks, numbered from 0."""
 
+    @property
+    def fields(self) -> Fields | None:
+        """The fields of the ids, if they are known."""
+
     def block(self, number: int) -> CheckedRows:
         """Return the rows of a block."""
 
@@ -32,6 +37,7 @@ class InMemory:
     """A source of one block that is in memory."""
 
     rows: CheckedRows
+    fields: Fields | None = None
     n_blocks: int = 1
     in_memory: bool = True
 

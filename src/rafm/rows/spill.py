@@ -21,6 +21,7 @@ from ..files.atomic import PathLike
 from ..memory import release_unused
 from .blocks import cut_blocks
 from .checked import Batch, CheckedRows, check_batch
+from .fields import Fields
 
 MEGABYTE = 10**6
 Arrays = list[np.ndarray | None]
@@ -163,6 +164,7 @@ class SpilledRows:
     def __init__(self, batches: Iterable[CheckedRows], options: SpillOptions, n_features: int | None = None):
         self._blocks = Spill(options, _arrays_of, _rows_of)
         self.n_rows, self.n_features = 0, n_features or 0
+        self.fields: Fields | None = None  # set once the rows, which may tell them, have been read
         for block in cut_blocks(batches):
             largest = block.largest_id
             self._blocks.append(block.with_short_ids())

@@ -32,6 +32,7 @@ from ..files.container import read_container, write_container
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.checked import CheckedRows
+from ..rows.fields import Fields
 from ..rows.source import RowSource
 from ..version import __version__
 
@@ -274,7 +275,11 @@ class RowsFingerprint:
 
 
 def identity(
-    options: TrainingOptions, training: RowsFingerprint, valid: RowsFingerprint | None, start: Model | None = None
+    options: TrainingOptions,
+    training: RowsFingerprint,
+    valid: RowsFingerprint | None,
+    start: Model | None = None,
+    fields: Fields | None = None,
 ) -> dict[str, Any]:
     """Return everything that determines the result of a run, under names that messages can show."""
     chosen = {name: _plain(value) for name, value in options.identity().items()}
@@ -283,7 +288,8 @@ def identity(
     counted |= {f"nonzeros of the {name}": own.nonzeros for name, own in rows.items()}
     sums = {f"checksum of the {name}": f"{own.checksum:08x}" for name, own in rows.items()}
     begun = {} if start is None else {"model to go on from": _model_content(start)}  # a key of existing checkpoints
-    return {"rafm": __version__, **chosen, **begun, **counted, **sums}
+    known = {} if fields is None else {"checksum of the fields": fields.checksum()}
+    return {"rafm": __version__, **chosen, **begun, **counted, **sums, **known}
 
 
 def _model_content(model: Model) -> str:

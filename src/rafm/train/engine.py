@@ -44,6 +44,12 @@ class Engine(Protocol):
     def state(self) -> dict[str, np.ndarray]:
         """Return all arrays that training changes, by name; not copies, so they can be saved and restored."""
 
+    def exchange(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Replace the arrays of `state` by others of the same shapes, without a copy; return the former ones."""
+
+    def set_rate(self, rate: float) -> None:
+        """Continue with another learning rate."""
+
     def scores(self, rows: Rows) -> np.ndarray:
         """Return the score of every row."""
 
@@ -52,6 +58,26 @@ class Engine(Protocol):
 
     def states(self, label_scale: np.ndarray, value_scales: np.ndarray) -> States:
         """Return a copy of the optimiser state in the same order, together with the given scales."""
+
+
+class Held:
+    """Arrays and settings of an engine, exchanged by their names."""
+
+    settings: Settings
+
+    def state(self) -> dict[str, np.ndarray]:
+        raise NotImplementedError
+
+    def exchange(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Replace the arrays of `state` by others; see Engine."""
+        former = self.state()
+        for name, array in arrays.items():
+            setattr(self, name, array)
+        return former
+
+    def set_rate(self, rate: float) -> None:
+        """Continue with another learning rate."""
+        self.settings = self.settings._replace(learning_rate=np.float32(rate))  # type: ignore[arg-type]
 
 
 def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:
@@ -88,11 +114,15 @@ def first_bias(bias: float, options: TrainingOptions) -> np.ndarray:
 
 
 def first_records(
-    layout: RecordLayout, seed: int, start: Parameters | None, state: float = 1.0, slot: FirstSlot | None = None
+    layout: RecordLayout,
+    options: TrainingOptions,
+    start: Parameters | None,
+    state: float = 1.0,
+    slot: FirstSlot | None = None,
 ) -> np.ndarray:
     """Return initial records: from given parameters, or random ones."""
     if start is None:
-        return layout.fresh(seed, state, slot)
+        return layout.fresh(options.seed, state, slot, options.init_scale)
     return layout.pack(start.weights, start.factors, state, slot)
 
 

@@ -5,6 +5,8 @@
     {"event": "selected", "epochs": ..., "rows": ...}
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
     {"event": "continued", "features": ..., "new": ..., "with_states": ..., "promoted": ..., "pair_error": ...}
+    {"event": "measuring", "rank": ..., "parameters": ..., "megabytes": ..., "times": ..., "fallback": ...}
+    {"event": "cut", "metric": ..., "before": ..., "value_before": ..., "parameters": ..., "value": ...}
     {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
     {"event": "start", "valid_log_loss": ..., ...}
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
@@ -27,10 +29,12 @@ from ..plan.ranks import describe_plan
 from .events import (
     CheckpointWritten,
     Continued,
+    Cut,
     EpochFinished,
     Event,
     Finished,
     HeldOut,
+    Measuring,
     PieceFinished,
     Planned,
     Resumed,
@@ -92,6 +96,8 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "planned", "rows": event.n_rows, **sizes, "model": event.plan.family, "plan": levels}
         case Continued():
             return {"event": "continued", **vars(event)}
+        case Measuring() | Cut():
+            return {"event": type(event).__name__.lower(), **vars(event)}
         case Resumed():
             return {"event": "resumed", **vars(event)}
         case PieceFinished():

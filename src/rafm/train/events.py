@@ -46,6 +46,35 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Measuring:
+    """A large model is trained first, from which the ranks will be measured.
+
+    rank, parameters, megabytes: of that model in training. times: its training time, relative to a plain model.
+    fallback: why it is not trained, and ranks are chosen by counts instead; None if it is.
+    """
+
+    rank: int
+    parameters: int
+    megabytes: float
+    times: float
+    fallback: str | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The large model is cut; training goes on with the small one.
+
+    parameters, value: size and validation metric after the cut; before, value_before: the same before it.
+    """
+
+    metric: str
+    before: int
+    value_before: float | None
+    parameters: int
+    value: float | None
+
+
+@dataclass(frozen=True)
 class Resumed:
     """Training resumes from a checkpoint, in this epoch after this many of its rows."""
 
@@ -137,6 +166,8 @@ Event = (
     | Slowed
     | Selected
     | Planned
+    | Measuring
+    | Cut
     | Continued
     | Resumed
     | StartJudged

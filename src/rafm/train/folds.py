@@ -14,7 +14,8 @@ from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.source import RowSource
 from .events import EpochFinished, Event, StartJudged
-from .trainer import Stop, train
+from .job import Stop
+from .trainer import train
 
 Metrics = dict[str, float | None]
 

@@ -12,12 +12,12 @@ from ..options import TrainingOptions
 from ..plan.grouping import Grouping
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan
-from .engine import PIECE_ROWS, Step, first_bias, first_records, put_states, settings_of
+from .engine import PIECE_ROWS, Held, Step, first_bias, first_records, put_states, settings_of
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty that pulls mixture weights towards 1, their prior mean
 
 
-class MixtureEngine:
+class MixtureEngine(Held):
     """Trains MRMA row by row: each pass over a block updates the factors first, then the mixture weights."""
 
     def __init__(
@@ -31,7 +31,7 @@ class MixtureEngine:
     ):
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables()
-        self.records, self.grouping = first_records(self.layout, options.seed, start), grouping
+        self.records, self.grouping = first_records(self.layout, options, start), grouping
         self.bias = first_bias(bias, options)
         self.mixture = np.ones((plan.n_features, plan.n_levels), np.float32)
         self.mixture_states = np.ones_like(self.mixture)

@@ -17,10 +17,12 @@ from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
 from .events import (
     Continued,
+    Cut,
     EpochFinished,
     Event,
     Finished,
     HeldOut,
+    Measuring,
     PieceFinished,
     Planned,
     Resumed,
@@ -177,6 +179,8 @@ def event_lines(event: Event) -> list[str]:
         return plan_lines(event)
     if isinstance(event, Continued):
         return continued_lines(event)
+    if isinstance(event, Measuring | Cut):
+        return [measuring_line(event) if isinstance(event, Measuring) else cut_line(event)]
     if isinstance(event, Resumed):
         return [resumed_line(event)]
     if isinstance(event, HeldOut | Slowed | Selected):
@@ -241,6 +245,29 @@ def continued_lines(event: Continued) -> list[str]:
     if not event.with_states:
         lines.append("the model has no optimiser state: steps are as large as at the start of training")
     return lines
+
+
+def measuring_line(event: Measuring) -> str:
+    """Return the line that says what measuring the ranks will cost, or why they are not measured.
+
+    >>> measuring_line(Measuring(256, 1_382_404, megabytes=22.4, times=1.37))
+    'measuring ranks: starts from rank 256, 1382404 parameters, about 22 MB, about 1.4 times a plain training'
+    """
+    if event.fallback is not None:
+        return f"ranks by counts, not measured: {event.fallback}"
+    size = f"starts from rank {event.rank}, {event.parameters} parameters, about {event.megabytes:.0f} MB"
+    return f"measuring ranks: {size}, about {event.times:.1f} times a plain training"
+
+
+def cut_line(event: Cut) -> str:
+    """Return the line that says what the cut did.
+
+    >>> cut_line(Cut("log_loss", 1_382_404, 0.10543, 350_000, 0.10943))
+    'cut from 1382404 to 350000 parameters: valid log_loss 0.10543 -> 0.10943; fine-tuning'
+    """
+    before, after = ("-" if value is None else f"{value:.5f}" for value in (event.value_before, event.value))
+    sizes = f"cut from {event.before} to {event.parameters} parameters"
+    return f"{sizes}: valid {event.metric} {before} -> {after}; fine-tuning"
 
 
 def resumed_line(event: Resumed) -> str:

@@ -16,11 +16,11 @@ from ..plan.grouping import Grouping
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan
 from ..plan.scratch import make_training_scratch
-from .engine import PIECE_ROWS, RowShape, Step, batch_size_of, first_bias, first_records, put_states, settings_of
+from .engine import PIECE_ROWS, Held, RowShape, Step, batch_size_of, first_bias, first_records, put_states, settings_of
 from .team import ThreadTeam, Trained
 
 
-class RecordEngine:
+class RecordEngine(Held):
     """Trains LR, FM, DiFacto and RaFM by small mini-batches in two phases; see kernels/training.py."""
 
     def __init__(
@@ -38,7 +38,7 @@ class RecordEngine:
         self.tables = self.layout.tables(grouping.bounds)
         slot = partial(optimizer.first_slot, rate=options.learning_rate, l1=options.l1)
         first = (optimizer.first_state, slot if optimizer.n_slots else None)
-        self.records, self.grouping = first_records(self.layout, options.seed, start, *first), grouping
+        self.records, self.grouping = first_records(self.layout, options, start, *first), grouping
         self.bias = first_bias(bias, options)
         if start is not None:
             put_states(start, self.layout, self.records, self.bias)

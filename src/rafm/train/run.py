@@ -5,7 +5,6 @@ A run is trained in pieces. Between pieces it can be saved and restored without 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError, DataValueError, DivergenceError
+from ..jit.compiling import seconds_without_compiling
 from ..kernels.tables import Rows
 from ..losses.loss import Loss
 from ..metrics import is_better, shown_metrics
@@ -24,11 +24,13 @@ from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from ..plan.grouping import Grouping
 from ..rows.stats import RowStats
+from .average import Average
 from .engine import Engine, RowShape
 from .engines import make_engine
 from .events import EpochFinished, PieceFinished
 from .loader import Blocks, visiting_order
 
+RATE_DROP = 5.0  # the learning rate is divided by this
 DIVERGED_RATIO = 100.0  # training has diverged if its loss exceeds this many times that of the best constant
 
 State = tuple[dict[str, Any], dict[str, np.ndarray]]  # plain values, and named arrays
@@ -48,6 +50,8 @@ class Position:
     best_epoch: int = 0
     best_value: float | None = None  # of the metric
     start_value: float | None = None  # of the untrained model
+    drops: int = 0  # of the learning rate so far
+    drop_epoch: int = 0  # after which the rate was dropped last
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -91,18 +95,24 @@ class Run:
         )
         self.engine: Engine = self._make_engine()
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
-        self.begun, self.epoch_begun, self.is_released = time.perf_counter(), 0.0, False
+        self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops
+        self.average = Average(self.engine, start is not None) if options.averaging else None
+        self.begun, self.epoch_begun, self.is_released = seconds_without_compiling(), 0.0, False
 
     # Training
 
     def seconds(self) -> float:
-        """Return the running time, total across resumes."""
-        return time.perf_counter() - self.begun
+        """Return the running time without compiling, total across resumes."""
+        return seconds_without_compiling() - self.begun
 
     def is_over(self) -> bool:
         """Return whether all epochs are done, or `patience` epochs brought no improvement."""
-        waited, patience = self.at.epoch - 1 - self.at.best_epoch, self.options.patience
-        return self.at.epoch > self.options.n_epochs or (patience is not None and waited >= patience)
+        return self.at.epoch > self.options.n_epochs or self._is_stalled(self.at)
+
+    def _is_stalled(self, at: Position) -> bool:
+        """Return whether `patience` epochs brought no improvement since the best one, or since the last drop."""
+        waited, patience = at.epoch - 1 - max(at.best_epoch, at.drop_epoch), self.options.patience
+        return patience is not None and waited >= patience
 
     def why_over(self) -> str:
         """Return the reason why training ends."""
@@ -113,6 +123,15 @@ class Run:
     def is_out_of_time(self) -> bool:
         """Return whether max_seconds are over, total across resumes."""
         return self.options.max_seconds is not None and self.seconds() >= self.options.max_seconds
+
+    def begin_after(self, at: Position) -> float | None:
+        """Begin after the epochs of another run; the first parameters count as its last epoch. Return their metric."""
+        metrics = {} if self.held_out is None else self._evaluate(self.held_out)
+        value, last = metrics.get(self.options.metric), at.epoch - 1
+        self.at = Position(epoch=at.epoch, best_epoch=last, best_value=value, drops=at.drops, history=at.history)
+        self._set_rate()
+        self._keep()
+        return value
 
     def pieces(self) -> Iterator[PieceFinished]:
         """Train the rest of the epoch; visit blocks, and the rows of each, in random order."""
@@ -154,6 +173,9 @@ class Run:
     def finish_epoch(self) -> EpochFinished:
         """Evaluate the epoch, keep its parameters if they are the best so far, and move to the next epoch."""
         at, mean = self.at, self.at.loss / max(self.total_weight, 1e-30)
+        if self.average is not None:
+            with self.uninterrupted():
+                self.average.update(at.epoch)
         metrics = {} if self.held_out is None else self._evaluate(self.held_out)
         self._check_divergence(mean, metrics, at.epoch)
         best = bool(metrics) and is_better(self.options.metric, metrics[self.options.metric], at.best_value)
@@ -182,12 +204,41 @@ class Run:
             best_epoch=last.epoch if last.best or not last.metrics else self.at.best_epoch,
             best_value=last.metrics[self.options.metric] if last.best else self.at.best_value,
             start_value=self.at.start_value,
+            drops=self.at.drops,
+            drop_epoch=self.at.drop_epoch,
             history=[*self.at.history, last.entry()],
         )
         if last.best:
-            self.kept = None  # free the old copy before making the new one
-            self.kept = self._parameters()
+            self._keep()
+        if self.best_arrays and at.drops < self.options.rate_drops and self._is_stalled(at):
+            at = replace(at, drops=at.drops + 1, drop_epoch=last.epoch)
+            self._go_back()
         self.at, self.epoch_begun = at, self.seconds()
+        self._set_rate()
+
+    def _judged(self) -> AbstractContextManager[Any]:
+        """Let the engine score by the parameters that are judged and kept: the current ones, or their average."""
+        return nullcontext() if self.average is None else self.average.in_use()
+
+    def _keep(self) -> None:
+        """Keep a copy of the judged parameters; with the optimiser state if the learning rate may drop."""
+        self.kept, self.best_arrays = None, {}  # free the old copy before making the new one
+        with self._judged():
+            if self.options.rate_drops:
+                self.best_arrays = {name: array.copy() for name, array in self.engine.state().items()}
+            else:
+                self.kept = self._parameters()
+
+    def _go_back(self) -> None:
+        """Return to the best epoch."""
+        for name, array in self.engine.state().items():
+            array[...] = self.best_arrays[name]
+        if self.average is not None:
+            self.average.restart()
+
+    def _set_rate(self) -> None:
+        if self.at.drops:
+            self.engine.set_rate(self.options.learning_rate / RATE_DROP**self.at.drops)
 
     # Saving and restoring
 
@@ -197,8 +248,10 @@ class Run:
             return None
         values = {"position": asdict(self.at), "seconds": self.seconds(), "epoch_begun": self.epoch_begun}
         best = {} if self.kept is None else self.kept.arrays()
-        arrays = {f"engine.{name}": array for name, array in self.engine.state().items()}
-        return values, arrays | {f"best.{name}": array for name, array in best.items()}
+        parts = {"engine": self.engine.state(), "best": best, "best_arrays": self.best_arrays}
+        if self.average is not None:
+            values["averaged"], parts["average"] = self.average.epoch, self.average.arrays
+        return values, {f"{part}.{name}": array for part, named in parts.items() for name, array in named.items()}
 
     def restore(self, state: State) -> None:
         """Restore the state of a run with the same data and options."""
@@ -208,10 +261,13 @@ class Run:
             if saved is None or saved.shape != array.shape or saved.dtype != array.dtype:
                 raise CheckpointError(f"the checkpoint does not match this run: array {name!r} is missing or differs")
             array[...] = saved
-        best = {name.removeprefix("best."): array for name, array in arrays.items() if name.startswith("best.")}
-        self.kept = Parameters.from_arrays(best) if best else None
+        best = _part("best", arrays)
+        self.kept, self.best_arrays = Parameters.from_arrays(best) if best else None, _part("best_arrays", arrays)
+        if self.average is not None:
+            self.average.epoch, self.average.arrays = values["averaged"], _part("average", arrays)
         self.at = Position(**values["position"])
-        self.begun, self.epoch_begun = time.perf_counter() - values["seconds"], values["epoch_begun"]
+        self._set_rate()
+        self.begun, self.epoch_begun = seconds_without_compiling() - values["seconds"], values["epoch_begun"]
 
     # Evaluation
 
@@ -225,8 +281,10 @@ class Run:
         return metrics.values() if metrics.rows else {}
 
     def scores(self, rows: Rows) -> np.ndarray:
-        """Return the score of every row, on the scale of the original labels."""
-        return self.engine.scores(rows) * np.float32(self.label_scale) + np.float32(self.options.score_shift)
+        """Return the score of every row by the judged parameters, on the scale of the original labels."""
+        with self.uninterrupted() if self.average is not None else nullcontext(), self._judged():
+            found = self.engine.scores(rows)
+        return found * np.float32(self.label_scale) + np.float32(self.options.score_shift)
 
     def _parameters(self, last: bool = False) -> Parameters:
         """Return a copy of the current parameters, with the optimiser state if it is to be kept."""
@@ -239,8 +297,12 @@ class Run:
         """Return the best parameters on the scale of the original data, checked to be finite. This ends the run."""
         self.is_released = True
         if self.at.best_epoch and not self.best_epoch():
-            self.kept, self.engine = None, self._make_engine()
-        found, self.kept = self.kept or self._parameters(last=True), None
+            self.kept, self.average, self.engine = None, None, self._make_engine()
+        elif self.best_arrays:
+            self.average = None
+            self.engine.exchange(self.best_arrays)
+        with self._judged():
+            found, self.kept = self.kept or self._parameters(last=True), None
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.undo_scaling(self.label_scale, self.grouping.undo(self.features.value_scales))
         found = replace(found, bias=found.bias + np.float32(self.options.score_shift))
@@ -266,3 +328,9 @@ class Run:
         if largest > 10:
             advice += f" or check for outliers (some values are {largest:.3g} times the typical size of their feature)"
         return DivergenceError(f"training diverged: {what}. {advice}.", epoch=epoch, row=row)
+
+
+def _part(name: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return copies of the arrays of one part of a state; those of a checkpoint may be read-only."""
+    first = f"{name}."
+    return {key.removeprefix(first): array.copy() for key, array in arrays.items() if key.startswith(first)}

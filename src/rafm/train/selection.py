@@ -22,11 +22,12 @@ from ..rows.spill import SpilledRows, SpillOptions
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
 from .events import Event, Finished, HeldOut, Planned, Selected, Slowed
 from .folds import Course, train_on_folds
+from .job import Stop
 from .loader import as_source, labelled_blocks
 from .phases import Phase, Phases
-from .trainer import Stop, check_labels, train
+from .trainer import check_labels, train
 
-FEW_ROWS = 5_000  # up to so many rows are dealt out into folds; see decision 0015
+FEW_ROWS = 5_000  # up to so many rows are dealt out into folds; see decision 0016
 EARLY_EPOCH, SLOWER, MAX_RUNS = 3, 4.0, 3  # if the best epoch is that early, try this fraction of the learning rate
 
 
@@ -80,7 +81,7 @@ def train_and_select(
         yield HeldOut(counts.rows, 0)
         yield from train(source, options, None, checkpoint, start, stop)
         return
-    yield from selection.events(Phases(checkpoint, identity(options, fingerprint, None, start)))
+    yield from selection.events(Phases(checkpoint, identity(options, fingerprint, None, start, source.fields)))
 
 
 class Selection:
@@ -97,7 +98,9 @@ class Selection:
     ):
         self.source, self.counts, self.options, self.start = source, counts, options, start
         self.room, self.stop, self.two_classes = room, stop, options.loss.is_classification
-        self.has_few_rows = counts.rows <= FEW_ROWS
+        # A rate that drops, or ranks that are measured, need validation rows to the end: their first model is kept.
+        self.keeps_first = bool(options.measured or options.rate_drops)
+        self.has_few_rows = counts.rows <= FEW_ROWS and not self.keeps_first
 
     def is_possible(self) -> bool:
         """Return whether there are at least two different rows, or one that is repeated often."""
@@ -114,7 +117,7 @@ class Selection:
             is_better_now = best is None or is_better(self.options.metric, found.best_value, best.best_value)
             if is_better_now:
                 best, model = found, own
-            is_slow_enough = options.is_rate_given or found.best_epoch > EARLY_EPOCH
+            is_slow_enough = options.is_rate_given or found.best_epoch > EARLY_EPOCH or self.keeps_first
             if is_slow_enough or not is_better_now or found.reason in ("time", "callback"):
                 break
             options = replace(options, learning_rate=options.learning_rate / SLOWER)
@@ -186,8 +189,8 @@ class Selection:
 
     def _train_on_all(self, found: Found, model: Model | None, seconds: float, phases: Phases) -> Iterator[Event]:
         """Train for as many epochs as were best; keep the model of the search if there is no time for that."""
-        if found.reason == "time" and model is not None:
-            yield Finished(model, "time")
+        if model is not None and (found.reason == "time" or self.keeps_first):
+            yield Finished(self._as_given(model), found.reason, found.best_value)
             return
         self.stop.requested = False
         yield Selected(found.best_epoch, self.counts.rows)
@@ -205,14 +208,16 @@ class Selection:
     def _finished(self, last: Finished, found: Found, model: Model | None) -> Finished:
         """Return the final model with the options as given, and the history that chose them."""
         if last.reason == "time" and model is not None:
-            return Finished(model, "time")
+            return Finished(self._as_given(model), "time")
         past = [] if self.start is None else self.start.history
-        given = ("n_epochs", "patience", "validation_fraction")
-        kept = {name: getattr(self.options, name) for name in given}
         final = replace(
-            last.model,
+            self._as_given(last.model),
             history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in found.history)],
             best_epoch=len(past) + found.best_epoch,
-            options={**last.model.options, **kept},
         )
         return Finished(final, "time" if last.reason == "time" else found.reason, found.best_value)
+
+    def _as_given(self, model: Model) -> Model:
+        """Return the model with the options that say how it was chosen."""
+        given = ("n_epochs", "patience", "validation_fraction")
+        return replace(model, options={**model.options, **{name: getattr(self.options, name) for name in given}})

@@ -12,7 +12,7 @@ from ..model.model import Model
 from ..model.parameters import Parameters, States
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures, rule_for, value_scales
-from ..plan.layout import INITIAL_SPREAD
+from ..plan.fields import continue_fields
 from ..plan.ranks import assign_levels, plan_ranks
 from ..rows.numbering import Numbering
 from ..rows.source import RowSource
@@ -61,11 +61,11 @@ def warm_start(
     label_scale: the scale of the new rows; that of the model takes precedence if it has optimiser state.
     """
     states = model.parameters.states
-    features, places = _continued_features(model, found, source.n_features, options)
+    features, places = _continued_features(model, found, source, options)
     scale = label_scale if states is None else float(states.label_scale[0])
     old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
     shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
-    begin = _renumbered(replace(old, bias=shifted), places, features, [options.seed, model.n_rows])
+    begin = _renumbered(replace(old, bias=shifted), places, features, [options.seed, model.n_rows], options.init_scale)
     before = features.plan.levels()
     before[places] = model.plan.levels()
     begin, promoted, error = _promoted(begin, before, features, source)
@@ -90,10 +90,10 @@ def _promoted(
 
 
 def _continued_features(
-    model: Model, found: RowStats, n_features: int, options: TrainingOptions
+    model: Model, found: RowStats, source: RowSource, options: TrainingOptions
 ) -> tuple[PlannedFeatures, np.ndarray]:
     """Number the features of model and rows; old features keep their level, or may rise with `replan`."""
-    n_inputs, known = max(n_features, model.numbering.n_inputs), model.numbering.ids
+    n_inputs, known = max(source.n_features, model.numbering.n_inputs), model.numbering.ids
     ids = np.union1d(known, found.ids)
     old, new = np.searchsorted(ids, known), np.searchsorted(ids, found.ids)
     counts, scales = np.zeros(ids.size, np.int64), np.ones(ids.size, np.float32)
@@ -110,10 +110,13 @@ def _continued_features(
     plan, order = plan_ranks(options.model, options.ranks, counts, levels)
     numbers = np.empty(ids.size, np.int64)
     numbers[order] = np.arange(ids.size)
-    return PlannedFeatures(plan, Numbering(ids[order], n_inputs), counts[order], scales[order]), numbers[old]
+    fields = continue_fields(model.fields, numbers[old], source.fields, ids[order])
+    return PlannedFeatures(plan, Numbering(ids[order], n_inputs), counts[order], scales[order], fields), numbers[old]
 
 
-def _renumbered(old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int]) -> Parameters:
+def _renumbered(
+    old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int], spread: float
+) -> Parameters:
     """Return the old parameters under their new feature numbers, and initial ones for new features."""
     plan, draw = features.plan, np.random.default_rng(seed)
     weights, factors = np.zeros(plan.n_features, np.float32), []
@@ -124,7 +127,7 @@ def _renumbered(old: Parameters, places: np.ndarray, features: PlannedFeatures, 
         fresh[own] = False
         grown = np.empty((size, rank), np.float32)
         grown[own] = block
-        grown[fresh] = draw.standard_normal((size - len(block), rank), np.float32) * np.float32(INITIAL_SPREAD)
+        grown[fresh] = draw.standard_normal((size - len(block), rank), np.float32) * np.float32(spread)
         factors.append(grown)
     mixture = None
     if old.mixture is not None:

@@ -265,7 +265,16 @@ def test_wrong_limits_are_refused(wrong):
 
 @pytest.mark.parametrize(
     ("labels", "expected"),
-    [([0, 1, 1], [0, 1, 1]), ([-1, 1], [0, 1]), ([1, 1], [1, 1]), ([0], [0]), ([-1], [0]), ([], [])],
+    [
+        ([0, 1, 1], [0, 1, 1]),
+        ([-1, 1], [0, 1]),
+        ([2, 1], [1, 0]),
+        ([0.5, 1], [0, 1]),
+        ([1, 1], [1, 1]),
+        ([0], [0]),
+        ([-1], [0]),
+        ([], []),
+    ],
 )
 def test_binary_labels_become_zeros_and_ones(labels, expected):  # case 31
     checked = LabelCheck("train.svm", "binary").check(np.array(labels, np.float32), np.arange(len(labels)))
@@ -278,11 +287,11 @@ def test_binary_labels_become_zeros_and_ones(labels, expected):  # case 31
     [
         ([0, 1, -1, 0], 12, "0 and -1 are mixed; use 0 and 1, or -1 and 1, found -1"),
         ([-1, 1, 1, 0], 13, "found 0"),
-        ([0, 1, 2, -1], 12, "binary labels are 0 and 1, or -1 and 1, found 2"),
+        ([0, 1, 2, -1], 12, "OneVsRestClassifier(RaFMClassifier())"),
         ([1, np.nan, 2, 1], 11, "found nan"),
-        ([0.5, 1, 1, 1], 10, "found 0.5"),
+        ([1, np.inf, 2, 1], 11, "found inf"),
     ],
-    ids=["mixed", "mixed the other way", "two", "nan", "half"],
+    ids=["mixed", "mixed the other way", "three", "nan", "inf"],
 )
 def test_other_binary_labels_are_refused_with_their_line(labels, line, fragment):  # cases 31 and 32
     with pytest.raises(DataValueError) as caught:

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from rafm.errors import DataFormatError, RafmError
+from rafm.jit.helper import callable_helper
 from rafm.read.libsvm.libsvm import Limits, TextRows, iterate_libsvm, read_libsvm
 from rafm.read.libsvm.scan import take_word
 
+TAKE_WORD = callable_helper(take_word)
 NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 LINE = re.compile(rb"[ \t]*(?:(%b)((?:[ \t]+[0-9]+:%b)*)[ \t]*)?(?:#[^\0\r\n]*)?\r?" % (NUMBER, NUMBER))
 CHUNKS = st.sampled_from([1, 7, 64, 8 * 2**20])
@@ -300,4 +302,4 @@ def test_rows_and_errors_do_not_depend_on_the_number_of_threads(text, tail, chun
 def test_eight_bytes_at_once_give_the_digits_before_the_first_other_byte(text):
     digits = re.match(rb"[0-9]{0,8}", text)[0]
     padded = np.frombuffer(text + b"\n" * 8, np.uint8)
-    assert take_word(padded, 0) == (len(digits), int(digits or b"0"))
+    assert TAKE_WORD(padded, 0) == (len(digits), int(digits or b"0"))

@@ -59,6 +59,11 @@ class Stream:
         return dict(zip(FIELDS, ends.tolist()))
 
     @property
+    def fields(self) -> None:
+        """Fields are not told, as in the paper's experiment."""
+        return None
+
+    @property
     def n_features(self) -> int:
         return sum(self.sizes.values())
 

@@ -11,8 +11,9 @@ Columns are `label` and `weight` (float32, optional), `ids` (list of int32, or i
 of float32), without nulls; ids and values have the same offsets. Any Arrow reader can read the file: it finds the
 footer at the end, or stops at the end of the stream.
 
-The description holds the `Conversion`, the encoder as in a model file, where head and blocks end (`ends`), the number
-of rows in each block (`rows`), and the CRC-32 of the head, of each block and of what follows them except the
+The description holds the `Conversion`, the encoder as in a model file, the fields of ids if they are known and there is
+no encoder (names in the header, runs of ids in tensors; see rows/fields.py), where head and blocks end (`ends`), the
+number of rows in each block (`rows`), and the CRC-32 of the head, of each block and of what follows them except the
 description (`checksums`), which has its own digest. So no bit of the file can change unnoticed.
 """
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...files.container import container_chunks
+from ...rows.fields import Fields
 
 if TYPE_CHECKING:
     from ...encode.encoder import TableEncoder
@@ -41,13 +43,16 @@ class Conversion:
     """What a converted file records about its rows: task, source and options.
 
     index_base: the smallest id in the source; ids in the file start from 0. source: see `stamp`. options: everything
-    else that decides the content.
+    else that decides the content. classes: the labels that are stored as 0 and 1, None if they are these numbers.
+    coverage: per column, the values that were seen, known, rare and missing, if the encoder was fitted to other rows.
     """
 
     task: str = "regression"
     index_base: int = 0
     source: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    classes: list[Any] | None = None
+    coverage: dict[str, list[int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,13 +64,25 @@ class Blocks:
     checksums: np.ndarray
 
 
-def description(conversion: Conversion, encoder: TableEncoder | None, n_features: int, blocks: Blocks) -> list[Chunk]:
-    """Return the description as bytes."""
+def description(
+    conversion: Conversion,
+    encoder: TableEncoder | None,
+    n_features: int,
+    blocks: Blocks,
+    fields: Fields | None = None,
+) -> list[Chunk]:
+    """Return the description as bytes; fields are those of ids, as an encoder knows its own."""
     header: dict[str, Any] = {"kind": KIND, "version": VERSION, "n_features": n_features, **asdict(conversion)}
+    for name in ("classes", "coverage"):  # optional fields are absent if unused
+        if header[name] is None:
+            del header[name]
     header["encoder"], tensors = None, dict(vars(blocks))
     if encoder is not None:
         from ...encode.serialize import encoder_parts
 
         header["encoder"], more = encoder_parts(encoder)
         tensors |= more
+    if fields is not None:
+        header["fields"] = list(fields.names)
+        tensors |= {"fields.starts": fields.starts, "fields.numbers": fields.numbers}
     return container_chunks(tensors, header)

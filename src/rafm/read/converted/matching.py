@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import DataError, DataValueError
 from ...files.atomic import PathLike
+from ...rows.classes import BinaryLabels, shown
 from .layout import Conversion
 from .reader import ArrowRows, is_arrow
 from .writer import check_blocks
@@ -19,8 +21,15 @@ WAY_OUT = "Use its source file instead, or convert that with `rafm convert IN OU
 FIRST_BYTES = 1 << 20  # hashed, besides size and time: enough to notice a replaced file without reading all of it
 
 
-def check_match(rows: ArrowRows, task: str, index_base: int, encoder: TableEncoder | None, whose: str) -> None:
-    """Raise DataValueError if encoder, index base or task differ.
+def check_match(
+    rows: ArrowRows,
+    task: str,
+    index_base: int,
+    encoder: TableEncoder | None,
+    whose: str,
+    labels: BinaryLabels | None = None,
+) -> None:
+    """Raise DataValueError if encoder, index base, task or labels differ.
 
     whose: what the rows are used with, "the model" or "the training rows".
     """
@@ -31,9 +40,17 @@ def check_match(rows: ArrowRows, task: str, index_base: int, encoder: TableEncod
         message = f"its ids start from {found.index_base}, those of {whose} from {index_base}. {WAY_OUT.format(like)}"
     elif found.task != task:
         message = f"converted for --task {found.task}, but the task of {whose} is {task}. {WAY_OUT.format(like)}"
+    elif task == "binary" and labels is not None and not labels.matches(found.classes):
+        own, other = (_listed(classes) for classes in (found.classes, labels.classes))
+        message = f"its labels are {own}, those of {whose} {other}. {WAY_OUT.format(like)}"
     else:
         return
     raise DataValueError(message, path=os.fspath(rows.path))
+
+
+def _listed(classes: list[Any] | None) -> str:
+    """Return the labels, the negative one first."""
+    return " and ".join(map(shown, classes or [0, 1]))
 
 
 def _named(encoder: TableEncoder | None) -> str:
@@ -61,7 +78,8 @@ def is_current(out: PathLike, wanted: Conversion) -> bool:
     if not wanted.source or not is_arrow(out):
         return False
     try:
-        if ArrowRows(out).conversion != wanted:
+        # labels and coverage are found while reading, and follow from the rest
+        if replace(ArrowRows(out).conversion, classes=None, coverage=None) != wanted:
             return False
         check_blocks(out)
     except DataError:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from ...errors import DataError, DataFormatError, DataValueError, ModelFileError
 from ...files.atomic import PathLike
 from ...files.container import Header, Tensors, parse_container
 from ...rows.checked import Batch, CheckedRows, check_batch
+from ...rows.classes import are_classes
+from ...rows.fields import NO_FIELD, Fields
 from .layout import END_OF_STREAM, FOOTER_BYTES, KEY, KIND, LENGTH_BYTES, MAGIC, VERSION, Blocks, Conversion
 
 if TYPE_CHECKING:
@@ -34,6 +36,14 @@ COLUMNS = {
     "ids": (pa.list_(pa.int32()), pa.list_(pa.int64())),
     "values": (pa.list_(pa.float32()),),
 }
+
+
+def _is_coverage(found: Any) -> bool:
+    """Tell whether these are four counts per column."""
+    rows = found.values() if isinstance(found, dict) else [None]
+    return all(isinstance(row, list) and len(row) == 4 and all(type(n) is int and n >= 0 for n in row) for row in rows)
+
+
 HEADER_CHECKS = {
     "task": lambda found: isinstance(found, str),
     "index_base": lambda found: type(found) is int and 0 <= found <= 1,
@@ -42,6 +52,7 @@ HEADER_CHECKS = {
     "options": lambda found: isinstance(found, dict),
     "encoder": lambda found: found is None or isinstance(found, dict),
 }
+OPTIONAL_CHECKS = {"classes": are_classes, "coverage": _is_coverage}
 ENCODER_TENSORS = [("encoder.ends", "int64", 1), ("encoder.text", "uint8", 1)]
 
 
@@ -59,10 +70,14 @@ def is_arrow(path: PathLike) -> bool:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """A converted file, as a source of blocks. It stays open; opening it reads only the description."""
+    """A converted file, as a source of blocks. It stays open; opening it reads only the description.
+
+    given_fields: those of its ids, if the file has none.
+    """
 
     path: PathLike
     in_memory: bool = False
+    given_fields: Fields | None = None
 
     @cached_property
     def _file(self) -> _SharedFile:
@@ -93,6 +108,13 @@ class ArrowRows:
         """The encoder, if the rows come from a table."""
         with self._naming():
             return self._described.encoder()
+
+    @cached_property
+    def fields(self) -> Fields | None:
+        """The columns of the encoder, or the fields that the ids had when they were converted."""
+        with self._naming():
+            own = self._described.fields() if self.encoder is None else self.encoder.fields()
+        return self.given_fields if own is None else own
 
     def block(self, number: int) -> CheckedRows:
         """Read and check one block."""
@@ -152,7 +174,8 @@ class _Description:
         self.header, self.tensors = parse_container(file.read(begin, footer - LENGTH_BYTES).data)
         _check_header(self.header)
         names = ("task", "index_base", "source", "options")
-        self.conversion = Conversion(**{name: self.header[name] for name in names})
+        optional: dict[str, Any] = {name: self.header.get(name) for name in OPTIONAL_CHECKS}
+        self.conversion = Conversion(**{name: self.header[name] for name in names}, **optional)
         self.n_features = self.header["n_features"]
         self.blocks = _read_blocks(self.tensors, begin - len(END_OF_STREAM))
         ends, checksums = self.blocks.ends, self.blocks.checksums
@@ -175,6 +198,20 @@ class _Description:
         if encoder.n_features != self.n_features:
             raise Damaged(f"its encoder has {encoder.n_features} features, its rows {self.n_features}; {REDO}")
         return encoder
+
+    def fields(self) -> Fields | None:
+        """Return the fields of the ids."""
+        names = self.header.get("fields")
+        if names is None:
+            return None
+        starts, numbers = (self.tensors.get(f"fields.{name}", np.zeros(0)) for name in ("starts", "numbers"))
+        fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        fits &= (starts.dtype.name, numbers.dtype.name) == ("int64", "int32") and starts.shape == numbers.shape
+        if not fits or starts.ndim != 1 or (np.diff(starts) <= 0).any():
+            raise Damaged(f"its fields are damaged; {REDO}")
+        if ((numbers < NO_FIELD) | (numbers >= len(names))).any():
+            raise Damaged(f"its fields are damaged; {REDO}")
+        return Fields(tuple(names), starts, numbers)
 
     def read_block(self, file: _SharedFile, number: int) -> Batch:
         """Return the rows of a block, unchecked."""
@@ -236,6 +273,9 @@ def _check_header(header: Header) -> None:
     for name, is_right in HEADER_CHECKS.items():
         if name not in header or not is_right(header[name]):
             raise Damaged(f"invalid {name!r} in its description: {header.get(name)!r:.80}; {REDO}")
+    for name, is_right in OPTIONAL_CHECKS.items():
+        if name in header and not is_right(header[name]):
+            raise Damaged(f"invalid {name!r} in its description: {header[name]!r:.80}; {REDO}")
 
 
 def _read_blocks(tensors: Tensors, stop: int) -> Blocks:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ...files.atomic import Chunk, PathLike, write_atomically
 from ...rows.arrow import record_batch_of
 from ...rows.blocks import cut_parts, join_offsets
 from ...rows.checked import Batch, CheckedRows
+from ...rows.fields import Fields
 from .layout import END_OF_STREAM, FOOTER_BYTES, KEY, LENGTH_BYTES, VERSION, Blocks, Conversion, description
 from .reader import ArrowRows
 
@@ -25,18 +27,26 @@ NO_ROWS = Batch(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.flo
 NO_BLOCKS = Blocks(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(2, np.int64))
 
 
+def _no_fields() -> Fields | None:
+    return None
+
+
 def write_arrow(
     path: PathLike,
     batches: Iterable[CheckedRows],
     conversion: Conversion | None = None,
     wide_ids: bool = False,
     encoder: TableEncoder | None = None,
+    fields: Callable[[], Fields | None] = _no_fields,
+    found: Callable[[], dict[str, Any]] = dict,
 ) -> int:
     """Write rows atomically as they arrive; return the number of bytes.
 
-    wide_ids: store ids in 8 bytes instead of 4. Before the file replaces an older one, it is read back and checked.
+    wide_ids: store ids in 8 bytes instead of 4. fields: returns the fields of the ids; found: returns entries of the
+    conversion that are known only then; both are called after the last row. Before the file replaces an older one, it
+    is read back and checked.
     """
-    writer = _Writer(conversion or Conversion(), np.int64 if wide_ids else np.int32, encoder)
+    writer = _Writer(conversion or Conversion(), np.int64 if wide_ids else np.int32, encoder, fields, found)
     return write_atomically(path, writer.chunks(batches), check_blocks)
 
 
@@ -44,6 +54,7 @@ def check_blocks(path: PathLike) -> None:
     """Read and check all blocks of a converted file, as training does."""
     rows = ArrowRows(path)
     assert rows.encoder is None or rows.encoder.n_features == rows.n_features
+    rows.fields  # noqa: B018, reads and checks them
     for number in range(rows.n_blocks):
         rows.block(number)
 
@@ -51,8 +62,16 @@ def check_blocks(path: PathLike) -> None:
 class _Writer:
     """Produces the bytes of one file."""
 
-    def __init__(self, conversion: Conversion, id_type: type, encoder: TableEncoder | None):
-        self.conversion, self.id_type, self.encoder = conversion, id_type, encoder
+    def __init__(
+        self,
+        conversion: Conversion,
+        id_type: type,
+        encoder: TableEncoder | None,
+        fields: Callable[[], Fields | None],
+        found: Callable[[], dict[str, Any]],
+    ):
+        self.conversion, self.id_type, self.encoder, self.fields = conversion, id_type, encoder, fields
+        self.found = found
         self.sink = _ChunkSink()
         self.n_features, self.head = 0 if encoder is None else encoder.n_features, b""
         self.rows: list[int] = []
@@ -62,10 +81,11 @@ class _Writer:
         self.describe(NO_BLOCKS)  # fails early if the encoder is too large for the description
 
     def describe(self, blocks: Blocks) -> list[Chunk]:
+        what, fields = ("fields", self.fields()) if self.encoder is None else ("encoder", None)
         try:
-            return description(self.conversion, self.encoder, self.n_features, blocks)
+            return description(self.conversion, self.encoder, self.n_features, blocks, fields)
         except ModelFileError as error:
-            raise DataValueError(f"the encoder cannot be stored: {error}") from None
+            raise DataValueError(f"the {what} cannot be stored: {error}") from None
 
     def chunks(self, batches: Iterable[CheckedRows]) -> Iterator[Chunk]:
         """Yield the bytes of the file."""
@@ -79,6 +99,7 @@ class _Writer:
             yield from self._segment()
         writer = writer or self._open(record_batch_of(NO_ROWS, self.id_type).schema)
         writer.close()
+        self.conversion = replace(self.conversion, **self.found())
         yield from self._tail(b"".join(self.sink.taken()))
 
     def _count(self, parts: list[CheckedRows]) -> None:

@@ -6,11 +6,12 @@ are parsed directly (see plain_parser.py); other columns are text until their ty
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -124,6 +125,27 @@ def find_delimiter(text: bytes) -> str:
     """
     line = text.lstrip(b"\r\n").partition(b"\n")[0]
     return max(DELIMITERS, key=lambda delimiter: line.count(delimiter.encode()))
+
+
+def line_of_row(path: PathLike, row: int, **settings: Any) -> int | None:
+    """Return the line of a data row, counted from 0, by reading the text again; None for standard input.
+
+    settings: delimiter, quoting, header and label, as for read_delimited.
+    """
+    if not os.path.isfile(path):
+        return None
+    usual = {"delimiter": None, "quoting": True, "header": True, "label": None}
+    options = CsvOptions(**usual | settings, columns={}, on_bad=None, batch_bytes=BATCH_BYTES, max_row_bytes=2**40)
+    with open_bytes(path) as source:
+        dialect = Dialect(options.delimiter or find_delimiter(source.peek(2**16)), options.quoting)
+        blocks = (block for block in cut_blocks(source, dialect, *options[-2:]) if has_rows(block))
+        first, _ = _take_names(next(blocks), dialect, options, source.name)
+        for block in chain([first], blocks):
+            starts, lines, _ = row_places(block.data, dialect, block.data.count(b"\n"))
+            if row < starts.size:
+                return block.first_line + int(lines[row])
+            row -= starts.size
+    return None
 
 
 def _batches(path: PathLike, options: CsvOptions) -> Iterator[pa.RecordBatch]:
@@ -352,6 +374,8 @@ def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> 
     found = f"found {quote(value.encode())}"
     if is_infinite(value):
         return DataValueError(f"column {column!r} must be finite, {found}", layout.name, line)
+    if layout.given.get(column) == UNKNOWN:
+        return DataValueError(f"label column {column!r} had {TYPE_NAMES[kind]} before, {found}", layout.name, line)
     if column in layout.given:
         return DataValueError(f"column {column!r} must be {TYPE_NAMES[kind]}, {found}", layout.name, line)
     other = "number" if kind == WHOLE and is_number(value) else "category"

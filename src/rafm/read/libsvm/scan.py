@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...jit.cache import kernel
+from ...jit.helper import helper
 from ..digits import TENS, WORD_BYTES, called, inlined, peek, take_word
 
 TAB, LF, CR, BLANK, HASH, PLUS, MINUS, DOT, COLON = b"\t\n\r #+-.:"
@@ -269,7 +270,7 @@ def scan_lines(text, rules, scan):
     return row, line, at
 
 
-@kernel()
+@helper()
 def sort_row(ids, values, fields):
     """Sort the entries of one row by id, stably."""
     if ids.size > 64:  # insertion sort is quadratic, but faster for short and nearly sorted rows

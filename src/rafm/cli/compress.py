@@ -1,0 +1,81 @@
+"""`rafm compress`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .arguments import Duplicates, Format, Json, ModelPath, check_output, print_json, read_options
+from .groups import flag_name
+
+if TYPE_CHECKING:
+    from ..model.file import Saved
+
+
+def compress(
+    model: ModelPath,
+    out: Annotated[str, typer.Option(metavar="SMALL", help="Model file to write.")],
+    max_parameters: Annotated[int | None, typer.Option(help="Maximum number of parameters.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Maximum size of the file.")] = None,
+    level: Annotated[
+        int | None, typer.Option(help="Keep the levels up to this one of a RaFM: B_{1,p} of the paper.")
+    ] = None,
+    valid: Annotated[str | None, typer.Option(metavar="DATA", help="Labelled rows to evaluate both models on.")] = None,
+    format: Format = "auto",
+    duplicates: Duplicates = "error",
+    json: Json = False,
+) -> None:
+    """Make a model smaller: cut the vectors of an FM or DiFacto to a size, or take a level out of a RaFM.
+
+    Vectors are rotated to their principal axes, which changes no score, and each is cut to the length that is worth its
+    parameters: frequent features with large coordinates keep most. `rafm train --ranks auto` does the same and trains
+    the result further, which is better.
+    """
+    from ..compress.budget import compress as compress_saved
+    from ..errors import ConfigError
+    from ..model.file import load, save
+
+    check_output(out, model, valid)
+    saved = load(model)
+    try:
+        small = compress_saved(saved, max_parameters, max_bytes, level)
+    except ConfigError as error:
+        raise _in_flags(error) from None
+    found = {name: _described(one, valid, format, duplicates) for name, one in (("before", saved), ("after", small))}
+    found["after"]["bytes"] = save(out, small)
+    if json:
+        print_json({"out": out, **found})
+    else:
+        _print_both(found)
+        print(f"saved {out}: {small.model.n_parameters} parameters, {found['after']['bytes']} bytes")
+
+
+def _in_flags(error: Any) -> Any:
+    """Return the error with parameters spelled as flags."""
+    text = str(error)
+    for name in ("max_parameters", "max_bytes"):
+        text = text.replace(name, flag_name(name))
+    text = text.replace("compress(level=...)", "--level P").replace("ranks='auto'", "--ranks auto")
+    return type(error)(text.replace("level must", "--level must"), key=error.key)
+
+
+def _described(saved: Saved, valid: str | None, format: str, duplicates: str) -> dict[str, Any]:
+    """Return size and metrics of a model."""
+    from ..model.file import file_bytes
+    from ..predictor import Predictor
+
+    found: dict[str, Any] = {"parameters": saved.model.n_parameters, "bytes": file_bytes(saved)}
+    if valid is not None:
+        metrics = Predictor(saved).evaluate(valid, read_options("binary", format, duplicates))
+        found |= {name: metrics[name] for name in saved.model.loss.metrics}
+    return found
+
+
+def _print_both(found: dict[str, dict[str, Any]]) -> None:
+    """Print a table with one line for each model."""
+    names = list(found["before"])
+    print("       " + "".join(f" {name:>18}" for name in names))
+    for which, values in found.items():
+        shown = (f"{value:.6f}" if isinstance(value, float) else str(value) for value in values.values())
+        print(f"{which:7}" + "".join(f" {text:>18}" for text in shown))

@@ -1,0 +1,96 @@
+"""`rafm recommend` and `rafm similar`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .arguments import Duplicates, Format, Json, ModelPath, print_json, read_options
+
+if TYPE_CHECKING:
+    from ..predictor import Predictor
+    from ..read.open import ReadOptions
+    from ..rows.checked import CheckedRows
+
+
+def recommend(
+    model: ModelPath,
+    contexts: Annotated[str, typer.Argument(metavar="CONTEXTS", help="File with one row per context, e.g. user.")],
+    items: Annotated[str, typer.Option(metavar="FILE", help="File with one row per item.")],
+    top: Annotated[int, typer.Option(min=1, help="Items per context.")] = 10,
+    exclude: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Rows of context and item together that are not recommended.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Worker threads. Results are the same for any value.")] = 1,
+    format: Format = "auto",
+    duplicates: Duplicates = "error",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per context.")] = False,
+) -> None:
+    """Print the best items of a catalogue for each context, exactly.
+
+    Tables need only the columns of their side. Each line has the number of the context (from 1), the rank, the number
+    of the item in its file (from 1), the score, and the features of the item.
+    """
+    from ..explain.names import FeatureNames
+    from ..predictor import Predictor
+    from ..recommend.top import Catalogue, excluded_items
+
+    predictor, options = Predictor.load(model), read_options("binary", format, duplicates)
+    catalogue = Catalogue(predictor.saved.model, read_side(predictor, items, options))
+    users = read_side(predictor, contexts, options)
+    seen = None if exclude is None else read_side(predictor, exclude, options)
+    excluded = None if seen is None else [*excluded_items(seen, users, catalogue)]
+    found, names = catalogue.recommend(users, top, excluded, threads), FeatureNames.of(predictor.saved)
+    titles = [names.of_row(catalogue.items, row) for row in range(catalogue.items.n_rows)]
+    for number, (chosen, scores) in enumerate(zip(found.items.tolist(), found.scores.tolist()), 1):
+        best = [(item, score) for item, score in zip(chosen, scores) if item >= 0]
+        if json:
+            entries = [{"item": item + 1, "score": score, "features": titles[item]} for item, score in best]
+            print_json({"context": number, "items": entries})
+            continue
+        for rank, (item, score) in enumerate(best, 1):
+            print(f"{number}\t{rank}\t{item + 1}\t{score:.6f}\t{' '.join(titles[item])}")
+
+
+def read_side(predictor: Predictor, path: str, options: ReadOptions) -> CheckedRows:
+    """Read contexts or items; a table may have some of the model's columns only."""
+    from ..errors import DataValueError
+    from ..read.open import batches_of, table_names
+    from ..recommend.partial import PartialEncoder
+    from ..rows.blocks import join_rows
+
+    if predictor.saved.encoder is None:
+        batches = [*predictor.batches(path, options, targets=False)]
+    else:
+        part = PartialEncoder.of(predictor.saved.encoder, table_names(path, options))
+        batches = [*map(part.with_whole_ids, batches_of(path, options, part.encoder, targets=False))]
+    if not batches:
+        raise DataValueError("no rows", path=path)
+    return join_rows(batches)
+
+
+def similar(
+    model: ModelPath,
+    name: Annotated[str, typer.Argument(metavar="NAME", help='Feature: "column=value" of a table, or an id.')],
+    top: Annotated[int, typer.Option(min=1, help="Number of neighbours.")] = 10,
+    level: Annotated[int | None, typer.Option(help="Level whose vectors are compared (default: the highest).")] = None,
+    measure: Annotated[
+        str, typer.Option(help="behaviour (with all other features) or cosine (of vectors).")
+    ] = "behaviour",
+    damping: Annotated[float, typer.Option(help="Count at which the similarity of a rare feature is halved.")] = 20.0,
+    json: Json = False,
+) -> None:
+    """Print the features most like one feature; of the same column for tables."""
+    from ..explain.names import FeatureNames
+    from ..model.file import load
+    from ..recommend.neighbours import named_neighbours
+
+    saved = load(model)
+    found = named_neighbours(saved.model, FeatureNames.of(saved), name, top, level, measure, damping)
+    if json:
+        neighbours = [{"name": n, "similarity": one.similarity, "count": one.count} for n, one in found]
+        print_json({"name": name, "similar": neighbours})
+        return
+    for neighbour, one in found:
+        print(f"{one.similarity:9.4f}  {neighbour}  ({one.count} rows)")

@@ -1,0 +1,86 @@
+"""Cut a model so that it stays within a number of parameters, or its file within a number of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..checks import whole
+from ..errors import ConfigError
+from ..model.file import Saved, file_bytes
+from ..model.model import Model
+from .cut import Cutter, cut_level
+
+PARAMETER_BYTES = 4
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Maximum size of a model; neither limit by default.
+
+    reserved_bytes: what the file will hold besides the model, such as an encoder. saved: the file with everything but
+    the model itself, if it is known already.
+    """
+
+    max_parameters: int | None = None
+    max_bytes: int | None = None
+    reserved_bytes: int = 0
+    saved: Saved | None = None
+
+    def __bool__(self) -> bool:
+        return self.max_parameters is not None or self.max_bytes is not None
+
+    def bytes_of(self, model: Model) -> int:
+        """Return the size of the model's file, without optimiser state."""
+        plain = replace(model, parameters=replace(model.parameters, states=None))
+        return file_bytes(replace(self.saved or Saved(plain), model=plain)) + self.reserved_bytes
+
+    def excess(self, model: Model) -> int:
+        """Return by how many parameters a model is too large; 0 if it is not."""
+        parameters = 0 if self.max_parameters is None else model.n_parameters - self.max_parameters
+        n_bytes = 0 if self.max_bytes is None else self.bytes_of(model) - self.max_bytes
+        return max(0, parameters, -(-n_bytes // PARAMETER_BYTES))
+
+    def check(self, smallest: Model) -> None:
+        """Reject limits that even a model without vectors exceeds."""
+        for name, limit, size in (
+            ("max_parameters", self.max_parameters, smallest.n_parameters),
+            ("max_bytes", self.max_bytes, self.bytes_of(smallest) if self.max_bytes is not None else 0),
+        ):
+            if limit is not None and size > limit:
+                raise ConfigError(
+                    f"{name} must be at least {size}, the size of this model without any vectors, found {limit}",
+                    key=name,
+                )
+
+
+def cut_within(cutter: Cutter, budget: Budget) -> Model:
+    """Return the model, cut as little as the budget allows."""
+    smallest = cutter.cut(np.zeros(cutter.model.plan.n_features, np.int64))
+    budget.check(smallest)
+    factors = cutter.n_factors
+    if budget.max_parameters is not None:
+        factors = min(factors, budget.max_parameters - smallest.n_parameters)
+    if budget.max_bytes is not None:
+        factors = min(factors, (budget.max_bytes - budget.bytes_of(smallest)) // PARAMETER_BYTES)
+    for _ in range(ATTEMPTS):  # the header of the file grows with the number of levels
+        found = cutter.cut(cutter.choose(factors))
+        if not (excess := budget.excess(found)):
+            return found
+        factors -= excess
+    return smallest
+
+
+def compress(
+    saved: Saved, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
+) -> Saved:
+    """Return a model file made smaller: B_{1,level} of a RaFM, or an FM or DiFacto cut to a size; without state."""
+    for name, value in (("max_parameters", max_parameters), ("max_bytes", max_bytes)):
+        whole(optional=True)(name, value, {})
+    budget = Budget(max_parameters, max_bytes, saved=saved)
+    if (level is None) == (not budget):
+        raise ConfigError("give either a size (max_parameters, max_bytes) or a level, not both", key="max_parameters")
+    model = saved.model.for_scoring()
+    return replace(saved, model=cut_within(Cutter(model), budget) if level is None else cut_level(model, level))

@@ -1,0 +1,1 @@
+"""Why a score is what it is: exact terms, Shapley values, importance of columns."""

@@ -1,0 +1,40 @@
+"""Pairs of features one by one: what the kernels only ever sum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .model import Model
+
+
+def pair_products(model: Model, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return what each pair of features adds to a score when both values are 1, in float64.
+
+    left, right: feature numbers, ascending, so that the features of a level or higher come first.
+    """
+    if model.parameters.mixture is not None:
+        return _mixed_products(model, left, right)
+    products = np.zeros((left.size, right.size))
+    for block, size in zip(model.parameters.factors, model.plan.sizes[1:]):
+        a, b = np.searchsorted(left, size), np.searchsorted(right, size)
+        own = block[left[:a]].astype(float) @ block[right[:b]].T.astype(float)
+        # RaFM: a pair interacts at its lower level alone. Otherwise each level extends a vector.
+        products[:a, :b] = own if model.plan.nested else products[:a, :b] + own
+    return products
+
+
+def _mixed_products(model: Model, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return MRMA's mixture over ranks: sum of c_p v_i.v_j over the sum of c_p, where c_p = a_i^p a_j^p."""
+    mixture = np.asarray(model.parameters.mixture, float)
+    total, weights = np.zeros((2, left.size, right.size))
+    for p, block in enumerate(model.parameters.factors):
+        share = np.outer(mixture[left, p], mixture[right, p])
+        total += share * (block[left].astype(float) @ block[right].T.astype(float))
+        weights += share
+    return total / weights
+
+
+def pair_levels(model: Model, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the level at which each pair interacts: the lower of the two; 0 if a feature has no vector."""
+    levels = model.plan.levels()
+    return np.minimum.outer(levels[left], levels[right])

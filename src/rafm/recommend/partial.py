@@ -1,0 +1,43 @@
+"""Encode tables that have only some of a model's columns: those of contexts, or those of items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..encode.encoder import TableEncoder
+from ..errors import DataValueError
+from ..rows.checked import Batch, CheckedRows, check_batch
+
+
+@dataclass(frozen=True)
+class PartialEncoder:
+    """The encoder of some columns, and the ids that its features have in the whole."""
+
+    encoder: TableEncoder
+    ids: np.ndarray
+    n_features: int
+
+    @classmethod
+    def of(cls, whole: TableEncoder, names: Iterable[str]) -> PartialEncoder:
+        """Return the encoder of the columns that have one of these names."""
+        given = set(names)
+        places = [place for place, column in enumerate(whole.columns) if column.name in given]
+        if not places:
+            known = ", ".join(column.name for column in whole.columns)
+            raise DataValueError(f"none of the columns that the model was trained with: {known}")
+        ids = [np.arange(whole.first_ids[place], whole.first_ids[place + 1]) for place in places]
+        part = replace(whole, columns=tuple(whole.columns[place] for place in places))
+        return cls(part, np.concatenate(ids), whole.n_features)
+
+    def encode(self, table: Any) -> CheckedRows:
+        """Encode a table; labels and weights are left out."""
+        return self.with_whole_ids(self.encoder.encode(table, targets=False))
+
+    def with_whole_ids(self, rows: Batch) -> CheckedRows:
+        """Return rows of the partial encoder with the ids of the whole one."""
+        indices = self.ids[rows.indices] if rows.indices.size else rows.indices
+        return check_batch(Batch(rows.indptr, indices, rows.values, self.n_features))

@@ -1,0 +1,75 @@
+"""Two sides of a score: with vectors of contexts and of items, a score is an inner product.
+
+A context U and an item I share no feature. With S_k(U) the sum of v_i^(k) x_i over the features of U of level k or
+higher, and T_k(U) the same vectors over those of level k + 1 or higher, the pairs between U and I add up to
+
+    sum_k [S_k(U).S_k(I) - T_k(U).T_k(I)]
+
+because a pair of lower level l occurs in S_1 .. S_l and in T_1 .. T_{l-1}, and all but the last cancel. With
+
+    phi(U) = [S_1 .. S_m, T_1 .. T_{m-1}, 1]  and  psi(I) = [S_1 .. S_m, -T_1 .. -T_{m-1}, own score of I]
+
+phi(U).psi(I) is the score of both together less what U adds by itself, which does not change the order of items. In an
+FM and in DiFacto, where each level extends a vector, there is no T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ..errors import ConfigError
+from ..model.model import Model
+from ..rows.checked import CheckedRows
+from ..rows.numbering import number_rows
+
+SIDES = ("context", "item")
+
+
+def side_vectors(model: Model, batch: CheckedRows, side: str) -> np.ndarray:
+    """Return phi of every row for the side "context", or psi for "item", as float32.
+
+    The score of a context and an item together is phi.psi plus `own_scores` of the context plus the bias.
+    """
+    if side not in SIDES:
+        raise ConfigError(f"side must be 'context' or 'item', found {side!r}", key="side")
+    if model.plan.traits.has_mixture:
+        raise ConfigError(f"model {model.plan.family!r} has no vectors: its pairs are no inner products", key="model")
+    parts = [sums if side == "context" else sign * sums for sign, sums in signed_sums(model, batch)]
+    last = np.ones(batch.n_rows, np.float32) if side == "context" else own_scores(model, batch)
+    return np.column_stack([*parts, last]).astype(np.float32)
+
+
+def own_scores(model: Model, batch: CheckedRows) -> np.ndarray:
+    """Return what each row adds to a score by itself: its linear terms and the pairs within it."""
+    return model.scores(batch) - model.parameters.bias[0]
+
+
+def signed_sums(model: Model, batch: CheckedRows) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield sign and sums: S_k with sign +1, and T_k with -1 if a pair interacts at its lower level alone."""
+    rows = number_rows(batch, model.numbering)
+    matrix = csr_matrix((rows.values, rows.indices, rows.indptr), (batch.n_rows, model.plan.n_features))
+    sizes, factors = model.plan.sizes[1:], model.parameters.factors
+    for block in factors:
+        yield 1, matrix[:, : len(block)] @ block
+    for block, size in zip(factors, sizes[1:-1] if model.plan.nested else ()):
+        yield -1, matrix[:, :size] @ block[:size]
+
+
+def row_levels(model: Model, batch: CheckedRows) -> np.ndarray:
+    """Return the highest level of each row's features; 0 if it has none with a vector."""
+    rows = number_rows(batch, model.numbering)
+    first = np.append(rows.indices, model.plan.n_features)[rows.indptr[:-1]]  # numbers ascend, levels descend
+    levels = np.append(model.plan.levels(), 0)[first]
+    return np.where(np.diff(rows.indptr) > 0, levels, 0)
+
+
+def used_coordinates(model: Model) -> list[np.ndarray]:
+    """Return for each level the coordinates of `side_vectors` that can be nonzero in rows of that level."""
+    levels = [k for k, block in enumerate(model.parameters.factors, 1) for _ in range(block.shape[1])]
+    if model.plan.nested:
+        levels += [k + 1 for k, block in enumerate(model.parameters.factors[:-1], 1) for _ in range(block.shape[1])]
+    owners = np.array([*levels, 0])
+    return [np.flatnonzero(owners <= level) for level in range(model.plan.n_levels + 1)]

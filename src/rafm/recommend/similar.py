@@ -1,0 +1,85 @@
+"""Nearest neighbours of a feature: by the angle between vectors, or by what the model computes with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..model.model import Model
+
+MEASURES = ("behaviour", "cosine")
+DAMPING = 20.0  # a feature seen this often is trusted half
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A feature like another one.
+
+    Parameters
+    ----------
+    number : int
+        Number of the feature.
+    similarity : float
+        Similarity times count / (count + damping), where count is that of the rarer feature.
+    count : int
+        Number of training rows with the feature.
+    """
+
+    number: int
+    similarity: float
+    count: int
+
+
+def find_similar(
+    model: Model,
+    number: int,
+    candidates: np.ndarray | None = None,
+    top: int = 10,
+    level: int | None = None,
+    measure: str = "behaviour",
+    damping: float = DAMPING,
+) -> list[Neighbour]:
+    """Return the features most like one feature, most similar first.
+
+    "cosine" is the angle between their vectors. "behaviour" compares the pair terms that they would add in all
+    contexts: with C = sum of n_k v_k v_k' over all features, it is v_i'C v_j over the roots of v_i'C v_i and v_j'C v_j.
+
+    Parameters
+    ----------
+    candidates : array of int, optional
+        Feature numbers to choose from (default: all).
+    level : int, optional
+        Level whose vectors are compared (default: the feature's own); candidates of lower levels are left out.
+    damping : float
+        Count at which a similarity is halved: a feature seen twice is no twin of one seen a thousand times.
+    """
+    vectors = vectors_at(model, number, level)
+    candidates = np.arange(len(vectors)) if candidates is None else candidates[candidates < len(vectors)]
+    if measure not in MEASURES:
+        raise ConfigError(f"measure must be {' or '.join(map(repr, MEASURES))}, found {measure!r}", key="measure")
+    if measure == "behaviour":
+        metric = (vectors * model.counts[: len(vectors), None]).T @ vectors
+        values, axes = np.linalg.eigh(metric)
+        vectors = vectors @ (axes * np.sqrt(values.clip(min=0)))
+    lengths = np.linalg.norm(vectors, axis=1)
+    products = vectors[candidates] @ vectors[number]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        angles = np.nan_to_num(products / (lengths[candidates] * lengths[number]))
+    rarer = np.minimum(model.counts[candidates], model.counts[number])
+    similarity = np.where(candidates == number, -np.inf, angles * rarer / (rarer + damping))
+    order = np.lexsort((candidates, -similarity))[:top]
+    found = zip(candidates[order].tolist(), similarity[order].tolist(), model.counts[candidates[order]].tolist())
+    return [Neighbour(*one) for one in found if one[0] != number]
+
+
+def vectors_at(model: Model, number: int, level: int | None) -> np.ndarray:
+    """Return the vectors of the features that reach a level, by default the level of the given feature."""
+    own = int(model.plan.levels()[number])
+    level = own if level is None else level
+    if not 1 <= level <= own:
+        raise ConfigError(f"the feature has vectors of levels 1 to {own}, found level {level}", key="level")
+    size, factors = model.plan.sizes[level], model.parameters.factors
+    blocks = factors[:level] if model.plan.traits.is_prefix else factors[level - 1 : level]
+    return np.hstack([block[:size] for block in blocks]).astype(float)

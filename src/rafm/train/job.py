@@ -1,0 +1,129 @@
+"""One job of training: rows, checkpoint, and the runs that it is done in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..model.model import Model
+from ..model.parameters import Parameters
+from ..options import TrainingOptions
+from ..plan.features import PlannedFeatures, plan_features
+from ..rows.source import RowSource
+from ..rows.stats import RowStats
+from .checkpoint import Checkpoint, NoCheckpoint
+from .engine import arrange
+from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartJudged
+from .loader import Blocks
+from .phases import Phase
+from .run import Run, State, shape_of
+
+
+@dataclass
+class Stop:
+    """A request to stop: training ends after the event during which it was made, as if time had run out."""
+
+    requested: bool = False
+
+
+class Job(NamedTuple):
+    """Rows to train on and to judge by, what is known of them, and where to write checkpoints.
+
+    state: that of an earlier process to resume from, None if there is none.
+    """
+
+    source: RowSource
+    valid: RowSource | None
+    found: RowStats
+    label_scale: float
+    checkpoint: Checkpoint | NoCheckpoint | Phase
+    state: State | None
+    stop: Stop
+
+    def features(self, options: TrainingOptions) -> PlannedFeatures:
+        """Assign levels and numbers to the features of the rows."""
+        n, fields = self.source.n_features, self.source.fields
+        return plan_features(self.found, n, options.model, options.ranks, options.rule, fields)
+
+    def run(
+        self,
+        features: PlannedFeatures,
+        options: TrainingOptions,
+        first: Parameters | None = None,
+        n_rows: int | None = None,
+    ) -> Run:
+        """Return a run that trains these features, from random or given parameters; n_rows have been counted."""
+        shape = shape_of(self.found)._replace(rows=self.found.rows if n_rows is None else n_rows)
+        grouping = arrange(features.plan, features.counts, shape, options)
+        arranged = features.arranged(grouping.order)
+        seed, scales = options.seed if options.shuffle else None, arranged.value_scales
+        rows = Blocks(self.source, arranged.numbering, scales, self.label_scale, seed, grouping)
+        held_out = None if self.valid is None else Blocks(self.valid, arranged.numbering, scales)
+        begun = None if first is None else first.arranged(grouping)
+        return Run(rows, self.found, arranged, grouping, options, held_out, self.checkpoint.uninterrupted, begun)
+
+    def train(self, run: Run) -> Iterator[Event]:
+        """Resume the run if there is a state, and train it until it is over."""
+        if self.state is not None:
+            run.restore(self.state)
+            yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
+        self.checkpoint.capture = run.state
+        yield from self.epochs(run)
+
+    def epochs(self, run: Run) -> Iterator[Event]:
+        """Train until the run is over; write checkpoints at the end of each epoch, when due and when out of time."""
+        while not (run.is_over() or self.stop.requested or run.is_out_of_time()):
+            for event in run.pieces():
+                is_inside, out_of_time = event.rows < event.n_rows, self.stop.requested or run.is_out_of_time()
+                if self.checkpoint.is_due() or (is_inside and out_of_time):
+                    yield from self._written(run)
+                if is_inside:
+                    yield event
+                if is_inside and out_of_time:
+                    return
+            yield run.finish_epoch()
+            yield from self._written(run)
+
+    def _written(self, run: Run) -> Iterator[Event]:
+        path = self.checkpoint.write(finished=run.is_over())
+        if path is not None:
+            yield CheckpointWritten(path, run.at.epoch, run.at.rows)
+
+
+def train_plain(job: Job, options: TrainingOptions) -> Iterator[Event]:
+    """Train a model whose ranks are given."""
+    found = job.found
+    features = job.features(options)
+    one_class = options.loss.is_classification and found.label_range[0] == found.label_range[1]
+    yield Planned(features.plan, features.counts, found.rows, one_class)
+    run = job.run(features, options)
+    if job.state is None and (metrics := run.judge_start()):
+        yield StartJudged(metrics)
+    yield from job.train(run)
+    yield finished(job, run, features, found.rows)
+
+
+def finished(job: Job, run: Run, features: PlannedFeatures, n_rows: int, start: Model | None = None) -> Finished:
+    """Return the last event, with the model of the best epoch. This ends the run."""
+    reason = "callback" if job.stop.requested and not run.is_over() else run.why_over()
+    value = run.at.best_value if run.best_epoch() else run.at.start_value
+    return Finished(model_of(run, features, n_rows, start), reason, value, run.seconds())
+
+
+def model_of(run: Run, features: PlannedFeatures, n_rows: int, start: Model | None = None) -> Model:
+    """Return the model of the best epoch; its history continues that of the start model. This ends the run."""
+    past, options = [] if start is None else start.history, run.options
+    model = Model(
+        plan=features.plan,
+        numbering=features.numbering,
+        counts=features.counts,
+        loss=options.loss,
+        parameters=run.best_parameters(),
+        n_rows=n_rows,
+        history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
+        best_epoch=len(past) + run.best_epoch(),
+        options=options.summary(),
+        fields=features.fields,
+    )
+    return model if options.keep_state else model.for_scoring()

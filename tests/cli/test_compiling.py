@@ -1,0 +1,94 @@
+"""The first command on a machine says that it compiles, and does not count it as training."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from commands import rows_of_pairs, run_alone, start
+
+from rafm.cli.compiling import NOTE, CompileNote
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Return the path of some rows."""
+    path = tmp_path / "rows.svm"
+    path.write_text(rows_of_pairs(60))
+    return path
+
+
+@pytest.mark.slow
+def test_a_first_run_says_once_that_it_compiles_and_trains_for_all_of_its_seconds(rows, tmp_path):
+    command = ("train", rows, "--out", tmp_path / "m.rafm", "--epochs", "2", "--ranks", "2", "--json")
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    # Compiling takes longer than --max-seconds: if it counted, not even the first epoch would be complete.
+    process = start(*command, "--max-seconds", "4", environment=environment, text=True, stdin=subprocess.DEVNULL)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert [line for line in err.splitlines() if NOTE in line] == [f"{NOTE} (later runs start at once)"]
+    assert err.startswith(NOTE)
+    assert "\r" not in err
+    assert '"stopped_by": "epochs"' in out
+    assert '"compile_seconds": 0.0' not in out
+
+
+def test_nothing_is_said_when_all_is_cached(rows, tmp_path):
+    command = ("train", rows, "--out", tmp_path / "m.rafm", "--epochs", "1", "--ranks", "2", "--json")
+    assert run_alone(*command).code == 0  # compiles, if no test did before
+    process = start(*command, text=True, stdin=subprocess.DEVNULL)
+    out, err = process.communicate(timeout=600)
+    assert NOTE not in err
+    assert '"compile_seconds": 0.0' in out
+
+
+def test_in_a_pipe_there_is_one_line():
+    stream = io.StringIO()
+    note = CompileNote(stream)
+    for kernel in ("scan_lines", "train_rows"):
+        note.started(kernel)
+        note.compiled_part(kernel, 3, 1.0)
+        note.finished(kernel, 2.0)
+    assert stream.getvalue() == f"{NOTE} (later runs start at once)\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_a_terminal_shows_what_is_compiled_and_clears_it():
+    reader, writer = pty.openpty()
+    with open(writer, "w") as stream:
+        note = CompileNote(stream)
+        note.started("train_rows")
+        note.drawn = 0.0  # long ago
+        note.compiled_part("train_rows", 3, 1.0)
+        note.finished("train_rows", 2.0)
+        shown = os.read(reader, 4096).decode()
+    os.close(reader)
+    first, *redrawn = shown.split("\r\x1b[K")
+    assert first.startswith(NOTE)
+    assert redrawn == ["compiling train_rows", "compiling train_rows: 3 functions done after 1 s", ""]
+
+
+LOGGING = """
+import logging, numpy as np
+from rafm.rows.numbering import Numbering, number_rows
+from rafm.rows.checked import Batch, check_batch
+def work():
+    rows = check_batch(Batch(np.array([0, 1]), np.array([0]), np.ones(1, np.float32), 1, np.zeros(1, np.float32)))
+    number_rows(rows, Numbering(np.array([0]), 1))
+{}
+work()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_told"), [("", False), ("logging.basicConfig(level='INFO')", True)], ids=["default", "logging"]
+)
+def test_the_library_only_logs_what_it_compiles(setting, is_told, tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", LOGGING.format(setting)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
+    assert ran.stdout == ""
+    assert ("INFO:rafm:compiled sort_rows" in ran.stderr) == is_told
+    assert is_told or ran.stderr == ""

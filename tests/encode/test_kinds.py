@@ -1,0 +1,192 @@
+"""The kind of a column follows from its name, type and cells alone, and doubtful kinds are said."""
+
+import warnings
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import csv, parquet
+from tables import Capsule, OneBatch, spec_of
+
+from rafm import DataWarning, TableSpec
+from rafm.encode.encoder import SAMPLE_ROWS, TableEncoder
+from rafm.errors import DataValueError
+from rafm.read.frames import as_table, is_frame
+from rafm.read.open import read_table
+
+KIND_OF = {"whole": "category", "fraction": "bins", "text": "category", "flag": "category", "count": "bins"}
+CELLS = {
+    "whole": st.integers(-100, 100),
+    "count": st.integers(0, 100),
+    "fraction": st.floats(-100, 100).map(lambda x: float(np.floor(x) + 0.5)),
+    "text": st.sampled_from(["ham", "spam", "eggs and ham"]),
+    "flag": st.booleans(),
+}
+WIDTHS = {
+    "whole": (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.decimal128(9, 2)),
+    "count": (pa.int8(), pa.uint8(), pa.uint64(), pa.float32(), pa.float64()),
+    "fraction": (pa.float32(), pa.float64(), pa.decimal128(9, 2)),
+    "text": (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())),
+    "flag": (pa.bool_(),),
+}
+
+
+def written(table, folder, name, write):
+    write(table, folder / name)
+    return read_table(folder / name)
+
+
+CONTAINERS = {
+    "arrow": lambda table, _: table,
+    "arrow in chunks": lambda table, _: pa.concat_tables([table[:1], table[1:]]),
+    "batch": lambda table, _: table.combine_chunks().to_batches()[0],
+    "pandas": lambda table, _: as_table(table.to_pandas()),
+    "pandas with nullable types": lambda table, _: as_table(table.to_pandas().convert_dtypes()),
+    "pandas objects": lambda table, _: as_table(table.to_pandas().astype(object)),
+    "polars": lambda table, _: as_table(pl.from_arrow(table)),
+    "polars lazy": lambda table, _: as_table(pl.from_arrow(table).lazy()),
+    "narwhals": lambda table, _: as_table(nw.from_native(table)),
+    "capsule": lambda table, _: as_table(Capsule(table)),
+    "one batch": lambda table, _: as_table(OneBatch(table)),
+    "csv": lambda table, folder: written(table, folder, "t.csv", csv.write_csv),
+    "parquet": lambda table, folder: written(table, folder, "t.parquet", parquet.write_table),
+}
+
+
+def kinds_of(batches, spec=None):
+    return {column.name: column.kind for column in TableEncoder.learn(batches, spec).columns}
+
+
+def column_of(sort, cells, width):
+    """Return cells as an Arrow array of some type."""
+    if pa.types.is_dictionary(width):
+        return pa.array(cells, pa.string()).dictionary_encode()
+    array = pa.array(cells, {"text": pa.string(), "flag": pa.bool_()}.get(sort, pa.float64()))
+    return array.cast(width, safe=False)
+
+
+@st.composite
+def columns(draw, n_rows):
+    """Return (name, sort, cells, type) of one column; the first cell of each pair shows what the column is."""
+    sort = draw(st.sampled_from(sorted(CELLS)))
+    cells = draw(st.lists(st.none() | CELLS[sort], min_size=n_rows, max_size=n_rows))
+    cells[0] = {"whole": 7, "count": 7, "fraction": 0.5, "text": "ham", "flag": True}[sort]
+    name = "n_visits" if sort == "count" else draw(st.sampled_from(["x", "user", "store", "sku", "price_band"]))
+    return name, sort, cells, draw(st.sampled_from(WIDTHS[sort]))
+
+
+def plain(kind):
+    """Return text instead of a type that CSV has no way to write."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return kind if any(test(kind) for test in tests) else pa.string()
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), container=st.sampled_from(sorted(CONTAINERS)), n_rows=st.integers(2, 12))
+def test_a_kind_depends_on_nothing_but_the_column(data, container, n_rows, tmp_path_factory):
+    found = data.draw(st.lists(columns(n_rows), min_size=1, max_size=4, unique_by=lambda column: column[0]))
+    order = data.draw(st.permutations(range(n_rows)))
+    table = pa.table({name: column_of(sort, [cells[i] for i in order], width) for name, sort, cells, width in found})
+    folder, given = tmp_path_factory.mktemp("kinds"), table
+    if container == "csv":  # which has no text views, and writes neither categories nor decimals as such
+        given = table.cast(pa.schema([(field.name, plain(field.type)) for field in table.schema]))
+    expected = {name: KIND_OF[sort] for name, sort, *_ in found}
+    assert kinds_of(CONTAINERS[container](given, folder)) == expected
+    for name, kind in expected.items():
+        assert kinds_of(table.select([name])) == {name: kind}
+
+
+# Files, of which only the first rows decide
+
+
+def late(cell, n_rows=SAMPLE_ROWS):
+    """Yield batches of a column of whole floats whose last cell differs."""
+    yield pa.record_batch({"x": np.arange(n_rows) % 5.0})
+    yield pa.record_batch({"x": np.array([1.0, cell])})
+
+
+def test_a_fraction_after_the_sample_of_a_file_is_refused_and_not_taken_for_a_category():
+    message = f"column 'x', row {SAMPLE_ROWS + 1}: the rows before have only whole numbers, found 0.5; set the kind"
+    with pytest.raises(DataValueError, match=message):
+        TableEncoder.learn(late(0.5))
+    assert kinds_of(late(2.0)) == {"x": "category"}
+    assert kinds_of(late(0.5), spec_of(x="category")) == {"x": "category"}
+    assert kinds_of(pa.Table.from_batches(late(0.5))) == {"x": "bins"}  # in memory, all rows decide
+
+
+def test_small_batches_are_sampled_together():
+    batches = [pa.record_batch({"x": [1.0]}), pa.record_batch({"x": [0.5]})]
+    assert kinds_of(iter(batches)) == {"x": "bins"}
+
+
+def test_kinds_and_reasons_are_told_of_given_columns_too():
+    told = []
+    table = pa.table({"store": [7, 8], "price": [1, 2], "size": [1, 2]})
+    TableEncoder.learn(table, spec_of(size="number"), told.append)
+    assert told == [
+        "size    int64   number     as given\n"
+        "store   int64   category   whole numbers\n"
+        "price   int64   bins       whole numbers, named like a quantity"
+    ]
+
+
+# Doubts
+
+
+def test_many_whole_numbers_without_a_telling_name_are_doubtful():
+    numbers = np.arange(101)
+    table = pa.table(
+        {"a": numbers, "b": numbers.astype(float), "few": numbers % 100, "userId": numbers, "age": numbers}
+    )
+    with pytest.warns(DataWarning) as caught:
+        TableEncoder.learn(table)
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert str(warning.message) == (
+        "encoded as categories, as ids are: 'a' (101 different whole numbers), 'b' (101 different whole numbers). If "
+        "one is a quantity, set its kind: columns={'a': 'bins', 'b': 'bins'}; if not, set it to \"category\""
+    )
+    assert "set its kind: --column a=bins --column b=bins; if not" in warning.message.in_flags()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder.learn(table, spec_of(a="category", b="bins"))
+        TableEncoder.learn(table, TableSpec(columns=spec_of(a="category").columns, others="ignore"))
+
+
+def test_a_one_hot_encoded_table_is_told_that_it_need_not_be():
+    table = pd.get_dummies(pd.DataFrame({"x": [f"v{i}" for i in range(20)]}))
+    with pytest.warns(DataWarning, match="20 columns have only two values, like one-hot encoded"):
+        TableEncoder.learn(as_table(table))
+    with pytest.warns(DataWarning, match="20 columns have only two values"):
+        TableEncoder.learn(as_table(table.astype(float)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder.learn(as_table(table.iloc[:, :19]))
+
+
+# What is a table
+
+
+def test_whatever_exports_arrow_data_is_a_frame_but_a_single_column_is_not():
+    table = pa.table({"a": [1]})
+    frames = (
+        table,
+        table.to_batches()[0],
+        Capsule(table),
+        OneBatch(table),
+        pl.from_arrow(table),
+        nw.from_native(table),
+    )
+    assert all(map(is_frame, (*frames, pl.from_arrow(table).lazy(), table.to_pandas())))
+    columns = (pa.array([1]), pa.chunked_array([[1]]), pd.Series([1]), pl.Series([1]))
+    assert not any(map(is_frame, columns))
+
+
+def test_an_object_that_exports_a_single_column_is_refused():
+    with pytest.raises(DataValueError, match="the table cannot be read"):
+        as_table(Capsule(pa.chunked_array([[1, 2]])))

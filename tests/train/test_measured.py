@@ -1,0 +1,209 @@
+"""Measured ranks: a large model is cut to its budget and trained on, to the same bytes however it is interrupted."""
+
+import json
+
+import numpy as np
+import pytest
+from commands import rows_of_pairs, run
+from worlds import planted
+
+from rafm import RaFMClassifier, RaFMRegressor
+from rafm.errors import ConfigError
+from rafm.model.file import Saved, file_bytes
+from rafm.options import resolve
+from rafm.train import measured, record_engine
+from rafm.train.checkpoint import Checkpoint
+from rafm.train.event_log import event_record
+from rafm.train.progress import event_lines
+from rafm.train.trainer import Cut, EpochFinished, Finished, Measuring, Planned, Resumed, train, train_model
+
+
+@pytest.fixture(scope="module")
+def clicks():
+    return planted(n_rows=3000)
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    return planted("regression", n_rows=3000)
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(record_engine, "PIECE_ROWS", 512)
+
+
+def options(task="binary", **chosen):
+    return resolve(**{"task": task, "ranks": "auto", "n_epochs": 6, "l2": 0.01, **chosen})
+
+
+def bytes_of(model):
+    return {name: array.tobytes() for name, array in model.parameters.arrays().items()} | {"history": model.history}
+
+
+def of_kind(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+@pytest.mark.parametrize("limit", [51, 80, 200, 420])
+def test_the_number_of_parameters_is_met_and_prefix_vectors_are_left(limit, clicks):
+    *_, last = train(clicks[0], options(max_parameters=limit), clicks[1])
+    assert limit - 12 < last.model.n_parameters <= limit
+    assert last.model.plan.family == ("lr" if limit == 51 else "difacto")
+
+
+@pytest.mark.parametrize("limit", [6000, 6500])
+def test_the_size_of_the_file_is_met(limit, ratings):
+    *_, last = train(ratings[0], options("regression", max_bytes=limit), ratings[1])
+    assert limit - 2000 < file_bytes(Saved(last.model)) <= limit
+
+
+def test_without_a_budget_the_smallest_model_near_the_best_is_kept(clicks):
+    """The truth has rank 2: far less than the large model is enough, and better than none."""
+    events = list(train(clicks[0], options(), clicks[1]))
+    (cut,) = of_kind(events, Cut)
+    assert 51 < cut.parameters < cut.before / 2
+    assert cut.value < 1.02 * cut.value_before
+    assert events[-1].model.n_parameters == cut.parameters
+
+
+def test_stages_are_told_and_epochs_go_on_counting(clicks):
+    events = list(train(clicks[0], options(max_parameters=150), clicks[1]))
+    assert isinstance(events[0], Measuring)
+    assert [event.plan.family for event in of_kind(events, Planned)] == ["fm", "difacto"]
+    epochs = [event.epoch for event in of_kind(events, EpochFinished)]
+    assert epochs == list(range(1, len(epochs) + 1))
+    model = events[-1].model
+    assert [entry["epoch"] for entry in model.history] == epochs
+    assert all(json.dumps(event_record(event), allow_nan=False) for event in events)
+    lines = [line for event in events for line in event_lines(event)]
+    assert lines[0].startswith("measuring ranks: starts from rank 16, 851 parameters, about")
+    assert any(line.startswith("cut from 851 to ") for line in lines)
+
+
+def test_the_best_of_the_cut_and_the_epochs_after_it_is_kept(clicks):
+    events = list(train(clicks[0], options(max_parameters=120), clicks[1]))
+    (cut,), model = of_kind(events, Cut), events[-1].model
+    after = [event for event in events[events.index(cut) :] if isinstance(event, EpochFinished)]
+    best = min(cut.value, *(event.metrics["log_loss"] for event in after))
+    scores = model.scores(clicks[1]).astype(float)
+    assert np.mean(np.logaddexp(0, scores) - clicks[1].labels * scores) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_a_run_killed_in_either_stage_ends_with_the_same_model(task, clicks, ratings, tmp_path):
+    data, valid = clicks if task == "binary" else ratings
+    chosen = options(task, max_parameters=150, n_epochs=3)
+    expected = bytes_of(list(train(data, chosen, valid))[-1].model)
+    stages = set()
+    for life in range(200):
+        with Checkpoint(tmp_path, 0) as checkpoint:
+            seen = []
+            for event in train(
+                data, options(task, max_parameters=150, n_epochs=3, threads=1 + life % 2), valid, checkpoint
+            ):
+                seen.append(event)
+                if len(seen) == 8 or isinstance(event, Finished):
+                    break
+        stages |= {event.epoch > 3 for event in of_kind(seen, Resumed)}
+        if isinstance(seen[-1], Finished):
+            break
+    assert stages == {False, True}
+    assert bytes_of(seen[-1].model) == expected
+
+
+def test_two_threads_give_the_same_bytes(clicks):
+    one, two = (list(train(clicks[0], options(threads=n, max_parameters=150), clicks[1]))[-1] for n in (1, 2))
+    assert bytes_of(one.model) == bytes_of(two.model)
+
+
+def test_values_and_labels_of_any_scale_are_measured_alike(ratings):
+    """Powers of 2 and 4: training sees the same numbers, so the same lengths must come out."""
+    from worlds import changed_rows
+
+    chosen = options("regression", max_parameters=200, n_epochs=2)
+    large = [changed_rows(rows, values=rows.values * 64, labels=rows.labels * 16) for rows in ratings]
+    first, second = (list(train(rows[0], chosen, rows[1]))[-1].model for rows in (ratings, large))
+    assert first.plan == second.plan
+    np.testing.assert_allclose(second.scores(large[1]), first.scores(ratings[1]) * 16, rtol=1e-4, atol=1e-3)
+
+
+def test_out_of_time_the_model_is_cut_all_the_same(clicks):
+    *_, last = train(clicks[0], options(max_parameters=150, max_seconds=1e-9), clicks[1])
+    assert last.reason == "time"
+    assert last.model.n_parameters <= 150
+
+
+def test_the_large_model_is_bounded_by_rows_and_memory_or_ranks_go_by_counts(clicks):
+    from dataclasses import replace
+
+    many = planted(n_rows=60_000)[0]
+    first = next(iter(train(many, options(), clicks[1])))
+    assert (first.rank, first.parameters, first.fallback) == (256, 1 + 50 * 257, None)
+    narrow = next(iter(train(many, replace(options(), memory=0.05), clicks[1])))
+    assert narrow.rank < 256
+    assert narrow.megabytes <= 0.05
+    assert narrow.fallback is None
+    events = list(train(many, replace(options(max_parameters=300, n_epochs=1), memory=0.001), clicks[1]))
+    assert "MB in training, more than 0.001" in events[0].fallback
+    assert event_lines(events[0])[0].startswith("ranks by counts, not measured: a model of rank 16")
+    assert events[-1].model.plan.family == "rafm"
+    assert events[-1].model.n_parameters <= 300
+
+
+def test_without_validation_rows_it_says_what_is_missing(clicks):
+    with pytest.raises(ConfigError, match="needs validation rows"):
+        list(train(clicks[0], options()))
+
+
+@pytest.mark.parametrize("kind", [RaFMClassifier, RaFMRegressor])
+def test_an_estimator_goes_on_from_measured_ranks(kind, clicks, ratings):
+    from scipy import sparse
+
+    data, valid = clicks if kind is RaFMClassifier else ratings
+    X, V = (sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (rows.n_rows, 50)) for rows in (data, valid))
+    y, v = (rows.labels.astype(int) if kind is RaFMClassifier else rows.labels for rows in (data, valid))
+    model = kind(ranks="auto", max_parameters=200, n_epochs=2).fit(X, y, eval_set=(V, v))
+    assert model.n_parameters_ <= 200
+    assert model.levels_.max() == len(model.model_.plan.ranks)
+    assert model.partial_fit(V, v).n_parameters_ <= 200
+    first = kind(ranks="auto").partial_fit(X, y)  # visited once: by counts
+    assert first.model_.plan.ranks == (8, 32, 128)
+
+
+def test_the_command_trains_within_the_size_of_its_file(tmp_path):
+    for name, seed in (("train", 0), ("valid", 1)):
+        (tmp_path / name).write_text(rows_of_pairs(3000, seed))
+    flags = ("--valid", tmp_path / "valid", "--out", tmp_path / "m.rafm", "--epochs", 3, "--ranks", "auto", "--json")
+    found = run("train", tmp_path / "train", *flags, "--max-bytes", 6000)
+    assert found.code == 0, found.err
+    assert found.json()["model"] == "difacto"
+    assert (tmp_path / "m.rafm").stat().st_size == found.json()["model_bytes"] <= 6000
+    again = run("train", tmp_path / "train", "--resume-from", tmp_path / "m.rafm", "--out", tmp_path / "n.rafm")
+    assert again.code == 0, again.err
+
+
+WRONG = {
+    "a budget without auto": ({"ranks": (8,), "max_parameters": 100}, "max_parameters requires ranks='auto'"),
+    "another word": ({"ranks": "best"}, "ranks must be whole numbers or 'auto', found 'best'"),
+    "another family": ({"model": "fm"}, "ranks='auto' requires model='rafm', found 'fm'"),
+    "an optimiser with slots": ({"optimizer": "adam"}, "ranks='auto' requires optimizer='adagrad' or 'sgd'"),
+    "levels": ({"levels": [1, 2]}, "levels cannot be given with ranks='auto'"),
+    "penalties by rank": ({"l2": (0.1, 0.2, 0.3)}, "l2 must be one number with ranks='auto'"),
+    "no size": ({"max_bytes": 0}, "max_bytes must be a whole number"),
+}
+
+
+@pytest.mark.parametrize(("chosen", "message"), WRONG.values(), ids=WRONG)
+def test_what_cannot_work_is_named(chosen, message):
+    with pytest.raises(ConfigError, match=message):
+        options(**chosen)
+
+
+def test_the_cut_is_judged_by_the_loss_of_its_validation_rows(clicks):
+    model = train_model(clicks[0], resolve(task="binary", model="fm", ranks=4, n_epochs=1))
+    from rafm.rows.source import InMemory
+
+    scores = model.scores(clicks[1]).astype(float)
+    loss = np.mean(np.logaddexp(0, scores) - clicks[1].labels * scores)
+    assert measured.validation_loss(model, InMemory(clicks[1])) == pytest.approx(loss, rel=1e-6)
