@@ -420,6 +420,39 @@ def step_mrma_mixture(model, states, row, label, weight, pull, rule, floor):
             model["mixture"][i, p] = max(1 + away, floor)
 
 
+def fm_scores(X, bias, numbers):
+    """Score the rows of a dense matrix; numbers[0] are the weights, numbers[f] the factors f of all features."""
+    pairs = sum((X @ v) ** 2 - (X * X) @ (v * v) for v in numbers[1:]) / 2 if len(numbers) > 1 else 0
+    return bias + X @ numbers[0] + pairs
+
+
+def conditional(X, labels, weights, bias, numbers, f, i, alpha, precision, mean):
+    """Return mean and variance of one parameter given all others: its slope is what adding 1 to it does."""
+    score = fm_scores(X, bias, numbers)
+    moved = numbers.copy()
+    moved[f, i] += 1
+    h = fm_scores(X, bias, moved) - score
+    A, B = (weights * h * h).sum(), (weights * h * (labels - score)).sum()
+    p = precision + alpha * A
+    return (alpha * (B + A * numbers[f, i]) + precision * mean) / p, 1 / p
+
+
+def gibbs_sweep(X, labels, weights, bias, numbers, lengths, order, alpha, prior, normals):
+    """Draw bias, weights and factors one after the other; return the new bias, numbers and conditional means.
+
+    prior(f, i) returns precision and mean, normals(f, i) a normal number; normals(None, None) is that of the bias.
+    """
+    numbers, means, total = numbers.copy(), numbers.copy(), weights.sum()
+    error = labels - fm_scores(X, bias, numbers)
+    bias += (weights * error).sum() / total + normals(None, None) / np.sqrt(alpha * total)
+    for f in range(len(numbers)):
+        for i in (i for i in order if f == 0 or f <= lengths[i]):
+            mean, variance = conditional(X, labels, weights, bias, numbers, f, i, alpha, *prior(f, i))
+            means[f, i] = mean
+            numbers[f, i] = mean + normals(f, i) * np.sqrt(variance)
+    return bias, numbers, means
+
+
 def auc(labels, scores):
     """Return the share of (positive, negative) pairs in the right order, ties half."""
     positive = [s for s, y in zip(scores, labels) if y > 0]

@@ -67,11 +67,15 @@ def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
     value = chosen["is_measured"] if value is None else value
     if not isinstance(value, bool | np.bool_):
         raise ConfigError(f"{name} must be True or False, found {value!r}", key=name)
+    _check_unused(name, value or None, chosen)
     return bool(value)
 
 
 def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the spread of initial factors."""
+    if chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+        return None
     usual = 0.03 if chosen["is_measured"] and chosen["loss"].is_classification else 0.01
     return number(positive=True)(name, usual if value is None else value, chosen)
 
@@ -79,6 +83,7 @@ def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
 def rate_drops(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of drops; the state of FTRL depends on its learning rate, which cannot change."""
     found = whole(least=0)(name, value, chosen)
+    _check_unused(name, found or None, chosen)
     if found and chosen["optimizer"].name == "ftrl":
         raise ConfigError(f"{name} must be 0 with optimizer='ftrl', whose learning rate cannot change", key=name)
     return found
@@ -132,6 +137,19 @@ def dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | N
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     """Check that the optimiser can train the model family."""
     found, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
+    if found.families is not None and chosen["model"] not in found.families:
+        families = ", ".join(map(repr, found.families))
+        raise ConfigError(
+            f"{name} {found.name!r} cannot train model {chosen['model']!r}, only {families}. Use model='difacto' for "
+            "ranks by count, model='fm' for one rank, or another optimizer.",
+            key=name,
+        )
+    if found.losses is not None and chosen["loss"].name not in found.losses:
+        raise ConfigError(
+            f"{name} {found.name!r} requires loss={found.losses[0]!r}, found {chosen['loss'].name!r}. "
+            "Use another loss or optimizer.",
+            key=name,
+        )
     if chosen["is_measured"] and found.n_slots:
         raise ConfigError(f"ranks='auto' requires optimizer='adagrad' or 'sgd', found {found.name!r}", key=name)
     if allowed is not None and found.name not in allowed:
@@ -141,13 +159,20 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
 
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the learning rate; its default depends on the loss and the optimiser."""
+    if chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+        return None
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
     return number(positive=True)(name, default if value is None else value, chosen)
 
 
 def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...]:
     """Return one penalty per rank, from one for all ranks or one for each."""
-    value, n_ranks = chosen["loss"].l2 if value is None else value, len(chosen["ranks"])
+    n_ranks = len(chosen["ranks"])
+    if chosen["optimizer"].is_sampler:
+        _check_unused(name, value, chosen)
+        return (None,) * n_ranks
+    value = chosen["loss"].l2 if value is None else value
     is_one = isinstance(value, str) or not hasattr(value, "__len__")  # a str has a length, but fails as a number
     values = [value] * n_ranks if is_one else list(value)
     if chosen["is_measured"] and not is_one:
@@ -157,6 +182,24 @@ def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...
     if is_one and not values:  # a linear model has no ranks, but a bad value is still an error
         number()(name, value, chosen)
     return tuple(number()(name, one, chosen) for one in values)
+
+
+def l2_weights(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    """Check the L2 penalty of the weights."""
+    _check_unused(name, value or None, chosen)
+    return number()(name, value, chosen)
+
+
+def _check_unused(name: str, value: Any, chosen: dict[str, Any]) -> None:
+    """Reject a value of an option that samplers do not have."""
+    if value is not None and chosen["optimizer"].is_sampler:
+        sampler = chosen["optimizer"].name
+        raise ConfigError(f"{name} has no effect with optimizer={sampler!r}, which has no steps; drop it", key=name)
+
+
+def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of epochs; its default depends on the optimiser."""
+    return whole()(name, chosen["optimizer"].n_epochs if value is None else value, chosen)
 
 
 def l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:

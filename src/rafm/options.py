@@ -18,7 +18,7 @@ from .errors import ConfigError
 from .families import FAMILIES, Family
 from .losses import one_of
 from .metrics import METRICS
-from .optimizers import OPTIMIZERS, optimizer_class
+from .optimizers import OPTIMIZERS, SAMPLERS, optimizer_class
 
 if TYPE_CHECKING:
     import numpy as np
@@ -168,7 +168,8 @@ class TrainingOptions:
     )
     optimizer: Optimizer = option(
         "adagrad",
-        f"Optimiser: {one_of([*OPTIMIZERS])}.",
+        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])} for ratings, which samples many models and "
+        "distils them into one.",
         checks.optimizer,
         "str or settings",
         str,
@@ -192,13 +193,22 @@ class TrainingOptions:
         parse=one_or_more,
         is_kept=False,
     )
-    l2_weights: float = option(0.0, "L2 penalty of linear weights at each occurrence.", number(), "float", float)
+    l2_weights: float = option(
+        0.0, "L2 penalty of linear weights at each occurrence.", checks.l2_weights, "float", float
+    )
     l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
-    n_epochs: int = option(30, "Maximum number of passes over the data.", whole(), "int", int, flag="epochs")
+    n_epochs: int = option(
+        None,
+        "Maximum number of passes over the data (default: 30; 200 with gibbs).",
+        checks.n_epochs,
+        "int",
+        int,
+        flag="epochs",
+    )
     patience: int | None = option(
         3,
-        "Stop after this many epochs without improvement on the validation rows.",
+        "Stop after this many epochs without improvement on the validation rows; with gibbs, after ten times as many.",
         whole(optional=True),
         "int or None",
         int,
@@ -270,7 +280,7 @@ class TrainingOptions:
     )
     threads: int = option(
         1,
-        "Worker threads. Models are bit-identical for any value.",
+        "Worker threads; training uses at most two. Models are bit-identical for any value.",
         whole(),
         "int or None",
         int,
@@ -320,7 +330,11 @@ class TrainingOptions:
         0.025
         """
         share = min(1.0, (USUAL_NONZEROS / max(nonzeros, 1.0)) ** 1.5)  # see decision 0009
-        return self if self.is_rate_given else replace(self, learning_rate=self.learning_rate * share)
+        return (
+            self
+            if self.is_rate_given or self.optimizer.is_sampler
+            else replace(self, learning_rate=self.learning_rate * share)
+        )
 
     def summary(self) -> dict[str, Any]:
         """Return the options as plain values for the model file; explicit levels are stored in the plan."""

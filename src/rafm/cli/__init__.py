@@ -28,6 +28,7 @@ from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
 from .train import train
+from .warmup import warmup
 
 # Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -54,6 +55,7 @@ for command in (
     demo,
     paper,
     bench,
+    warmup,
 ):
     app.command()(command)
 app.add_typer(datasets, name="datasets")

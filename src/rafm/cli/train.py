@@ -132,6 +132,11 @@ def _options(
         options = resolve(**(chosen if start is None else _options_to_resume(context, start.model, chosen)))
     except ConfigError as error:
         raise naming_flags(error) from None
+    if running.keep_state and options.optimizer.is_sampler:
+        raise ConfigError(
+            f"--keep-state is for optimizers that can continue; {options.optimizer.name!r} cannot: drop --keep-state",
+            key="keep_state",
+        )
     # A model that was saved with its optimiser state keeps it, or the next --resume-from would lose it.
     had_states = start is not None and start.model.parameters.states is not None
     kept = running.keep_state or had_states
@@ -241,12 +246,14 @@ def _run(
     from ..jit.compiling import compile_seconds, seconds_without_compiling
     from ..model.file import Saved, extra_bytes, save
     from ..read.open import labelled_rows
+    from ..train.engines import threads_used
     from ..train.event_log import log_events
     from ..train.events import Continued, Finished
     from ..train.progress import show_events
     from ..train.selection import train_and_select
 
     begun = seconds_without_compiling()
+    _note_threads(options.threads, threads_used(options))
     rows, encoder = _open_rows(data, files, start, stream)
     _check_size(encoder)
     before = _renumbered(start, encoder)
@@ -283,9 +290,15 @@ def _run(
         "history": fitted.history,
         **progressive,
         **promotion,
+        "threads": threads_used(options),
         "seconds": round(seconds_without_compiling() - begun, 3),
         "compile_seconds": round(compile_seconds(), 3),
     }
+
+
+def _note_threads(asked: int, used: int) -> None:
+    if asked > used:
+        print(f"note: training uses {used} of {asked} threads; more do not help this model", file=sys.stderr)
 
 
 def _warn_of_one_class(event: Any, path: str) -> None:

@@ -28,7 +28,7 @@ class ClassifierSignature:
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
         rate_drops: int = 0,
@@ -69,7 +69,8 @@ class ClassifierSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
+            distils them into one.
         learning_rate : float, default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
             10 nonzeros; a quarter of that for sgd, a hundredth for adam).
@@ -82,10 +83,11 @@ class ClassifierSignature:
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
-        n_epochs : int, default=30
-            Maximum number of passes over the data.
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 200 with gibbs).
         patience : int or None, default=3
-            Stop after this many epochs without improvement on the validation rows.
+            Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
+            times as many.
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
@@ -108,7 +110,7 @@ class ClassifierSignature:
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
-            Worker threads. Models are bit-identical for any value.
+            Worker threads; training uses at most two. Models are bit-identical for any value.
         columns : dict or TableSpec, default=None
             Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
             20}}. The kinds of others are chosen by their names, types and cells.
@@ -137,7 +139,7 @@ class RegressorSignature:
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
         rate_drops: int = 0,
@@ -180,7 +182,8 @@ class RegressorSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
+            distils them into one.
         learning_rate : float, default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
             10 nonzeros; a quarter of that for sgd, a hundredth for adam).
@@ -193,10 +196,11 @@ class RegressorSignature:
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
-        n_epochs : int, default=30
-            Maximum number of passes over the data.
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 200 with gibbs).
         patience : int or None, default=3
-            Stop after this many epochs without improvement on the validation rows.
+            Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
+            times as many.
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
@@ -219,7 +223,7 @@ class RegressorSignature:
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
-            Worker threads. Models are bit-identical for any value.
+            Worker threads; training uses at most two. Models are bit-identical for any value.
         columns : dict or TableSpec, default=None
             Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
             20}}. The kinds of others are chosen by their names, types and cells.

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from .optimizer import Optimizer
 
 OPTIMIZERS = {"adagrad": "AdaGrad", "sgd": "Sgd", "ftrl": "Ftrl", "adam": "Adam"}  # the file, and the class in it
+SAMPLERS = {"gibbs": "Gibbs"}  # train in a way of their own, without the kernels' steps
 
 
 def optimizer_class(name: str) -> type[Optimizer]:
     """Return the class of an optimiser by name."""
     _check_name(name)
-    return getattr(import_module(f".{name}", __name__), OPTIMIZERS[name])
+    return getattr(import_module(f".{name}", __name__), (OPTIMIZERS | SAMPLERS)[name])
 
 
 def optimizer_for(given: Any) -> Optimizer:
@@ -28,12 +29,13 @@ def optimizer_for(given: Any) -> Optimizer:
     >>> optimizer_for("adagrad")
     AdaGrad(batch_size=16, head_share=1.0)
     """
-    if getattr(given, "name", None) in OPTIMIZERS and isinstance(given, optimizer_class(given.name)):
+    if getattr(given, "name", None) in OPTIMIZERS | SAMPLERS and isinstance(given, optimizer_class(given.name)):
         return given
     return optimizer_class(given)()
 
 
 def _check_name(name: Any) -> None:
     """Refuse what is not in the registry: nothing else is ever imported."""
-    if not isinstance(name, str) or name not in OPTIMIZERS:
-        raise ConfigError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, found {name!r}", key="optimizer")
+    known = OPTIMIZERS | SAMPLERS
+    if not isinstance(name, str) or name not in known:
+        raise ConfigError(f"optimizer must be one of {', '.join(known)}, found {name!r}", key="optimizer")

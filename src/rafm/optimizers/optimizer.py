@@ -36,6 +36,10 @@ class Optimizer:
     n_slots: ClassVar[int] = 0  # state vectors per vector
     first_state: ClassVar[float] = 1.0  # initial sum of squares
     rate_share: ClassVar[float] = 1.0  # default learning rate, relative to AdaGrad's
+    is_sampler: ClassVar[bool] = False  # whether it draws parameters instead of stepping them, in an engine of its own
+    families: ClassVar[tuple[str, ...] | None] = None  # the model families that it trains; all by default
+    losses: ClassVar[tuple[str, ...] | None] = None  # the losses that it minimises; all by default
+    n_epochs: ClassVar[int] = 30  # default
     has_l1: ClassVar[bool] = False  # whether it supports an L1 penalty, which sets parameters to exactly 0
 
     def __post_init__(self) -> None:

@@ -69,7 +69,7 @@ class NoCheckpoint:
     def find(self, identity: dict[str, Any]) -> State | None:
         return None
 
-    def is_due(self) -> bool:
+    def is_due(self, seconds: float | None = None) -> bool:
         return False
 
     def write(self, finished: bool = False) -> str | None:
@@ -162,9 +162,9 @@ class Checkpoint:
 
     # Writing
 
-    def is_due(self) -> bool:
-        """Return whether it is time to write the next state."""
-        return time.monotonic() - self.last >= self.seconds
+    def is_due(self, seconds: float | None = None) -> bool:
+        """Return whether so many seconds, by default those of the checkpoint, have passed since the last state."""
+        return time.monotonic() - self.last >= (self.seconds if seconds is None else min(seconds, self.seconds))
 
     def write(self, finished: bool = False) -> str | None:
         """Write the current state and delete the oldest one; return its path, or None if nothing was written.

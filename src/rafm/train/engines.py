@@ -8,7 +8,7 @@ from ..plan.grouping import Grouping
 from ..plan.ranks import RankPlan
 from .engine import Engine, RowShape
 from .mixture_engine import MixtureEngine
-from .record_engine import RecordEngine
+from .record_engine import RecordEngine, n_team_threads
 
 
 def make_engine(
@@ -27,3 +27,13 @@ def make_engine(
     if plan.traits.has_mixture:
         return MixtureEngine(plan, grouping, options, bias, label_scale, start)
     return RecordEngine(plan, grouping, shape, options, bias, label_scale, start)
+
+
+def threads_used(options: TrainingOptions) -> int:
+    """Return how many of the threads asked for can train this family.
+
+    >>> from rafm.options import resolve
+    >>> [threads_used(resolve(task="binary", threads=8, model=model)) for model in ("rafm", "mrma")]
+    [2, 1]
+    """
+    return 1 if options.family.has_mixture else n_team_threads(options)

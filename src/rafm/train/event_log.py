@@ -12,6 +12,7 @@
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
     {"event": "epoch", "epoch": ..., "train_loss": ..., "valid_log_loss": ..., ..., "best": ..., "seconds": ...}
+    {"event": "distilled", "samples": ..., "before": ..., "after": ..., "valid_rmse": ..., ...}
     {"event": "finished", "reason": "epochs", "epochs": ..., "best_epoch": ...}
 
 Future versions may add keys but not remove any. Undefined values are null.
@@ -30,6 +31,7 @@ from .events import (
     CheckpointWritten,
     Continued,
     Cut,
+    Distilled,
     EpochFinished,
     Event,
     Finished,
@@ -107,6 +109,10 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "checkpoint", **vars(event)}
         case EpochFinished():
             return {"event": "epoch", **event.entry(), "best": event.best, "seconds": event.seconds}
+        case Distilled():
+            found = {f"valid_{name}": value for name, value in event.metrics.items()}
+            gap = {"samples": event.samples, "before": event.before, "after": event.after}
+            return {"event": "distilled", **gap, **found}
         case Finished():
             ended = {"epochs": len(event.model.history), "best_epoch": event.model.best_epoch}
             return {"event": "finished", "reason": event.reason, **ended}

@@ -116,6 +116,7 @@ class PieceFinished:
     n_rows: int
     train_loss: float
     seconds: float  # of the epoch so far
+    seconds_left: float | None = None  # of all epochs; None: not known
 
     @property
     def rows_per_second(self) -> float:
@@ -148,6 +149,20 @@ class EpochFinished:
 
 
 @dataclass(frozen=True)
+class Distilled:
+    """Sampled models were distilled into one.
+
+    samples: how many. before, after: RMSE between the mean of their scores on the training rows and the scores of the
+    mean of their parameters, and those of the distilled model. metrics: of the distilled model on the validation rows.
+    """
+
+    samples: int
+    before: float
+    after: float
+    metrics: dict[str, float | None]
+
+
+@dataclass(frozen=True)
 class Finished:
     """Training is over; the model is that of the best epoch.
 
@@ -161,18 +176,5 @@ class Finished:
     seconds: float = 0.0
 
 
-Event = (
-    HeldOut
-    | Slowed
-    | Selected
-    | Planned
-    | Measuring
-    | Cut
-    | Continued
-    | Resumed
-    | StartJudged
-    | PieceFinished
-    | CheckpointWritten
-    | EpochFinished
-    | Finished
-)
+Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
+Event = HeldOut | Slowed | Selected | Planned | Measuring | Cut | Continued | Training | Distilled | Finished

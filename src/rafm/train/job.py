@@ -83,7 +83,9 @@ class Job(NamedTuple):
                 if is_inside and out_of_time:
                     return
             yield run.finish_epoch()
-            yield from self._written(run)
+            is_last = run.is_over() or run.is_out_of_time()
+            if is_last or self.checkpoint.is_due(run.checkpoint_seconds):
+                yield from self._written(run)
 
     def _written(self, run: Run) -> Iterator[Event]:
         path = self.checkpoint.write(finished=run.is_over())

@@ -50,9 +50,9 @@ class Phase:
         found = self.phases.found
         return found if found is not None and found[0].get("phase") == self.phase else None
 
-    def is_due(self) -> bool:
+    def is_due(self, seconds: float | None = None) -> bool:
         """Return whether it is time to write the next state."""
-        return self.whole.is_due()
+        return self.whole.is_due(seconds)
 
     def write(self, finished: bool = False) -> str | None:
         """Write the current state."""

@@ -18,6 +18,7 @@ from ..plan.ranks import RankPlan, describe_plan
 from .events import (
     Continued,
     Cut,
+    Distilled,
     EpochFinished,
     Event,
     Finished,
@@ -163,13 +164,14 @@ class _Bar:
 
 
 def _pace(event: PieceFinished) -> dict[str, str]:
-    """Return epoch, speed, remaining time of the epoch and loss as text.
+    """Return epoch, speed, remaining time of the epoch (or of all, if it is known) and loss as text.
 
     >>> _pace(PieceFinished(2, rows=65536, n_rows=6_553_600, train_loss=0.4, seconds=2.0))
     {'epoch': '2', 'speed': '32,768', 'left': '0:03:18', 'loss': '0.40000'}
     """
     speed = event.rows_per_second
-    left = timedelta(seconds=round((event.n_rows - event.rows) / speed))
+    seconds = (event.n_rows - event.rows) / speed if event.seconds_left is None else event.seconds_left
+    left = timedelta(seconds=round(seconds))
     return {"epoch": f"{event.epoch}", "speed": f"{speed:,.0f}", "left": f"{left}", "loss": f"{event.train_loss:.5f}"}
 
 
@@ -183,6 +185,8 @@ def event_lines(event: Event) -> list[str]:
         return [measuring_line(event) if isinstance(event, Measuring) else cut_line(event)]
     if isinstance(event, Resumed):
         return [resumed_line(event)]
+    if isinstance(event, Distilled):
+        return [distilled_line(event)]
     if isinstance(event, HeldOut | Slowed | Selected):
         return [selection_line(event)]
     if isinstance(event, StartJudged):
@@ -268,6 +272,19 @@ def cut_line(event: Cut) -> str:
     before, after = ("-" if value is None else f"{value:.5f}" for value in (event.value_before, event.value))
     sizes = f"cut from {event.before} to {event.parameters} parameters"
     return f"{sizes}: valid {event.metric} {before} -> {after}; fine-tuning"
+
+
+def distilled_line(event: Distilled) -> str:
+    """Return the line that says how close one model comes to the mean of many.
+
+    >>> distilled_line(Distilled(170, 0.104, 0.0312, {"rmse": 0.9107}))
+    'distilled 170 samples into one model: 0.03120 from their mean (their mean parameters: 0.10400), valid rmse 0.91070'
+    """
+    if not event.samples:
+        return "stopped during burn-in: the model is the last sample"
+    shown = "".join(f", valid {name} {value:.5f}" for name, value in event.metrics.items() if value is not None)
+    gap = f"{event.after:.5f} from their mean (their mean parameters: {event.before:.5f})"
+    return f"distilled {event.samples} samples into one model: {gap}{shown}"
 
 
 def resumed_line(event: Resumed) -> str:

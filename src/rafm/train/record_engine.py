@@ -20,6 +20,11 @@ from .engine import PIECE_ROWS, Held, RowShape, Step, batch_size_of, first_bias,
 from .team import ThreadTeam, Trained
 
 
+def n_team_threads(options: TrainingOptions) -> int:
+    """Return the size of the thread team: each thread needs a group of features."""
+    return 1 if PLAIN else min(options.threads, GROUPS)
+
+
 class RecordEngine(Held):
     """Trains LR, FM, DiFacto and RaFM by small mini-batches in two phases; see kernels/training.py."""
 
@@ -42,7 +47,7 @@ class RecordEngine(Held):
         self.bias = first_bias(bias, options)
         if start is not None:
             put_states(start, self.layout, self.records, self.bias)
-        threads = 1 if PLAIN else min(options.threads, GROUPS)
+        threads = n_team_threads(options)
         batch_size = batch_size_of(shape, options)
         self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, batch_size, threads=threads)
         self.team = ThreadTeam(threads)

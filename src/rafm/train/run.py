@@ -73,6 +73,8 @@ def shape_of(found: RowStats) -> RowShape:
 class Run:
     """Trains in pieces; `uninterrupted()` is a context manager that defers interrupts."""
 
+    checkpoint_seconds = 0.0  # minimum time between checkpoints at the ends of epochs
+
     def __init__(
         self,
         blocks: Blocks,
@@ -89,15 +91,17 @@ class Run:
         self.n_rows, self.total_weight, self.label_scale = found.rows, found.weight, float(blocks.label_scale)
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
-        bias, self.grouping = options.loss.prior(mean, found.weight), grouping
-        self._make_engine = partial(
-            make_engine, features.plan, grouping, shape_of(found), options, bias, self.label_scale, start
-        )
-        self.engine: Engine = self._make_engine()
+        self.grouping = grouping
+        self._untrained = partial(self._make_engine, found, options.loss.prior(mean, found.weight), start)
+        self.engine = self._untrained()
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops
         self.average = Average(self.engine, start is not None) if options.averaging else None
         self.begun, self.epoch_begun, self.is_released = seconds_without_compiling(), 0.0, False
+
+    def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> Engine:
+        plan, shape = self.features.plan, shape_of(found)
+        return make_engine(plan, self.grouping, shape, self.options, bias, self.label_scale, start)
 
     # Training
 
@@ -297,7 +301,7 @@ class Run:
         """Return the best parameters on the scale of the original data, checked to be finite. This ends the run."""
         self.is_released = True
         if self.at.best_epoch and not self.best_epoch():
-            self.kept, self.average, self.engine = None, None, self._make_engine()
+            self.kept, self.average, self.engine = None, None, self._untrained()
         elif self.best_arrays:
             self.average = None
             self.engine.exchange(self.best_arrays)
@@ -318,13 +322,16 @@ class Run:
         if any(value is not None and not np.isfinite(value) for value in metrics.values()):
             raise self._divergence(f"the validation loss of epoch {epoch} is not finite", epoch, None)
 
+    def _advice(self) -> str:
+        return f"Lower learning_rate (now {self.options.learning_rate:g})"
+
     def _not_finite(self, row: int) -> DivergenceError:
         what = f"the loss stopped being finite after {row} rows of epoch {self.at.epoch}"
         return self._divergence(what, self.at.epoch, row)
 
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:
         largest = max((float(np.abs(rows.values).max(initial=0)) for rows in self.blocks), default=0.0)
-        advice = f"Lower learning_rate (now {self.options.learning_rate:g})"
+        advice = self._advice()
         if largest > 10:
             advice += f" or check for outliers (some values are {largest:.3g} times the typical size of their feature)"
         return DivergenceError(f"training diverged: {what}. {advice}.", epoch=epoch, row=row)

@@ -98,8 +98,8 @@ class Selection:
     ):
         self.source, self.counts, self.options, self.start = source, counts, options, start
         self.room, self.stop, self.two_classes = room, stop, options.loss.is_classification
-        # A rate that drops, or ranks that are measured, need validation rows to the end: their first model is kept.
-        self.keeps_first = bool(options.measured or options.rate_drops)
+        # Measured ranks, samplers and rates that drop need validation rows to the end: their first model is kept.
+        self.keeps_first = bool(options.measured or options.rate_drops or options.optimizer.is_sampler)
         self.has_few_rows = counts.rows <= FEW_ROWS and not self.keeps_first
 
     def is_possible(self) -> bool:

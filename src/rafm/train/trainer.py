@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import DataValueError
+from ..errors import ConfigError, DataValueError
 from ..losses.loss import Loss
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
@@ -20,6 +20,7 @@ from .events import (
     CheckpointWritten,
     Continued,
     Cut,
+    Distilled,
     EpochFinished,
     Event,
     Finished,
@@ -40,6 +41,7 @@ __all__ = [
     "CheckpointWritten",
     "Continued",
     "Cut",
+    "Distilled",
     "EpochFinished",
     "Event",
     "Finished",
@@ -86,6 +88,8 @@ def train(
     if start is not None:
         options = _like(start, options) if options.measured else options
         check_start(start, options)
+    elif options.optimizer.is_sampler and not options.shuffle:
+        raise ConfigError(f"optimizer={options.optimizer.name!r} samples given all rows at once: use fit", "optimizer")
     if valid is not None and options.metric != options.loss.metrics[0]:
         _check_metric_is_defined(as_source(valid), options)
     checkpoint, source, fingerprint = checkpoint or NoCheckpoint(), as_source(data), RowsFingerprint()
@@ -101,6 +105,10 @@ def train(
         yield from _continue(job, options, start)
     elif options.measured:
         yield from train_measured(job, options)
+    elif options.optimizer.is_sampler:
+        from .gibbs_run import train_sampled  # its kernels are compiled only if they are used
+
+        yield from train_sampled(job, options)
     else:
         yield from train_plain(job, options)
 

@@ -34,6 +34,12 @@ class WarmStart(NamedTuple):
 
 def check_start(model: Model, options: TrainingOptions) -> None:
     """Reject another task, loss, family or ranks and, if the model has optimiser state, another optimiser."""
+    if options.optimizer.is_sampler:
+        raise ConfigError(
+            f"optimizer={options.optimizer.name!r} cannot continue from a model: it samples given all rows at once. "
+            "Train a new model on all rows, or continue with optimizer='adagrad'.",
+            key="optimizer",
+        )
     now: dict[str, object] = {"task": options.loss.task, "model": options.model, "ranks": options.ranks}
     before: dict[str, object] = {"task": model.loss.task, "model": model.plan.family, "ranks": model.plan.ranks}
     before["loss"], now["loss"] = str(model.loss), str(options.loss)

@@ -1,0 +1,75 @@
+"""Gibbs sampling of FM and DiFacto: draw every parameter from its distribution given all others, factor by factor.
+
+    score = bias + sum_i w_i x_i + sum_f (q_f^2 - sum_i (x_i v_if)^2) / 2,  q_f = sum_i x_i v_if
+
+The score is linear in each parameter: v_if has the slope h = x_i (q_f - x_i v_if), w_i has h = x_i. With errors
+e = label - score, row weights g and noise precision alpha, a parameter v with prior N(mu, 1 / lambda) has the posterior
+
+    N((alpha (B + A v) + lambda mu) / p, 1 / p),  p = lambda + alpha A,  A = sum g h^2,  B = sum g h e
+
+over the rows that have its feature. Features of a block never share a row, so all of them are drawn at once: two passes
+over the rows, one for A and B, one to update e and q. Weights are factor 0, with q = 1 and 0 in place of v in h.
+
+Rows are divided into parts, the same for any number of threads, and A and B are joined in the order of the parts.
+Letters:
+
+    i, f    feature, in the order of blocks; factor, 0 for the weights
+    b, k    block of features; field, one or more blocks with common lambda and mu
+    r, e    row; position of a nonzero
+    t       position of a feature's A in the table of moments; its B follows
+"""
+
+# mypy: ignore-errors
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Design(NamedTuple):
+    """The training rows, block by block."""
+
+    labels: np.ndarray
+    weights: np.ndarray  # of rows; empty if all are 1
+    cuts: np.ndarray  # rows of part s are cuts[s] .. cuts[s + 1] - 1
+    bounds: np.ndarray  # features of block b are bounds[b] .. bounds[b + 1] - 1
+    fields: np.ndarray  # per block: its field
+    field_bounds: np.ndarray  # features of field k
+    active: np.ndarray  # per block and factor: how many of its features have the factor; they come first
+    starts: np.ndarray  # per block and part: position of its first nonzero
+    ids: np.ndarray  # per nonzero: its feature, counted from the first of its block
+    values: np.ndarray  # per nonzero; empty if all are 1
+    places: np.ndarray  # per block: where its rows are in `rows`, or -1 if every row has a nonzero of it, in order
+    rows: np.ndarray
+    lanes: np.ndarray  # per block: accumulators per part and feature, minus 1
+    main: int  # the block that rows are sorted by, or -1
+    runs: np.ndarray  # rows of each of its features
+    main_cuts: np.ndarray  # its features, counted from 0, of each part
+
+
+class Chain(NamedTuple):
+    """State of the sampler, and scratch memory."""
+
+    numbers: np.ndarray  # per factor and feature: the parameters
+    bias: np.ndarray
+    errors: np.ndarray  # per row: e
+    sums: np.ndarray  # per row: q
+    hyper: np.ndarray  # per parity of the sweep, factor and field: lambda and mu
+    means: np.ndarray  # sums over sweeps of the parameters' posterior means
+    centres: np.ndarray  # prior means of distillation
+    steps: np.ndarray  # per feature: its old value, 0 for weights; new minus old
+    normals: np.ndarray  # per feature
+    moments: np.ndarray  # the table of A and B; all 0 between uses
+    partial: np.ndarray  # per part and field: sums of parameters and of squares; last, of the errors and row weights
+    nothing: np.ndarray  # zeros
+
+
+class Draw(NamedTuple):
+    """What a sweep does."""
+
+    sweep: int
+    key: int
+    more_key: int
+    alpha: float
+    learns: bool  # whether lambda and mu are drawn
+    collects: bool  # whether posterior means are summed
+    pull: float  # distillation: lambda of the prior around `centres`; 0: sample

@@ -1,0 +1,209 @@
+"""Arrange training rows for Gibbs sampling: blocks of features that never share a row, and parts of rows for threads.
+
+A field with at most one feature per row is one block. Other fields are divided greedily: a feature goes to the first
+block that has none of the features it shares a row with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..jit.cache import kernel
+from ..kernels.gibbs_tables import Design
+from ..kernels.tables import Rows
+from .ranks import RankPlan
+
+MAX_PARTS, PART_ROWS = 8, 1 << 14  # parts of rows: most, and fewest rows of one
+PART_SHARE = 8  # rows of a part per feature whose moments are joined
+SMALL_BLOCK = 512  # features of a block whose sums are kept in several copies
+COPIES = 4  # consecutive rows often have the same feature, and would wait for each other's sum
+WORD_BITS = 64
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Rows for the sampler. order[i] is the number in the plan of its feature i."""
+
+    design: Design
+    order: np.ndarray
+    n_fields: int
+
+    @property
+    def places(self) -> np.ndarray:
+        """Position in the sampler's order of each feature of the plan."""
+        found = np.empty_like(self.order)
+        found[self.order] = np.arange(self.order.size)
+        return found
+
+
+@kernel()
+def _find_multiple(indptr, indices, fields, latest, multiple):  # type: ignore[no-untyped-def]
+    """Mark the fields of which some row has several features."""
+    for r in range(indptr.size - 1):
+        for e in range(indptr[r], indptr[r + 1]):
+            k = fields[indices[e]]
+            multiple[k] |= latest[k] == r
+            latest[k] = r
+
+
+@kernel()
+def _sort_columns(indptr, indices, ends, rows):  # type: ignore[no-untyped-def]
+    """List the rows of each feature; ends[i] must be the start of its list, and becomes its end."""
+    for r in range(indptr.size - 1):
+        for e in range(indptr[r], indptr[r + 1]):
+            rows[ends[indices[e]]] = r
+            ends[indices[e]] += 1
+
+
+@kernel()
+def _colour(features, starts, rows, used, colours):  # type: ignore[no-untyped-def]
+    """Give each feature the first colour that no row of it has used; return whether the colours sufficed."""
+    for i in features:
+        word, taken = 0, np.uint64(0)
+        for word in range(used.shape[1]):
+            taken = np.uint64(0)
+            for e in range(starts[i], starts[i + 1]):
+                taken |= used[rows[e], word]
+            if ~taken:
+                break
+        if not ~taken:
+            return False
+        bit = np.uint64(0)
+        while (taken >> bit) & np.uint64(1):
+            bit += np.uint64(1)
+        for e in range(starts[i], starts[i + 1]):
+            used[rows[e], word] |= np.uint64(1) << bit
+        colours[i] = word * WORD_BITS + np.int64(bit)
+    return True
+
+
+@kernel()
+def _place_entries(rows, row_order, block_of, place_of, ends, ids, values, where):  # type: ignore[no-untyped-def]
+    """Write the nonzeros block by block, in the order of rows; ends[b] must be the start of block b."""
+    indptr, indices, given = rows.indptr, rows.indices, rows.values
+    for place in range(row_order.size):
+        r = row_order[place]
+        for e in range(indptr[r], indptr[r + 1]):
+            i = indices[e]
+            at = ends[block_of[i]]
+            ids[at], where[at] = place_of[i], place
+            if values.size:
+                values[at] = given[e]
+            ends[block_of[i]] += 1
+
+
+def _colours(rows: Rows, fields: np.ndarray, n_fields: int) -> np.ndarray:
+    """Return a colour for each feature, such that features of one field and colour never share a row."""
+    n, multiple = fields.size, np.zeros(n_fields, bool)
+    _find_multiple(rows.indptr, rows.indices, fields, np.full(n_fields, -1, np.int64), multiple)
+    colours = np.zeros(n, np.int64)
+    if not multiple.any():
+        return colours
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows.indices, minlength=n))])
+    columns = np.empty(rows.indices.size, np.int32)
+    _sort_columns(rows.indptr, rows.indices, starts[:-1].copy(), columns)
+    for field in np.flatnonzero(multiple):
+        features, words = np.flatnonzero(fields == field), 1
+        while not _colour(features, starts, columns, np.zeros((rows.labels.size, words), np.uint64), colours):
+            words *= 2
+    return colours
+
+
+def _main_block(bounds: np.ndarray, entries: np.ndarray, n_rows: int) -> int:
+    """Return the block to sort the rows by: the one with most features, of those that half of the rows have."""
+    sizes = np.where(2 * entries >= n_rows, np.diff(bounds), 0)
+    return int(sizes.argmax()) if sizes.max(initial=0) > 0 else -1
+
+
+def _cut_rows(runs: np.ndarray, n_rows: int, largest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds of the parts in rows, and in features of the main block, none of which is in two parts."""
+    parts = int(np.clip(n_rows // max(PART_SHARE * largest, PART_ROWS), 1, MAX_PARTS))
+    wanted = np.arange(parts + 1) * n_rows // parts
+    features = np.searchsorted(runs[:-1], wanted[:-1])
+    starts = np.concatenate([runs, [n_rows]])[features]
+    inside = wanted[:-1] < runs[-1]
+    return np.array([*np.where(inside, starts, wanted[:-1]), n_rows]), np.array([*features, runs.size - 1])
+
+
+def arrange_rows(rows: Rows, plan: RankPlan, fields: np.ndarray | None) -> Arrangement:
+    """Arrange numbered rows; fields has the field of every feature, by default one for all."""
+    n, n_rows = plan.n_features, rows.labels.size
+    fields = np.zeros(n, np.int64) if fields is None else fields.astype(np.int64)
+    n_fields = int(fields.max(initial=-1)) + 1
+    colours = _colours(rows, fields, n_fields)
+    order = np.lexsort((np.arange(n), colours, fields))
+    changes = np.flatnonzero(np.diff(fields[order]) | np.diff(colours[order])) + 1
+    bounds = np.concatenate([[0], changes, [n]]) if n else np.zeros(1, np.int64)
+    places, block_of = np.empty(n, np.int64), np.empty(n, np.int64)
+    places[order], block_of[order] = np.arange(n), np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
+    entries = np.bincount(block_of[rows.indices], minlength=bounds.size - 1)
+    main = _main_block(bounds, entries, n_rows)
+    row_order, runs = _sort_rows(rows, block_of, places - bounds[block_of], bounds, main)
+    others = np.delete(np.diff(bounds), main) if main >= 0 else np.diff(bounds)
+    cuts, main_cuts = _cut_rows(runs, n_rows, int(others.max(initial=0)))
+    starts, ids, values, where = _entries(rows, row_order, block_of, places - bounds[block_of], entries)
+    dense = entries == n_rows
+    kept = np.repeat(~dense, entries)
+    design = Design(
+        labels=rows.labels[row_order],
+        weights=np.zeros(0, np.float32) if (rows.weights == 1).all() else rows.weights[row_order],
+        cuts=cuts,
+        bounds=bounds,
+        fields=fields[order[bounds[:-1]]],
+        field_bounds=np.searchsorted(fields[order], np.arange(n_fields + 1)),
+        active=_active(plan, order, bounds),
+        starts=_starts(starts, where, dense, cuts),
+        ids=ids,
+        values=values,
+        places=np.where(dense, -1, np.cumsum(np.where(dense, 0, entries)) - entries),
+        rows=where[kept],
+        lanes=np.where(np.diff(bounds) <= SMALL_BLOCK, COPIES - 1, 0),
+        main=main,
+        runs=runs,
+        main_cuts=main_cuts,
+    )
+    return Arrangement(design, order, n_fields)
+
+
+def _sort_rows(
+    rows: Rows, block_of: np.ndarray, numbers: np.ndarray, bounds: np.ndarray, main: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows in the order of their feature of the main block, and where the rows of each such feature begin."""
+    if main < 0:
+        return np.arange(rows.labels.size), np.zeros(1, np.int64)
+    size = int(bounds[main + 1] - bounds[main])
+    of_row = np.full(rows.labels.size, size, np.int64)  # rows without one come last
+    own = block_of[rows.indices] == main
+    of_row[np.repeat(np.arange(of_row.size), np.diff(rows.indptr))[own]] = numbers[rows.indices[own]]
+    order = np.argsort(of_row, kind="stable")
+    return order, np.searchsorted(of_row[order], np.arange(size + 1))
+
+
+def _entries(
+    rows: Rows, row_order: np.ndarray, block_of: np.ndarray, places: np.ndarray, entries: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return where each block begins, and feature, value and row of all nonzeros, block by block."""
+    starts, size = np.concatenate([[0], np.cumsum(entries)]), rows.indices.size
+    ids, where = np.empty(size, np.uint32), np.empty(size, np.int32)
+    values = np.empty(0 if (rows.values == 1).all() else size, np.float32)
+    _place_entries(rows, row_order, block_of, places, starts[:-1].copy(), ids, values, where)
+    return starts, ids, values, where
+
+
+def _starts(starts: np.ndarray, where: np.ndarray, dense: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """Return per block and part the position of the first nonzero; a last column has the end."""
+    found = np.empty((dense.size, cuts.size), np.int64)
+    for block, (first, stop) in enumerate(pairwise(starts)):
+        found[block] = first + (cuts if dense[block] else np.searchsorted(where[first:stop], cuts))
+    return found
+
+
+def _active(plan: RankPlan, order: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Return per block how many of its features have factor f; 0 stands for the weights, which all have."""
+    lengths = np.concatenate([[0], np.cumsum(plan.block_ranks)]).astype(np.int64)[plan.levels()][order]
+    factors = range(int(sum(plan.block_ranks)) + 1)
+    counted = [[int((lengths[a:b] >= f).sum()) for f in factors] for a, b in pairwise(bounds)]
+    return np.array(counted, np.int64).reshape(bounds.size - 1, len(factors))

@@ -1,0 +1,194 @@
+"""The engine of Gibbs sampling: draws the parameters of FM, DiFacto and LR, sums the draws and distils them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit.compile import PLAIN
+from ..kernels import gibbs
+from ..kernels.gibbs_rows import collect_scores
+from ..kernels.gibbs_tables import Chain, Draw
+from ..kernels.tables import Rows, Team
+from ..model.parameters import Parameters
+from ..model.scores import score
+from ..plan.design import Arrangement, arrange_rows
+from ..plan.layout import RecordLayout
+from ..plan.ranks import RankPlan
+from ..plan.scratch import on_pages
+from .team import ThreadTeam, Trained
+
+FIRST_SPREAD = 0.1  # standard deviation of the first factors: with 0 they would stay there
+FIRST_PRECISIONS = 5.0, 20.0  # lambda of weights and of factors; much larger ones keep factors at 0
+FIXED_SWEEPS = 3  # with lambda and alpha as they are: the first weights are 0, and lambda would grow without bound
+RENEWAL_SWEEPS = 16  # sweeps after which the errors are computed anew, without the rounding of many updates
+PIECE_WORK = 1 << 22  # nonzeros times factors of a call, between two checks of the clock and for Ctrl-C
+DISTILLING_SWEEPS, DISTILLING_PULL = 8, 0.5  # lambda of the prior around the mean of the samples
+SCORING_ROWS = 1 << 14  # rows scored by a thread at a time
+WORD_BITS, WORD = 32, (1 << 32) - 1
+HYPER_BYTES = 32  # of two doubles for each parity of the sweep
+
+
+class Gap(NamedTuple):
+    """RMSE between a model and the mean of the sampled scores: mean of the parameters, and after distillation."""
+
+    before: float
+    after: float
+
+
+class GibbsEngine:
+    """Samples all parameters given the rows; see kernels/gibbs_tables.py.
+
+    rows: training rows with labels divided by label_scale, features numbered as in the plan. fields: the field of each
+    feature, by default one for all.
+    """
+
+    def __init__(self, rows: Rows, plan: RankPlan, fields: np.ndarray | None, seed: int, bias: float, threads: int = 1):
+        self.plan, self.layout = plan, RecordLayout(plan, with_states=False)
+        self.tables, self.key = self.layout.tables(), (seed & WORD, seed >> WORD_BITS & WORD)
+        self.arrangement = arrange_rows(rows, plan, fields)
+        self.design, self.n_factors = self.arrangement.design, sum(plan.block_ranks)
+        self.chain = _first_chain(self.arrangement, self.n_factors, seed, bias)
+        parts = self.design.cuts.size - 1
+        self.team = ThreadTeam(1 if PLAIN else min(threads, parts))
+        self.totals = np.zeros(rows.labels.size)  # sums of the sampled scores of the training rows
+        self.collected = np.zeros(2)  # how many sweeps, and the sum of their biases
+        self.alpha = np.ones(1)
+        self.valid: dict[str, np.ndarray] = {}  # moving average and sum of the scores of validation rows
+        self._run(gibbs.renew_errors, self.design.labels)
+        variance = float(np.average(self.chain.errors.astype(float) ** 2, weights=self._row_weights))
+        self.alpha[0] = 1 / max(variance, 1e-12)
+
+    @cached_property
+    def _row_weights(self) -> np.ndarray | None:
+        return self.design.weights if self.design.weights.size else None
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return all arrays that sampling changes, by name; not copies, so they can be saved and restored."""
+        names = ("numbers", "bias", "errors", "hyper", "means")
+        own = {"totals": self.totals, "collected": self.collected, "alpha": self.alpha}
+        own |= {f"valid_{name}": array for name, array in self.valid.items()}
+        return {name: getattr(self.chain, name) for name in names} | own
+
+    # Sampling
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """Return ranges of factors, 0 for the weights, that are sampled in one call each."""
+        size = max(1, PIECE_WORK // max(self.design.ids.size, 1))
+        return [(first, min(first + size, self.n_factors + 1)) for first in range(0, self.n_factors + 1, size)]
+
+    def sample(self, first: int, stop: int, sweep: int, collects: bool) -> None:
+        """Draw factors first .. stop - 1 of a sweep, counted from 0; `collects` sums the means of what is drawn."""
+        draw = Draw(sweep, *self.key, float(self.alpha[0]), sweep >= FIXED_SWEEPS, collects, 0.0)
+        self._run(gibbs.sample_factors, first, stop, draw=draw)
+
+    def finish_sweep(self, sweep: int, collects: bool) -> float:
+        """Collect the scores of the training rows; return the weighted sum of their squared errors."""
+        if sweep % RENEWAL_SWEEPS == RENEWAL_SWEEPS - 1:
+            self._run(gibbs.renew_errors, self.design.labels)
+        if collects:
+            self.collected += 1, self.chain.bias[0]
+        return collect_scores(self.design, self.chain.errors, self.totals, collects)
+
+    def draw_alpha(self, sweep: int, loss: float) -> None:
+        """Draw the precision of the noise given the squared errors, for want of validation rows."""
+        if sweep >= FIXED_SWEEPS:
+            weight = float(self.design.labels.size if self._row_weights is None else self._row_weights.sum())
+            self.alpha[0] = gibbs.draw_noise(weight, loss, sweep, *self.key)
+
+    def pin_alpha(self, sweep: int, mean_square: float) -> None:
+        """Set the precision of the noise to the one that validation rows show."""
+        if sweep >= FIXED_SWEEPS:
+            self.alpha[0] = 1 / max(mean_square, 1e-12)
+
+    def _run(self, kernel: object, *given: object, draw: Draw | None = None) -> None:
+        def call(team: Team) -> Trained:
+            more = (team,) if draw is None else (draw, team)
+            return kernel(self.design, *given, self.chain, *more)  # type: ignore[operator]
+
+        self.team.run(call)
+
+    # Distillation
+
+    def distil(self) -> Gap:
+        """Replace the parameters by those of one model close to the mean of the sampled scores on the training rows.
+
+        It starts from the mean of the parameters and moves each in turn to its best value, with a weak pull back.
+        """
+        chain, (kept, bias) = self.chain, self.collected
+        if kept == 0:  # stopped during burn-in: the last sample stands for all
+            return Gap(0.0, 0.0)
+        target = (self.totals / kept).astype(np.float32)
+        chain.centres[:] = chain.means / kept
+        chain.numbers[:], chain.bias[0] = chain.centres, bias / kept
+        self._run(gibbs.renew_errors, target)
+        before = self._distance()
+        for sweep in range(DISTILLING_SWEEPS):
+            draw = Draw(sweep, *self.key, 1.0, False, False, DISTILLING_PULL)
+            self._run(gibbs.sample_factors, 0, self.n_factors + 1, draw=draw)
+        self._run(gibbs.renew_errors, target)
+        return Gap(before, self._distance())
+
+    def _distance(self) -> float:
+        return float(np.sqrt(np.average(self.chain.errors.astype(float) ** 2, weights=self._row_weights)))
+
+    # Scores
+
+    def parameters(self) -> Parameters:
+        """Return a copy of the current parameters, in the order of the plan."""
+        numbers, places, factors, start = self.chain.numbers, self.arrangement.places, [], 1
+        for size, rank in zip(self.plan.sizes[1:], self.plan.block_ranks):
+            factors.append(np.ascontiguousarray(numbers[start : start + rank, places[:size]].T))
+            start += rank
+        return Parameters(self.chain.bias[:1].astype(np.float32), numbers[0, places], factors)
+
+    def scorer(self) -> partial[np.ndarray]:
+        """Return a function that scores rows by the current parameters."""
+        found = self.parameters()
+        records = self.layout.pack(found.weights, found.factors)
+        return partial(self._scores, records, found.bias[0])
+
+    def _scores(self, records: np.ndarray, bias: np.float32, rows: Rows) -> np.ndarray:
+        n, threads = rows.labels.size, len(self.team.teams)
+        if threads == 1 or n <= SCORING_ROWS:
+            return score(rows, self.tables, records, bias)
+        parts = [_slice(rows, start, min(start + SCORING_ROWS, n)) for start in range(0, n, SCORING_ROWS)]
+        with ThreadPoolExecutor(threads, "rafm") as pool:
+            return np.concatenate([*pool.map(lambda part: score(part, self.tables, records, bias), parts)])
+
+
+def _slice(rows: Rows, start: int, stop: int) -> Rows:
+    """Return some rows; offsets stay those of all nonzeros."""
+    cut = slice(start, stop)
+    whole = {"indptr": rows.indptr[start : stop + 1], "middles": rows.middles[cut]}
+    return rows._replace(**whole, labels=rows.labels[cut], weights=rows.weights[cut])
+
+
+def _first_chain(arrangement: Arrangement, n_factors: int, seed: int, bias: float) -> Chain:
+    """Return the initial state: weights 0, small random factors."""
+    design, (n_rows, n) = arrangement.design, (arrangement.design.labels.size, arrangement.order.size)
+    parts, n_fields = design.cuts.size - 1, arrangement.n_fields
+    factors = np.random.default_rng(seed).standard_normal((n, n_factors), np.float32) * np.float32(FIRST_SPREAD)
+    numbers = np.zeros((n_factors + 1, n), np.float32)
+    numbers[1:] = factors[arrangement.order].T  # drawn in the order of the plan
+    for block, active in enumerate(design.active):
+        for factor in range(1, n_factors + 1):
+            numbers[factor, design.bounds[block] + active[factor] : design.bounds[block + 1]] = 0
+    hyper = np.zeros((2, n_factors + 1, n_fields, 2))
+    hyper[:, 0, :, 0], hyper[:, 1:, :, 0] = FIRST_PRECISIONS
+    copies = (design.lanes + 1) * np.diff(design.bounds) * (np.arange(design.lanes.size) != design.main)
+    scratch = {
+        "errors": ((n_rows,), np.float32),
+        "sums": ((n_rows,), np.float32),
+        "means": ((n_factors + 1, n), np.float64),
+        "centres": ((n_factors + 1, n), np.float32),
+        "steps": ((2 * n,), np.float32),
+        "normals": ((n,), np.float64),
+        "moments": ((2 * parts * int(copies.max(initial=0)),), np.float64),
+        "partial": ((parts, n_fields + 1, 2), np.float64),
+        "nothing": ((n,), np.float32),
+    }
+    return Chain(numbers=numbers, bias=np.array([bias]), hyper=hyper, **on_pages(scratch))

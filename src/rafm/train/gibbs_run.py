@@ -1,0 +1,188 @@
+"""A run of Gibbs sampling: epochs are sweeps over all parameters, and the model is distilled from their samples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import DataValueError, ResourceLimitError
+from ..kernels.tables import Rows
+from ..metrics import is_better, shown_metrics
+from ..metrics.evaluation import Metrics
+from ..model.parameters import Parameters
+from ..options import TrainingOptions
+from ..plan.grouping import Grouping, one_group
+from ..plan.ranks import RankPlan
+from ..rows.stats import RowStats
+from .events import Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
+from .gibbs_engine import GibbsEngine
+from .job import Job, model_of
+from .loader import Blocks
+from .run import Position, Run
+
+BURN_IN, BURN_IN_SHARE = 30, 0.15  # first sweeps that are not collected, and their share in short runs
+MEMORY = 0.9  # weight of earlier sweeps in the moving average of validation scores, which shows the noise
+PATIENCE_SWEEPS = 10  # sweeps per unit of patience: the mean of many samples moves slowly
+SHOWN_SECONDS = 0.2  # time between two progress events
+ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
+
+
+def train_sampled(job: Job, options: TrainingOptions) -> Iterator[Event]:
+    """Train a model by sampling."""
+    features = job.features(options)
+    yield Planned(features.plan, features.counts, job.found.rows)
+    known = features.numbering, features.value_scales
+    rows, held_out = Blocks(job.source, *known, job.label_scale), None
+    if job.valid is not None:
+        held_out = Blocks(job.valid, *known)
+    grouping = Grouping(np.arange(features.plan.n_features), one_group(features.plan.sizes))
+    run = GibbsRun(rows, job.found, features, grouping, options, held_out, job.checkpoint.uninterrupted)
+    yield from job.train(run)
+    reason = run.why_over()
+    yield run.distil()
+    yield Finished(model_of(run, features, job.found.rows), reason)
+
+
+class GibbsRun(Run):
+    """Samples sweep by sweep. Validation rows show the noise and when to stop."""
+
+    engine: GibbsEngine  # type: ignore[assignment]
+    checkpoint_seconds = 1.0  # a sweep of few rows takes milliseconds, a checkpoint some more
+
+    def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> GibbsEngine:  # type: ignore[override]
+        plan, fields = self.features.plan, self.features.fields
+        rows = _whole(self.blocks, found, plan)
+        numbers = None if fields is None else fields.numbers
+        engine = GibbsEngine(rows, plan, numbers, self.options.seed, bias, self.options.threads)
+        n_valid = 0 if self.held_out is None else sum(rows.labels.size for rows in self.held_out)
+        engine.valid = {"average": np.zeros(n_valid), "total": np.zeros(n_valid)}
+        self.burn_in = min(BURN_IN, int(BURN_IN_SHARE * self.options.n_epochs))
+        self.shown = 0.0
+        return engine
+
+    def _is_stalled(self, at: Position) -> bool:
+        """Return whether `patience` times ten sweeps brought no improvement."""
+        patience = self.options.patience
+        return patience is not None and at.epoch - 1 - at.best_epoch >= patience * PATIENCE_SWEEPS
+
+    @property
+    def _collects(self) -> bool:
+        return self.at.epoch > self.burn_in
+
+    # Sampling
+
+    def pieces(self) -> Iterator[PieceFinished]:
+        """Sample the rest of the sweep, some factors at a time."""
+        for first, stop in self.engine.pieces():
+            if first < self.at.sweep:
+                continue
+            with self.uninterrupted():
+                self.engine.sample(first, stop, self.at.epoch - 1, self._collects)
+                done = self.n_rows * stop // (self.engine.n_factors + 1)
+                self.at = replace(self.at, sweep=stop, rows=done)
+            if time.perf_counter() - self.shown > SHOWN_SECONDS:  # a sweep of few rows takes milliseconds
+                self.shown = time.perf_counter()
+                yield self._piece_finished()
+
+    def _piece_finished(self) -> PieceFinished:
+        last = self.at.history[-1]["train_loss"] if self.at.history else self.options.loss.report(0)
+        share = self.at.epoch - 1 + self.at.rows / self.n_rows
+        left = self.seconds() * max(self.options.n_epochs / max(share, 1e-9) - 1, 0)
+        seconds = self.seconds() - self.epoch_begun
+        return PieceFinished(self.at.epoch, self.at.rows, self.n_rows, last, seconds, left)
+
+    def finish_epoch(self) -> EpochFinished:
+        """Collect the sample, measure the noise on the validation rows, and move to the next sweep."""
+        with self.uninterrupted():
+            at, sweep = self.at, self.at.epoch - 1
+            loss = self.engine.finish_sweep(sweep, self._collects)
+            self.is_finite = bool(np.isfinite(loss))
+            if not self.is_finite:
+                raise self._divergence(f"the errors of sweep {at.epoch} are not finite", at.epoch, None)
+            metrics = {} if self.held_out is None else self._measure(self.held_out, sweep)
+            if not metrics:
+                self.engine.draw_alpha(sweep, loss)
+            mean = loss / 2 / max(self.total_weight, 1e-30)  # half the squared error, as the loss is defined
+            self._check_divergence(mean, metrics, at.epoch)
+            best = bool(metrics) and is_better(self.options.metric, metrics[self.options.metric], at.best_value)
+            shown = self.options.loss.report(mean, self.label_scale)
+            event = EpochFinished(at.epoch, shown, metrics, self.seconds() - self.epoch_begun, best)
+            self._begin_epoch(event)
+        return event
+
+    def _keep(self) -> None:
+        """Keep nothing: the model comes from the samples of all sweeps."""
+
+    def _measure(self, held_out: Blocks, sweep: int) -> dict[str, float | None]:
+        """Score the validation rows, set the noise, and return the metrics of the mean of the samples so far.
+
+        During burn-in they are those of the moving average.
+        """
+        metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
+        score, start, square, weight = self.engine.scorer(), 0, 0.0, 0.0
+        average, total, kept = *self.engine.valid.values(), max(self.engine.collected[0], 1)
+        scale = np.float32(self.label_scale)
+        for rows in held_out:
+            own, found = slice(start, start + rows.labels.size), score(rows)
+            average[own] = MEMORY * average[own] + (1 - MEMORY) * found if sweep else found
+            total[own] += found if self._collects else 0.0
+            square += float((rows.weights * (rows.labels / self.label_scale - average[own]) ** 2).sum())
+            weight += float(rows.weights.sum(dtype=float))
+            seen = total[own] / kept if self._collects else average[own]
+            metrics.add(rows.labels, seen.astype(np.float32) * scale, rows.weights)
+            start = own.stop
+        if metrics.rows and not weight > 0:
+            raise DataValueError("all validation rows have weight 0; at least one must have a positive weight")
+        if metrics.rows:
+            self.engine.pin_alpha(sweep, square / weight)
+        return metrics.values() if metrics.rows else {}
+
+    # The model
+
+    def distil(self) -> Distilled:
+        """Distil the samples into one model, whose epoch is the last one: it is made of all."""
+        with self.uninterrupted():
+            self.is_released = True  # no more checkpoints: the chain is overwritten
+            kept, gap = int(self.engine.collected[0]), self.engine.distil()
+            metrics = {} if self.held_out is None else self._judge(self.held_out)
+            self.at = replace(self.at, best_epoch=self.at.epoch - 1)
+        return Distilled(kept, gap.before * self.label_scale, gap.after * self.label_scale, metrics)
+
+    def _judge(self, held_out: Blocks) -> dict[str, float | None]:
+        """Return the metrics of the current parameters on the validation rows."""
+        metrics, score = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric)), None
+        for rows in held_out:
+            score = score or self.engine.scorer()
+            metrics.add(rows.labels, score(rows) * np.float32(self.label_scale), rows.weights)
+        return metrics.values() if metrics.rows else {}
+
+    def _parameters(self, last: bool = False) -> Parameters:
+        """Return a copy of the current parameters; there is no optimiser state."""
+        return self.engine.parameters()
+
+    def _advice(self) -> str:
+        return "Check for outliers among values and labels"
+
+
+def _whole(blocks: Blocks, found: RowStats, plan: RankPlan) -> Rows:
+    """Return all rows as one block; refuse rows that are not in memory."""
+    if not blocks.source.in_memory:
+        nonzeros, n_parameters = int(found.counts.sum()), plan.n_features * (1 + sum(plan.block_ranks))
+        needed = ROW_BYTES * found.rows + ENTRY_BYTES * nonzeros + NUMBER_BYTES * n_parameters
+        raise ResourceLimitError(
+            f"optimizer='gibbs' keeps all rows in memory: {found.rows} rows and {nonzeros} nonzeros take "
+            f"{needed:,} bytes ({ROW_BYTES} per row, {ENTRY_BYTES} per nonzero, {NUMBER_BYTES} per parameter). "
+            "Raise --memory above that, or use another optimizer."
+        )
+    parts = list(blocks)
+    blocks.cached.clear()  # the sampler keeps its own form
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(part.indices.size for part in parts)])
+    indptr = np.concatenate([[0], *(part.indptr[1:] + start for part, start in zip(parts, starts))])
+    names = ("indices", "values", "labels", "weights")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Rows(indptr=indptr, middles=indptr[1:], **joined)

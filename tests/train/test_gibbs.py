@@ -1,0 +1,326 @@
+"""Runs of Gibbs sampling: events, stopping, resuming, the model they leave, and what is refused."""
+
+import numpy as np
+import pytest
+from commands import run
+from scipy.sparse import csr_matrix
+from worlds import changed_rows, planted, run_python
+
+from rafm import RaFMClassifier, RaFMRegressor, load
+from rafm.errors import CheckpointError, ConfigError, DivergenceError, ResourceLimitError
+from rafm.model.file import Saved, save
+from rafm.options import resolve
+from rafm.rows.fields import Fields
+from rafm.rows.source import InMemory
+from rafm.rows.spill import SpilledRows, SpillOptions
+from rafm.train import gibbs_engine, gibbs_run
+from rafm.train.checkpoint import Checkpoint
+from rafm.train.event_log import event_record
+from rafm.train.trainer import Distilled, EpochFinished, Finished, PieceFinished, Resumed, train
+
+NOISE = 0.5
+
+
+class Killed(BaseException):
+    """Ends a run without a word, as kill -9 does."""
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    """Return training and validation rows, and rows without noise to test on."""
+    (data, test), rng = planted("regression", n_rows=1500), np.random.default_rng(0)
+    noisy = [changed_rows(rows, labels=rows.labels + rng.normal(0, NOISE, rows.n_rows)) for rows in (data, test)]
+    return source_of(noisy[0]), noisy[1], test
+
+
+def source_of(rows):
+    users = Fields.of_ranges(("user", "item"), (0, 30, 50))
+    return InMemory(rows, users)
+
+
+def options(**chosen):
+    return resolve(**{"task": "regression", "model": "fm", "ranks": 2, "optimizer": "gibbs", "n_epochs": 40, **chosen})
+
+
+def events_of(data, valid, checkpoint=None, **chosen):
+    return list(train(data, options(**chosen), valid, checkpoint))
+
+
+def model_of(events):
+    assert isinstance(events[-1], Finished)
+    return events[-1].model
+
+
+def bytes_of(model):
+    return {name: array.tobytes() for name, array in model.parameters.arrays().items()} | {"history": model.history}
+
+
+def rmse(model, rows):
+    return float(np.sqrt(np.mean((model.predict(rows) - rows.labels) ** 2)))
+
+
+# The model
+
+
+def test_one_model_comes_as_close_to_the_truth_as_the_mean_of_samples(ratings):
+    data, valid, test = ratings
+    events = events_of(data, valid, n_epochs=60)
+    model = model_of(events)
+    stepped = model_of(list(train(data, resolve(task="regression", model="fm", ranks=2, n_epochs=60), valid)))
+    assert rmse(model, test) < 0.8 * rmse(stepped, test)
+    assert model.options["optimizer"] == "gibbs"
+    assert model.n_parameters == 1 + 50 * 3
+    distilled = events[-2]
+    assert isinstance(distilled, Distilled)
+    assert distilled.metrics["rmse"] == pytest.approx(rmse(model, valid), rel=1e-4)
+    assert distilled.metrics["rmse"] < 1.01 * model.history[-1]["valid_rmse"]
+
+
+def test_distillation_comes_closer_to_the_mean_of_samples_than_their_mean_does(ratings):
+    distilled = events_of(*ratings[:2])[-2]
+    assert distilled.samples == 34  # 40 sweeps without the first 15 percent
+    assert distilled.after < 0.5 * distilled.before
+    assert event_record(distilled)["after"] == distilled.after
+
+
+def test_large_labels_and_values_are_scaled(ratings):
+    data, valid, test = ratings
+    large = [changed_rows(rows, labels=100 * rows.labels, values=64 * rows.values) for rows in (data.rows, valid, test)]
+    assert rmse(model_of(events_of(source_of(large[0]), large[1])), large[2]) == pytest.approx(
+        100 * rmse(model_of(events_of(data, valid)), test), rel=0.3
+    )
+
+
+@pytest.mark.parametrize(("family", "ranks"), [("lr", None), ("difacto", (1, 2))])
+def test_other_families_are_sampled_too(family, ratings, ranks):
+    data, valid, test = ratings
+    model = model_of(events_of(data, valid, model=family, ranks=ranks, rank_scale=0.035))
+    assert model.plan.family == family
+    if family == "difacto":
+        assert 0 < model.plan.sizes[2] < model.plan.sizes[1]
+        assert rmse(model, test) < 0.6 * test.labels.std()
+
+
+def test_without_validation_rows_the_noise_is_drawn(ratings):
+    data, _, test = ratings
+    events = events_of(data, None)
+    assert rmse(model_of(events), test) < 0.3 * test.labels.std()
+    assert events[-2].metrics == {}
+    assert all("valid_rmse" not in entry for entry in model_of(events).history)
+
+
+def test_row_weights_count(ratings):
+    data, valid, test = ratings
+    weights = np.ones(data.rows.n_rows)
+    weights[::2] = 0
+    spoiled = np.where(weights > 0, data.rows.labels, 9.0)
+    rows = changed_rows(data.rows, labels=spoiled, weights=weights)
+    assert rmse(model_of(events_of(source_of(rows), valid)), test) < 0.4 * test.labels.std()
+
+
+def test_priors_stay_as_they_are_while_the_first_weights_move(ratings):
+    """Weights start at 0: their lambda would grow at once and keep them there."""
+    data, valid, _ = ratings
+    rows = next(iter(gibbs_run.Blocks(data, model_of(events_of(data, valid, n_epochs=1)).numbering, np.ones(50))))
+    plan = model_of(events_of(data, valid, n_epochs=1)).plan
+    engine = gibbs_engine.GibbsEngine(rows, plan, None, seed=0, bias=0.0)
+    for sweep in range(gibbs_engine.FIXED_SWEEPS):
+        engine.sample(0, 3, sweep, False)
+        assert set(engine.chain.hyper[:, 0, :, 0].ravel()) == {5.0}
+        assert set(engine.chain.hyper[:, 1:, :, 0].ravel()) == {20.0}
+    assert np.abs(engine.chain.numbers[0]).max() > 0
+    engine.sample(0, 3, gibbs_engine.FIXED_SWEEPS, False)
+    assert len(np.unique(engine.chain.hyper[0, :, :, 0])) > 2
+
+
+# The run
+
+
+def test_events_tell_of_every_sweep(ratings):
+    data, valid, _ = ratings
+    events = events_of(data, valid, n_epochs=12)
+    epochs = [event for event in events if isinstance(event, EpochFinished)]
+    assert [event.epoch for event in epochs] == list(range(1, 13))
+    assert [event.entry() for event in epochs] == model_of(events).history
+    assert model_of(events).best_epoch == 12
+    assert events[-1].reason == "epochs"
+
+
+def test_pieces_tell_how_long_all_sweeps_will_take(ratings, monkeypatch):
+    monkeypatch.setattr(gibbs_engine, "PIECE_WORK", 1)
+    monkeypatch.setattr(gibbs_run, "SHOWN_SECONDS", -1.0)
+    events = events_of(*ratings[:2], n_epochs=3)
+    pieces = [event for event in events if isinstance(event, PieceFinished)]
+    assert [(event.epoch, event.rows) for event in pieces] == [(k, rows) for k in (1, 2, 3) for rows in (333, 666)]
+    assert all(event.seconds_left > 0 for event in pieces)
+
+
+def test_pieces_do_not_change_the_model(ratings, monkeypatch):
+    expected = bytes_of(model_of(events_of(*ratings[:2], n_epochs=5)))
+    monkeypatch.setattr(gibbs_engine, "PIECE_WORK", 1)
+    assert bytes_of(model_of(events_of(*ratings[:2], n_epochs=5))) == expected
+
+
+def test_patience_counts_tens_of_sweeps(ratings):
+    data, valid, _ = ratings
+    shuffled = changed_rows(valid, labels=np.random.default_rng(0).permutation(valid.labels))
+    events = events_of(data, shuffled, n_epochs=200, patience=1)
+    history = model_of(events).history
+    best = min(history, key=lambda entry: entry["valid_rmse"])["epoch"]
+    assert events[-1].reason == "patience"
+    assert len(history) == best + 10
+
+
+def test_a_run_out_of_time_keeps_what_it_has(ratings):
+    events = events_of(*ratings[:2], n_epochs=100_000, patience=None, max_seconds=0.5)
+    assert events[-1].reason == "time"
+    assert np.isfinite(model_of(events).parameters.weights).all()
+
+
+def test_a_run_stopped_during_burn_in_leaves_the_last_sample(ratings):
+    events = events_of(*ratings[:2], n_epochs=100_000, max_seconds=1e-9)
+    assert events[-2].samples == 0
+    assert np.isfinite(model_of(events).parameters.weights).all()
+
+
+def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkeypatch, tmp_path):
+    monkeypatch.setattr(gibbs_engine, "PIECE_WORK", 1)
+    monkeypatch.setattr(gibbs_run, "SHOWN_SECONDS", -1.0)
+    data, valid, _ = ratings
+    expected, resumed = bytes_of(model_of(events_of(data, valid, n_epochs=8))), []
+    for _ in range(100):
+        events = []
+        try:
+            with Checkpoint(tmp_path, seconds=0) as checkpoint:
+                for event in train(data, options(n_epochs=8), valid, checkpoint):
+                    events.append(event)
+                    if len(events) == 9:
+                        raise Killed
+        except Killed:
+            pass
+        resumed += [event for event in events if isinstance(event, Resumed)]
+        if isinstance(events[-1], Finished):
+            break
+    assert any(0 < event.rows < 1000 for event in resumed)
+    assert bytes_of(model_of(events)) == expected
+    with Checkpoint(tmp_path, seconds=0) as checkpoint, pytest.raises(CheckpointError, match="seed was 0, now 1"):
+        list(train(data, options(n_epochs=8, seed=1), valid, checkpoint))
+
+
+def test_threads_change_nothing_but_the_time(ratings, monkeypatch):
+    monkeypatch.setattr("rafm.plan.design.PART_ROWS", 100)
+    monkeypatch.setattr("rafm.plan.design.PART_SHARE", 1)
+    found = [bytes_of(model_of(events_of(*ratings[:2], threads=threads))) for threads in (1, 2, 4)]
+    assert found[0] == found[1] == found[2]
+
+
+def test_values_out_of_range_are_a_divergence(ratings):
+    data, valid, _ = ratings
+    values = valid.values.copy()
+    values[0], values[1] = 3e38, 3e38
+    with pytest.raises(DivergenceError, match=r"validation loss of epoch 1 is not finite\. Check for outliers"):
+        events_of(data, changed_rows(valid, values=values), n_epochs=5)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "rafm"}, "cannot train model 'rafm', only 'fm', 'difacto', 'lr'. Use model='difacto'"),
+        ({"model": "mrma"}, "cannot train model 'mrma'"),
+        ({"loss": "huber"}, "requires loss='squared', found 'huber'"),
+        ({"learning_rate": 0.1}, "learning_rate has no effect with optimizer='gibbs'"),
+        ({"l2": 0.1}, "l2 has no effect"),
+        ({"l2_weights": 0.1}, "l2_weights has no effect"),
+        ({"n_epochs": 0}, "n_epochs must be a whole number of at least 1"),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused_with_the_way_out(given, message):
+    with pytest.raises(ConfigError, match=message):
+        options(**{"ranks": None, **given})
+
+
+def test_sweeps_have_a_default_of_their_own():
+    assert options(n_epochs=None).n_epochs == 200
+    assert resolve(task="regression").n_epochs == 30
+
+
+def test_rows_that_are_not_in_memory_are_refused_with_the_bytes_they_need(ratings):
+    spilled = SpilledRows([ratings[0].rows], SpillOptions(megabytes=0))
+    with pytest.raises(ResourceLimitError, match="1000 rows and 2000 nonzeros take 82,400 bytes"):
+        events_of(spilled, None)
+
+
+def test_rows_of_several_blocks_are_joined(ratings, monkeypatch):
+    monkeypatch.setattr("rafm.rows.blocks.BLOCK_ROWS", 300)
+    blocks = SpilledRows([ratings[0].rows], SpillOptions(megabytes=100))
+    assert blocks.n_blocks > 1
+    whole = model_of(events_of(InMemory(ratings[0].rows), None, n_epochs=3))
+    assert bytes_of(model_of(events_of(blocks, None, n_epochs=3))) == bytes_of(whole)
+
+
+# Estimators and commands
+
+
+def matrix(rows):
+    return csr_matrix((rows.values, rows.indices, rows.indptr), shape=(rows.n_rows, 50))
+
+
+def test_an_estimator_samples_saves_and_loads(ratings, tmp_path):
+    data, valid, test = ratings
+    fields = ["user"] * 30 + ["item"] * 20
+    fitted = RaFMRegressor(2, model="fm", optimizer="gibbs", n_epochs=40, fields=fields)
+    fitted.fit(matrix(data.rows), data.rows.labels, eval_set=(matrix(valid), valid.labels))
+    expected = model_of(events_of(data, valid))
+    np.testing.assert_array_equal(fitted.predict(matrix(test)), expected.predict(test))
+    assert len(fitted.history_) == 40
+    fitted.save(tmp_path / "m.rafm")
+    np.testing.assert_array_equal(load(tmp_path / "m.rafm").predict(matrix(test)), fitted.predict(matrix(test)))
+    with pytest.raises(ConfigError, match=r"cannot continue from a model.* optimizer='adagrad'"):
+        fitted.partial_fit(matrix(valid), valid.labels)
+    with pytest.raises(ConfigError, match="use fit"):
+        RaFMRegressor(2, model="fm", optimizer="gibbs").partial_fit(matrix(valid), valid.labels)
+    with pytest.raises(ConfigError, match="requires loss='squared'"):
+        RaFMClassifier(2, model="fm", optimizer="gibbs").fit(matrix(valid), valid.labels > 0)
+
+
+def write_rows(path, rows):
+    lines = zip(rows.labels, rows.indices.reshape(-1, 2))
+    path.write_text("".join(f"{label:.4f} {a}:1 {b}:1\n" for label, (a, b) in lines))
+
+
+def test_the_command_trains_evaluates_and_predicts(ratings, tmp_path):
+    data, valid, test = ratings
+    for name, rows in (("train", data.rows), ("valid", valid), ("test", test)):
+        write_rows(tmp_path / f"{name}.svm", rows)
+    (tmp_path / "fields.tsv").write_text("".join(f"{i}\t{'user' if i < 30 else 'item'}\n" for i in range(50)))
+    common = ("train", tmp_path / "train.svm", "--valid", tmp_path / "valid.svm", "--task", "regression")
+    chosen = ("--out", tmp_path / "m.rafm", "--optimizer", "gibbs", "--fields", tmp_path / "fields.tsv")
+    ran = run(*common, *chosen, "--model", "fm", "--ranks", "2", "--epochs", "30", "--seed", "4")
+    assert ran.code == 0, ran.err
+    assert "distilled 26 samples into one model" in ran.out
+    judged = run("evaluate", tmp_path / "m.rafm", tmp_path / "test.svm", "--json").json()
+    assert judged["rmse"] < 0.4 * test.labels.std()
+    assert len(run("predict", tmp_path / "m.rafm", tmp_path / "test.svm").out.splitlines()) == test.n_rows
+    assert "--optimizer 'gibbs' cannot train model 'rafm'" in run(*common, *chosen).error()
+    assert "--keep-state" in run(*common, *chosen, "--model", "fm", "--keep-state").error()
+
+
+def test_saving_and_loading_keeps_the_options(ratings, tmp_path):
+    model = model_of(events_of(*ratings[:2], n_epochs=2))
+    save(tmp_path / "m.rafm", Saved(model, None, 0))
+    assert load(tmp_path / "m.rafm").get_params()["optimizer"] == "gibbs"
+
+
+def test_the_sampler_is_not_even_imported_by_other_runs(tmp_path):
+    (tmp_path / "t.svm").write_text("1 0:1 1:1\n0 0:1 2:1\n" * 20)
+    rows = f"training_rows({str(tmp_path / 't.svm')!r}, ReadOptions('binary'))[0]"
+    code = (
+        "import sys; from rafm.train.trainer import train_model; from rafm.options import resolve;"
+        "from rafm.read.open import training_rows, ReadOptions;"
+        f"train_model({rows}, resolve(task='binary', n_epochs=1));"
+        "assert not any(name.startswith('rafm.') and ('gibbs' in name or 'philox' in name) for name in sys.modules)"
+    )
+    run_python("-c", code)
