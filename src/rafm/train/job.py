@@ -69,6 +69,8 @@ class Job(NamedTuple):
             run.restore(self.state)
             yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
         self.checkpoint.capture = run.state
+        if self.state is None and run.is_over():  # no epoch at all
+            yield from self._written(run)
         yield from self.epochs(run)
 
     def epochs(self, run: Run) -> Iterator[Event]:
