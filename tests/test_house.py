@@ -40,6 +40,7 @@ LARGER_KERNELS = {  # and why
     "rows/numbering.py:_sort_rows": "called from Python: the arrays of one pass, and room to sort a row in",
 }
 PUBLIC = ("_replace", "_asdict", "_fields", "_make", "_dict")  # of named tuples, and what a DOK matrix of SciPy is
+PUBLIC += ("_repr_html_", "_repr_mimebundle_")  # what notebooks call
 WITHOUT_MODULES = {"fuzz", "golden"}  # folders of tests that mirror no folder of modules
 
 

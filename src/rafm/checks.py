@@ -150,11 +150,21 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
             "Use another loss or optimizer.",
             key=name,
         )
-    if chosen["is_measured"] and found.n_slots:
+    if chosen["is_measured"] and found.name not in ("adagrad", "sgd"):
         raise ConfigError(f"ranks='auto' requires optimizer='adagrad' or 'sgd', found {found.name!r}", key=name)
     if allowed is not None and found.name not in allowed:
         raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
+
+
+def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:
+    """Return whether an option is to be found by short runs, the default with measured ranks, and record it."""
+    if not (isinstance(value, str) and value == AUTO) and not (value is None and chosen["is_measured"]):
+        return False
+    if FAMILIES[chosen["model"]].features_per_row is not None:
+        raise ConfigError(f"{name}='auto' is not available for model={chosen['model']!r}", key=name)
+    chosen["searched"].append(name)
+    return True
 
 
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
@@ -163,6 +173,7 @@ def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None
         _check_unused(name, value, chosen)
         return None
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
+    value = None if is_searched(name, value, chosen) else value
     return number(positive=True)(name, default if value is None else value, chosen)
 
 
@@ -172,6 +183,7 @@ def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...
     if chosen["optimizer"].is_sampler:
         _check_unused(name, value, chosen)
         return (None,) * n_ranks
+    value = None if is_searched(name, value, chosen) else value
     value = chosen["loss"].l2 if value is None else value
     is_one = isinstance(value, str) or not hasattr(value, "__len__")  # a str has a length, but fails as a number
     values = [value] * n_ranks if is_one else list(value)
@@ -198,8 +210,9 @@ def _check_unused(name: str, value: Any, chosen: dict[str, Any]) -> None:
 
 
 def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
-    """Check the number of epochs; its default depends on the optimiser."""
-    return whole()(name, chosen["optimizer"].n_epochs if value is None else value, chosen)
+    """Check the number of epochs; its default depends on the optimiser. A large model to be cut needs more."""
+    usual = 100 if chosen["is_measured"] else chosen["optimizer"].n_epochs
+    return whole()(name, usual if value is None else value, chosen)
 
 
 def l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
@@ -265,6 +278,19 @@ def one_or_more(text: str, name: str) -> float | tuple[float, ...]:
         rule = f"{name} must be one number, or one per rank separated by commas"
         raise ConfigError(f"{rule}; found {text!r}", key=name) from None
     return values[0] if len(values) == 1 else values
+
+
+def numbers_or_auto(text: str, name: str) -> str | float | tuple[float, ...]:
+    """Parse one number, several, or "auto"."""
+    return text if text == AUTO else one_or_more(text, name)
+
+
+def number_or_auto(text: str, name: str) -> str | float:
+    """Parse one number, or "auto"."""
+    try:
+        return text if text == AUTO else float(text)
+    except ValueError:
+        raise ConfigError(f"--{name.replace('_', '-')} must be a number or auto, found {text!r}", key=name) from None
 
 
 def loss_setting(text: str, name: str) -> Any:

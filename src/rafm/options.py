@@ -13,7 +13,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from . import checks
-from .checks import UPDATES, Check, choice, number, one_or_more, whole
+from .checks import UPDATES, Check, choice, number, whole
 from .errors import ConfigError
 from .families import FAMILIES, Family
 from .losses import one_of
@@ -178,19 +178,22 @@ class TrainingOptions:
     learning_rate: float = option(
         None,
         "Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than 10 nonzeros; "
-        "a quarter of that for sgd, a hundredth for adam).",
+        "a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on validation rows (default "
+        "with ranks auto).",
         checks.learning_rate,
-        "float",
-        float,
+        'float or "auto"',
+        str,
+        parse=checks.number_or_auto,
     )
     l2: tuple[float, ...] = option(
         None,
         "L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts, "
-        "0.1 for ratings).",
+        "0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000 training rows "
+        "(default with ranks auto).",
         checks.l2,
-        "float or sequence of float",
+        'float, sequence of float or "auto"',
         str,
-        parse=one_or_more,
+        parse=checks.numbers_or_auto,
         is_kept=False,
     )
     l2_weights: float = option(
@@ -200,7 +203,7 @@ class TrainingOptions:
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
         None,
-        "Maximum number of passes over the data (default: 30; 200 with gibbs).",
+        "Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).",
         checks.n_epochs,
         "int",
         int,
@@ -294,6 +297,7 @@ class TrainingOptions:
     shuffle: bool = field(default=True)  # otherwise rows are visited in input order
     keep_state: bool = field(default=False)  # whether the model keeps its optimiser state
     replan: bool = field(default=False)  # whether to raise the features of a resumed model to higher ranks
+    searched: tuple[str, ...] = field(default=())  # settings to be found by short runs
     measured: bool = field(default=False)  # ranks="auto"; `ranks` are those to use where that is not possible
     memory: float | None = field(default=None)  # megabytes for the parameters in training; None: any amount
     reserved_bytes: int = field(default=0)  # what the model file holds besides the model
@@ -350,7 +354,8 @@ class TrainingOptions:
         }
 
     def _measuring(self) -> tuple[str, ...]:
-        return ("measured", "memory", "reserved_bytes") if self.measured else ()
+        """Return the names of the switches of what is measured, if anything is."""
+        return ("searched",) * bool(self.searched) + ("measured", "memory", "reserved_bytes") * self.measured
 
     def identity(self) -> dict[str, Any]:
         """Return all options that decide what a run computes, by the names that users know."""
@@ -382,13 +387,14 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     unknown = [name for name in given if name not in declared]
     if unknown:
         raise ConfigError(f"unknown option {unknown[0]!r}; the options are {', '.join(declared)}", key=unknown[0])
-    chosen: dict[str, Any] = {"task": task}
+    chosen: dict[str, Any] = {"task": task, "searched": []}
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
     del chosen["task"]
-    measured, is_rate_given = chosen.pop("is_measured"), given.get("learning_rate") is not None
-    return TrainingOptions(**chosen, is_rate_given=is_rate_given, measured=measured)
+    measured, searched = chosen.pop("is_measured"), tuple(chosen.pop("searched"))
+    is_rate_given = given.get("learning_rate") is not None and "learning_rate" not in searched
+    return TrainingOptions(**chosen, is_rate_given=is_rate_given, measured=measured, searched=searched)
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from tables import Capsule
 
-from rafm import RaFMRegressor, TableSpec, UnseenValuesWarning, load
+from rafm import DataWarning, RaFMRegressor, TableSpec, UnseenValuesWarning, load
 from rafm.errors import ConfigError
 
 
@@ -137,3 +137,39 @@ def test_rare_values_are_no_news():
 def test_folds_of_a_table_are_scored():
     table, (_, y) = mixed_table(), long_tail()
     assert cross_val_score(make(n_epochs=2), table, y, cv=3).size == 3
+
+
+# Ids in a matrix
+
+
+def test_a_dense_matrix_of_ids_is_warned_about():
+    draw = np.random.default_rng(0)
+    ids = np.stack([draw.integers(0, 200, 400), draw.integers(0, 5, 400), draw.integers(0, 3000, 400)], axis=1)
+    y = ids[:, 0] % 2
+    for X in (ids, ids.astype(float), ids.tolist(), pd.DataFrame(ids)):
+        with pytest.warns(DataWarning, match=r"columns 0, 2 of X hold whole numbers up to \d+, as ids are") as caught:
+            make(learning_rate=1e-3).fit(X, y)
+        assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for X in (ids[:, 1:2], ids / 3000, ids % 100, -ids, np.eye(400) * 1000):
+            make(n_epochs=1).fit(X, y)
+        table = pd.DataFrame(ids, columns=["user", "day", "item"])
+        make(n_epochs=1).fit(table, y)
+
+
+# In a notebook
+
+
+def test_a_notebook_shows_the_plan_and_the_columns_beside_the_diagram():
+    table, y = visits()
+    model = make(ranks=(2, 5)).fit(table.rename(columns={"sku": "<sku>"}), y)
+    for shown in (model._repr_mimebundle_()["text/html"], model._repr_html_()):
+        assert "sk-top-container" in shown
+        assert f"rafm, log loss: {model.encoder_.n_features} features, {model.n_parameters_} parameters" in shown
+        assert "<td>&lt;sku&gt;</td><td>category</td><td>9</td>" in shown
+        assert "<td>price</td><td>bins</td><td>10</td>" in shown
+        for level, rank in enumerate(model.model_.plan.ranks, start=1):
+            assert f"<td>{level}</td><td>{rank}</td>" in shown
+    assert "rafm-plan" not in make()._repr_html_()
+    assert "<td>price</td>" not in make("regression", "lr").fit(long_tail()[0], y)._repr_html_()

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from fitted import long_tail, mixed_table
 from scipy import sparse
@@ -78,3 +79,25 @@ def test_a_matrix_of_numbers_and_text_is_a_table_of_columns_by_place():
     assert transformer.get_feature_names_out().tolist() == ["x0=a", "x0=b", "x1=[-inf,inf)", "x1=<missing>"]
     with pytest.raises(DataValueError, match="column 'x1' has type string"):
         transformer.transform(np.array([["a", "b"]], object))
+
+
+def test_the_output_can_be_a_pandas_or_polars_frame_with_named_columns():
+    table, (_, y) = mixed_table(), long_tail()
+    table.index = table.index * 3
+    plain = TableTransformer().fit(table)
+    expected, names = plain.transform(table).toarray(), plain.get_feature_names_out().tolist()
+    found = TableTransformer().set_output(transform="pandas").fit_transform(table)
+    assert isinstance(found, pd.DataFrame)
+    assert found.index.equals(table.index)
+    assert found.columns.tolist() == names
+    assert found.sparse.density < 0.5
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+    dense = TableTransformer().set_output(transform="polars").fit_transform(table)
+    assert isinstance(dense, pl.DataFrame)
+    assert dense.columns == names
+    np.testing.assert_array_equal(dense.to_numpy(), expected)
+    model = RaFMClassifier(ranks=2, n_epochs=2)
+    pipeline = make_pipeline(TableTransformer(), clone(model)).set_output(transform="pandas").fit(table, y)
+    assert pipeline[-1].feature_names_in_.tolist() == names  # a frame of sparse columns is a matrix
+    alone = make_pipeline(TableTransformer(), model).fit(table, y)
+    np.testing.assert_array_equal(pipeline.decision_function(table), alone.decision_function(table))

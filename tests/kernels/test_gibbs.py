@@ -165,6 +165,27 @@ def test_features_of_a_block_never_share_a_row():
         assert (X[:, order[first:stop]] != 0).sum(axis=1).max() <= 1
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_parameters_are_differences_from_the_mean_of_their_field_and_score_the_same(name):
+    engine, (X, *_), fields, _ = engine_of(name)
+    engine.field_means[0] = np.random.default_rng(5).normal(size=engine.field_means[0].shape)
+    found = engine.parameters()
+    numbers = numbers_of(engine)
+    stored = np.zeros_like(numbers)
+    stored[0], start = found.weights, 1
+    for block in found.factors:
+        stored[start : start + block.shape[1], : len(block)] = block.T
+        start += block.shape[1]
+    expected = naive.fm_scores(X, engine.chain.bias[0], numbers)
+    np.testing.assert_allclose(naive.fm_scores(X, float(found.bias[0]), stored), expected, atol=1e-4)
+    if name in ("one of each field", "weights"):  # a new feature of the first field
+        known = X * (fields != 0)
+        row = np.concatenate([known, np.ones((len(X), 1))], axis=1)
+        more = np.concatenate([numbers, engine.field_means[0][:, :1]], axis=1)
+        expected = naive.fm_scores(row, engine.chain.bias[0], more)
+        np.testing.assert_allclose(naive.fm_scores(known, float(found.bias[0]), stored), expected, atol=1e-4)
+
+
 # Samples of the posterior
 
 

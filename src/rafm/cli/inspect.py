@@ -82,6 +82,7 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
         "kind": "model",
         "model": model.plan.family,
         "task": model.loss.task,
+        "loss": model.loss.name,
         "features": model.plan.n_features,
         **({"dropped_as_zero": model.n_dropped} if model.n_dropped else {}),
         "zero_weights": int((model.parameters.weights == 0).sum()),
@@ -91,17 +92,35 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
         "bytes": Path(path).stat().st_size,
         "index_base": saved.index_base,
         **_plan_report(describe_plan(model.plan, model.counts, model.n_rows)),
+        **_columns_report(saved.encoder),
         **_fields_report(model),
         "best_epoch": model.best_epoch,
         "options": model.options,
         "history": model.history,
     }
-    lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options", "fields"))
+    lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options", "fields", "columns"))
     lines += [f"{name:14} {value}" for name, value in model.options.items()]
     lines += ["", *plan_lines(Planned(model.plan, model.counts, model.n_rows)), ""]
-    lines += _field_lines(report.get("fields", []))
+    lines += _column_lines(report["columns"]) if "columns" in report else _field_lines(report.get("fields", []))
     lines += [_history_line(entry, model.best_epoch) for entry in model.history]
     return report, lines
+
+
+def _columns_report(encoder: Any) -> dict[str, Any]:
+    if encoder is None:
+        return {}
+    columns = [
+        {"column": one.name, "kind": one.kind, **one.spec.settings(), "features": one.n_features}
+        for one in encoder.columns
+    ]
+    return {"columns": columns}
+
+
+def _column_lines(columns: list[dict[str, Any]]) -> list[str]:
+    """Return a table of columns and kinds, cut off if there are many; its last line is empty."""
+    lines = [f"{one['features']:8d}  {one['kind']:8}  {one['column']}" for one in columns[:MOST_FIELDS]]
+    more = len(columns) - MOST_FIELDS
+    return ["features  kind      column", *lines, *([f"          and {more} more"] if more > 0 else []), ""]
 
 
 def _fields_report(model: Any) -> dict[str, Any]:

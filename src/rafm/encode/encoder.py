@@ -29,7 +29,7 @@ from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
-from .infer import FLAG_REASONS, Choice, choose_kinds, describe_choices
+from .infer import FLAG_REASONS, TEXT_NOW, Choice, choose_kinds, describe_choices
 from .interning import NULL
 from .spec import TableSpec, check_known, first_repeated
 from .targets import with_targets
@@ -362,7 +362,7 @@ def _complete(
     choices = choose_kinds(sample.schema, sample)
     if report is not None and choices:
         report(describe_choices([*_given_choices(spec, types), *choices]))
-    _warn_of(choices)
+    _warn_of(choices, sample.schema.metadata)
     columns = sorted((*spec.columns, *(choice.column for choice in choices)), key=lambda column: column.name)
     return replace(spec, columns=tuple(columns)), {choice.column.name for choice in choices if choice.must_be_whole}
 
@@ -371,8 +371,8 @@ def _given_choices(spec: TableSpec, types: dict[str, pa.DataType]) -> list[Choic
     return [Choice(column, str(types[column.name]), "as given") for column in spec.columns if column.name in types]
 
 
-def _warn_of(choices: list[Choice]) -> None:
-    """Warn about kinds that may be wrong."""
+def _warn_of(choices: list[Choice], metadata: dict[bytes, bytes] | None) -> None:
+    """Warn about kinds that may be wrong; metadata: of the schema, tells what the reader has warned about."""
     doubtful = [choice for choice in choices if choice.doubt]
     if doubtful:
         found = ", ".join(f"{printable(choice.column.name)!r} ({choice.doubt})" for choice in doubtful[:10])
@@ -382,6 +382,10 @@ def _warn_of(choices: list[Choice]) -> None:
         )
         kinds = {choice.column.name: "bins" for choice in doubtful}
         warnings.warn(DataWarning(message, kinds), stacklevel=caller_level())
+    for choice in choices:
+        if choice.stray and b"strays" not in (metadata or {}):
+            message = f"column {printable(choice.column.name)!r}, row {choice.stray.place}: {choice.stray}; {TEXT_NOW}"
+            warnings.warn(DataWarning(message, {choice.column.name: "category"}), stacklevel=caller_level())
     flags = [choice for choice in choices if choice.reason in FLAG_REASONS]
     if len(flags) >= max(MANY_FLAGS, 0.9 * len(choices)):
         message = (

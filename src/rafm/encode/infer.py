@@ -41,15 +41,31 @@ ISO_DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)
 DIGITS_LIMIT = 10.0**15  # whole numbers from here on are names, such as hashes; text readers take them for text
 MANY_VALUES = 100  # whole numbers with more different values may be quantities
 LIST_SHARE = 0.5  # minimum share of texts with a "|"
+A_NUMBER = r"^\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|#?N/?A|[Nn]a[Nn]|null|NULL|None)\s*$"
+FEW_TEXTS, MOST = 20, 0.9  # texts that are tried first, and the share of numbers that makes the rest stray
 AT_ONCE = 1 << 16  # cells that are examined at once, to stop early
 FEW = 1000  # cells that are tried first, since most columns show what they are early
+TEXT_NOW = "the column is text now. Correct or empty such cells, or set its kind: {kinds}"
 FLAG_REASONS = ("true or false", "0 and 1")
+
+
+class Stray(NamedTuple):
+    """The first text among numbers: its place and text; how many texts there are, and how many cells."""
+
+    place: int
+    text: str
+    n_texts: int
+    n_cells: int
+
+    def __str__(self) -> str:
+        return f"{self.text!r} is not a number, unlike {self.n_cells - self.n_texts} of {self.n_cells} cells"
 
 
 class Choice(NamedTuple):
     """A column with its kind, its Arrow type and the reason for the kind.
 
     doubt: what speaks against the kind, if anything. must_be_whole: cells not yet seen must be whole numbers too.
+    stray: the first text, if the column is text but has mostly numbers.
     """
 
     column: ColumnSpec
@@ -57,6 +73,7 @@ class Choice(NamedTuple):
     reason: str
     doubt: str = ""
     must_be_whole: bool = False
+    stray: Stray | None = None
 
 
 def choose_kinds(schema: pa.Schema, sample: pa.RecordBatch | pa.Table) -> list[Choice]:
@@ -96,7 +113,8 @@ def _choose_by_cells(field: pa.Field, cells: pa.Array | pa.ChunkedArray, kind: s
     if kind == "number":
         return _choose_number(name, field.type, cells)
     if kind == "text":
-        return Choice(*_choose_text(name, cells, shown))
+        column, reason = _choose_text(name, cells)
+        return Choice(column, shown, reason, stray=find_stray(cells) if reason == "text" else None)
     chosen = {"time": "datetime", "list": "list"}.get(kind, "category")
     reasons = {"time": "time", "list": "list", "boolean": "true or false", "nothing": "no values"}
     return Choice(ColumnSpec(name, chosen), shown, reasons[kind], must_be_whole=kind == "nothing")
@@ -114,21 +132,47 @@ def _parts(cells: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
 # ---- Text
 
 
-def _choose_text(name: str, cells: pa.Array | pa.ChunkedArray, shown: str) -> tuple[ColumnSpec, str, str]:
+def _choose_text(name: str, cells: pa.Array | pa.ChunkedArray) -> tuple[ColumnSpec, str]:
     if is_bytes(cells.type):
-        return ColumnSpec(name), shown, "bytes"
+        return ColumnSpec(name), "bytes"
     if len(cells) == cells.null_count:
-        return ColumnSpec(name), shown, "no values"
+        return ColumnSpec(name), "no values"
     if all(_are_dates(part) for part in _parts(cells)):  # the first text that is no date ends this
-        return ColumnSpec(name, "datetime"), shown, "text of times"
-    with_bar = sum(pc.sum(pc.match_substring(part, "|")).as_py() or 0 for part in _parts(cells))
+        return ColumnSpec(name, "datetime"), "text of times"
+    with_bar = sum(_count(pc.match_substring(part, "|")) for part in _parts(cells))
     if with_bar >= LIST_SHARE * (len(cells) - cells.null_count):
-        return ColumnSpec(name, "list", separator="|"), shown, "text with | between values"
-    return ColumnSpec(name), shown, "text"
+        return ColumnSpec(name, "list", separator="|"), "text with | between values"
+    return ColumnSpec(name), "text"
 
 
 def _are_dates(texts: pa.Array) -> bool:
     return all(pc.all(pc.match_substring_regex(some, ISO_DATE), min_count=0).as_py() for some in (texts[:1], texts))
+
+
+def find_stray(cells: pa.Array | pa.ChunkedArray) -> Stray | None:
+    """Return the first text in a column of text that has mostly numbers, None if it has more texts or none.
+
+    >>> find_stray(pa.array(["1.5"] * 20 + ["abc", None]))
+    Stray(place=20, text='abc', n_texts=1, n_cells=21)
+    """
+    head = _are_numbers(cells.slice(0, FEW_TEXTS))  # rules out most columns
+    if 2 * _count(head) < len(head) - head.null_count:
+        return None
+    fits = _are_numbers(cells)
+    n_cells, n_numbers = len(cells) - cells.null_count, _count(fits)
+    if not n_cells > n_numbers >= MOST * n_cells:
+        return None
+    place = pc.index(fits, False).as_py()
+    return Stray(place, cells[place].as_py(), n_cells - n_numbers, n_cells)
+
+
+def _are_numbers(texts: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+    return pa.chunked_array([pc.match_substring_regex(without_views(chunk), A_NUMBER) for chunk in chunks], pa.bool_())
+
+
+def _count(flags: pa.Array | pa.ChunkedArray) -> int:
+    return pc.sum(flags).as_py() or 0
 
 
 # ---- Numbers

@@ -12,10 +12,11 @@ import numpy as np
 from ..encode.coverage import MAX_UNSEEN_SHARE, Coverage
 from ..encode.encoder import caller_level
 from ..encode.spec import TableSpec
-from ..errors import ConfigError, UnseenValuesWarning
+from ..errors import ConfigError, DataWarning, UnseenValuesWarning
 from ..files.atomic import PathLike
 from ..files.terminal import printable
 from ..read.frames import as_table, is_frame
+from ..read.matrices import id_columns
 from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
 
@@ -41,6 +42,20 @@ def spec_of_columns(columns: Any) -> TableSpec | None:
     if not isinstance(columns, Mapping):
         raise ConfigError(f"columns must be a dict from names to kinds, or a TableSpec, found {columns!r}", "columns")
     return TableSpec.from_dict({"columns": columns})
+
+
+def warn_of_ids(X: Any) -> None:
+    """Warn about columns of a dense matrix that look like ids."""
+    places = id_columns(X)
+    if places:
+        which = (
+            f"columns {', '.join(map(str, places))} of X hold" if len(places) > 1 else f"column {places[0]} of X holds"
+        )
+        message = (
+            f"{which} whole numbers up to {X[:, places].max():g}, as ids are, but the cells of a matrix are values. If "
+            "they are ids, pass a table: pd.DataFrame(X, columns=[...]) with names; if they are quantities, scale them"
+        )
+        warnings.warn(DataWarning(message), stacklevel=caller_level())
 
 
 def warn_of_unseen(coverage: Coverage) -> None:

@@ -37,13 +37,15 @@ from .arguments import (
     single_pair,
     spec_of_columns,
     threads_of,
+    warn_of_ids,
     warn_of_unseen,
 )
+from .display import Display
 from .insight import Insight
 from .parameters import option_parameters
 
 
-class FactorizationMachine(Insight, BaseEstimator):
+class FactorizationMachine(Insight, Display, BaseEstimator):
     """Training, scoring and saving, shared by the classifier and the regressor."""
 
     encoder_: TableEncoder | None
@@ -191,6 +193,8 @@ class FactorizationMachine(Insight, BaseEstimator):
             X = validate_data(self, X, **checks)
         else:
             X, y = validate_data(self, X, y, **checks)
+        if fitting:
+            warn_of_ids(X)
         return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:

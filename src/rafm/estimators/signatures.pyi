@@ -23,8 +23,8 @@ class ClassifierSignature:
         update: str = "joint",
         dependent_weight: float | None = None,
         optimizer: str | Optimizer = "adagrad",
-        learning_rate: float | None = None,
-        l2: float | Sequence[float] | None = None,
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
@@ -71,12 +71,14 @@ class ClassifierSignature:
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
             distils them into one.
-        learning_rate : float, default=None
+        learning_rate : float or "auto", default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam).
-        l2 : float or sequence of float, default=None
+            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
+            validation rows (default with ranks auto).
+        l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts,
-            0.1 for ratings).
+            0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000
+            training rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of linear weights at each occurrence.
         l1 : float, default=0.0
@@ -84,7 +86,7 @@ class ClassifierSignature:
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
         n_epochs : int, default=None
-            Maximum number of passes over the data (default: 30; 200 with gibbs).
+            Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
@@ -134,8 +136,8 @@ class RegressorSignature:
         update: str = "joint",
         dependent_weight: float | None = None,
         optimizer: str | Optimizer = "adagrad",
-        learning_rate: float | None = None,
-        l2: float | Sequence[float] | None = None,
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
         l2_weights: float = 0.0,
         l1: float = 0.0,
         l1_weights: float = 0.0,
@@ -184,12 +186,14 @@ class RegressorSignature:
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
             distils them into one.
-        learning_rate : float, default=None
+        learning_rate : float or "auto", default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam).
-        l2 : float or sequence of float, default=None
+            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
+            validation rows (default with ranks auto).
+        l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts,
-            0.1 for ratings).
+            0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000
+            training rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of linear weights at each occurrence.
         l1 : float, default=0.0
@@ -197,7 +201,7 @@ class RegressorSignature:
         l1_weights : float, default=0.0
             L1 penalty that sets linear weights to 0 (ftrl only).
         n_epochs : int, default=None
-            Maximum number of passes over the data (default: 30; 200 with gibbs).
+            Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..encode.coverage import Coverage
@@ -63,7 +64,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         self.encoder_ = TableEncoder.learn(self._table(X, fitting=True), as_spec(self.spec))
         return self
 
-    def transform(self, X: Any) -> sparse.csr_matrix:
+    def transform(self, X: Any) -> Any:
         """Encode a table.
 
         Parameters
@@ -74,13 +75,25 @@ class TableTransformer(TransformerMixin, BaseEstimator):
         Returns
         -------
         scipy.sparse.csr_matrix of shape (n_rows, n_features)
-            One column per feature. Values never seen in `fit` are left out or share `column=<rare>`.
+            One column per feature. Values never seen in `fit` are left out or share `column=<rare>`. After
+            `set_output(transform="pandas")` a DataFrame of sparse columns, after "polars" a dense one.
         """
         check_is_fitted(self, "encoder_")
         table, coverage = self._table(X, fitting=False), Coverage()
         rows = self.encoder_.encode(table, targets=False, coverage=coverage)  # X may lack the label column
         warn_of_unseen(coverage)
-        return sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (rows.n_rows, rows.n_features))
+        matrix = sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (rows.n_rows, rows.n_features))
+        return self._in_container(matrix, X)
+
+    def _in_container(self, matrix: sparse.csr_matrix, X: Any) -> Any:
+        """Return the matrix as scikit-learn's `set_output` asks for; it names the columns of frames itself."""
+        container = _get_output_config("transform", self)["dense"]
+        if container != "pandas":
+            return matrix if container == "default" else matrix.toarray()
+        import pandas as pd
+
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame.sparse.from_spmatrix(matrix, index=index)
 
     def _table(self, X: Any, fitting: bool) -> Any:
         """Return X as an Arrow table; the columns of a matrix are named x0, x1, ..."""

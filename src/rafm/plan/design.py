@@ -31,6 +31,17 @@ class Arrangement:
     order: np.ndarray
     n_fields: int
 
+    def is_certain(self) -> np.ndarray:
+        """Return per factor and field whether every row has one feature of the field, of value 1, with the factor."""
+        design, n_rows = self.design, self.design.labels.size
+        found = np.zeros((design.active.shape[1], self.n_fields), bool)
+        for block in np.flatnonzero((design.places < 0) & (design.starts[:, -1] - design.starts[:, 0] == n_rows)):
+            values = design.values[design.starts[block, 0] : design.starts[block, -1]]
+            whole = design.active[block] == design.bounds[block + 1] - design.bounds[block]
+            is_alone = np.count_nonzero(design.fields == design.fields[block]) == 1
+            found[:, design.fields[block]] = whole & is_alone & bool((values == 1).all())
+        return found
+
     @property
     def places(self) -> np.ndarray:
         """Position in the sampler's order of each feature of the plan."""

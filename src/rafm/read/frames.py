@@ -27,12 +27,19 @@ def is_frame(X: Any) -> bool:
 
 
 def is_table(X: Any) -> bool:
-    """Tell whether X has columns to encode: any frame does, except one of complete numbers without column names.
+    """Tell whether X has columns to encode: any frame does, except one that was made from a matrix.
 
-    scikit-learn requires that such a frame, made from an array, is treated like the array.
+    That is a pandas frame of sparse columns, or one of complete numbers without column names, which scikit-learn
+    requires to be treated like the array.
     """
-    if not _is_one_of(X, FRAMES[:1]) or any(isinstance(name, str) for name in X.columns):
+    if not _is_one_of(X, FRAMES[:1]):
         return is_frame(X)
+    if X.shape[1] and all(hasattr(kind, "fill_value") for kind in X.dtypes):  # pandas.SparseDtype
+        return False
+    return any(isinstance(name, str) for name in X.columns) or _has_other_than_numbers(X)
+
+
+def _has_other_than_numbers(X: Any) -> bool:
     return any(kind.kind not in "biuf" for kind in X.dtypes) or bool(X.isna().to_numpy().any())
 
 

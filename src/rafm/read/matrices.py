@@ -12,6 +12,9 @@ from scipy import sparse
 from ..errors import DataValueError
 from ..rows.checked import Batch
 
+MAX_ID_COLUMNS, MIN_IDS, LARGEST_DIGIT = 40, 20, 100  # what a matrix of ids has: few columns, many and large numbers
+ID_ROWS = 10_000  # rows that are searched for ids
+
 
 def rows_of_matrix(X: Any) -> Batch:
     """Return the rows of a dense matrix or a sparse one of any format; duplicate entries are summed.
@@ -26,6 +29,23 @@ def rows_of_matrix(X: Any) -> Batch:
         matrix = matrix.copy()  # sum_duplicates works in place, on arrays that may be the user's
         matrix.sum_duplicates()
     return Batch(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1])
+
+
+def id_columns(X: Any) -> list[int]:
+    """Return the columns of a narrow dense matrix that look like ids: many different whole numbers, some over 100.
+
+    >>> id_columns(np.array([[1, 0.5]] * 50 + [[user, 0.5] for user in range(200)]))
+    [0]
+    """
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.shape[1] > MAX_ID_COLUMNS:
+        return []
+    return [place for place, cells in enumerate(X[:ID_ROWS].T) if _look_like_ids(cells)]
+
+
+def _look_like_ids(cells: np.ndarray) -> bool:
+    if not cells.size or cells.min() < 0 or cells.max() <= LARGEST_DIGIT or (cells != np.floor(cells)).any():
+        return False
+    return np.unique(cells).size >= MIN_IDS
 
 
 def check_matrix(X: Any) -> None:

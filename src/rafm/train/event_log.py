@@ -5,6 +5,7 @@
     {"event": "selected", "epochs": ..., "rows": ...}
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
     {"event": "continued", "features": ..., "new": ..., "with_states": ..., "promoted": ..., "pair_error": ...}
+    {"event": "searched", "learning_rate": ..., "l2": ..., "runs": ...}
     {"event": "measuring", "rank": ..., "parameters": ..., "megabytes": ..., "times": ..., "fallback": ...}
     {"event": "cut", "metric": ..., "before": ..., "value_before": ..., "parameters": ..., "value": ...}
     {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
@@ -40,6 +41,7 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    Searched,
     Selected,
     Slowed,
     StartJudged,
@@ -98,7 +100,7 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "planned", "rows": event.n_rows, **sizes, "model": event.plan.family, "plan": levels}
         case Continued():
             return {"event": "continued", **vars(event)}
-        case Measuring() | Cut():
+        case Searched() | Measuring() | Cut():
             return {"event": type(event).__name__.lower(), **vars(event)}
         case Resumed():
             return {"event": "resumed", **vars(event)}

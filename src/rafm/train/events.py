@@ -46,6 +46,15 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """Learning rate and L2 were found by this many short runs."""
+
+    learning_rate: float
+    l2: float
+    runs: int
+
+
+@dataclass(frozen=True)
 class Measuring:
     """A large model is trained first, from which the ranks will be measured.
 
@@ -177,4 +186,4 @@ class Finished:
 
 
 Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
-Event = HeldOut | Slowed | Selected | Planned | Measuring | Cut | Continued | Training | Distilled | Finished
+Event = HeldOut | Slowed | Selected | Planned | Searched | Measuring | Cut | Continued | Training | Distilled | Finished

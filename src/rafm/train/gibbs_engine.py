@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,8 @@ class GibbsEngine:
         self.totals = np.zeros(rows.labels.size)  # sums of the sampled scores of the training rows
         self.collected = np.zeros(2)  # how many sweeps, and the sum of their biases
         self.alpha = np.ones(1)
+        self.is_certain = self.arrangement.is_certain()
+        self.field_means = np.zeros((2, *self.is_certain.shape))  # mu, of the last sweep and summed
         self.valid: dict[str, np.ndarray] = {}  # moving average and sum of the scores of validation rows
         self._run(gibbs.renew_errors, self.design.labels)
         variance = float(np.average(self.chain.errors.astype(float) ** 2, weights=self._row_weights))
@@ -69,7 +72,7 @@ class GibbsEngine:
     def state(self) -> dict[str, np.ndarray]:
         """Return all arrays that sampling changes, by name; not copies, so they can be saved and restored."""
         names = ("numbers", "bias", "errors", "hyper", "means")
-        own = {"totals": self.totals, "collected": self.collected, "alpha": self.alpha}
+        own = {"totals": self.totals, "collected": self.collected, "alpha": self.alpha, "field_means": self.field_means}
         own |= {f"valid_{name}": array for name, array in self.valid.items()}
         return {name: getattr(self.chain, name) for name in names} | own
 
@@ -89,8 +92,10 @@ class GibbsEngine:
         """Collect the scores of the training rows; return the weighted sum of their squared errors."""
         if sweep % RENEWAL_SWEEPS == RENEWAL_SWEEPS - 1:
             self._run(gibbs.renew_errors, self.design.labels)
+        self.field_means[0] = self.chain.hyper[1 - sweep % 2, :, :, 1]
         if collects:
             self.collected += 1, self.chain.bias[0]
+            self.field_means[1] += self.field_means[0]
         return collect_scores(self.design, self.chain.errors, self.totals, collects)
 
     def draw_alpha(self, sweep: int, loss: float) -> None:
@@ -124,6 +129,7 @@ class GibbsEngine:
         target = (self.totals / kept).astype(np.float32)
         chain.centres[:] = chain.means / kept
         chain.numbers[:], chain.bias[0] = chain.centres, bias / kept
+        self.field_means[0] = self.field_means[1] / kept
         self._run(gibbs.renew_errors, target)
         before = self._distance()
         for sweep in range(DISTILLING_SWEEPS):
@@ -138,12 +144,31 @@ class GibbsEngine:
     # Scores
 
     def parameters(self) -> Parameters:
-        """Return a copy of the current parameters, in the order of the plan."""
-        numbers, places, factors, start = self.chain.numbers, self.arrangement.places, [], 1
+        """Return a copy of the current parameters, in the order of the plan, as differences from those of their field.
+
+        Scores stay the same, but an unknown feature, which adds nothing to a score, counts as the mean of its field.
+        """
+        numbers, bias = self._centred()
+        places, factors, start = self.arrangement.places, [], 1
         for size, rank in zip(self.plan.sizes[1:], self.plan.block_ranks):
             factors.append(np.ascontiguousarray(numbers[start : start + rank, places[:size]].T))
             start += rank
-        return Parameters(self.chain.bias[:1].astype(np.float32), numbers[0, places], factors)
+        return Parameters(np.array([bias], np.float32), numbers[0, places], factors)
+
+    def _centred(self) -> tuple[np.ndarray, float]:
+        """Return parameters and bias after taking the mean of each field to the bias and to the other fields.
+
+        A row has one feature i of field k and one j of field l: v_i v_j = (v_i - m_k) (v_j - m_l) + m_k (v_j - m_l) +
+        m_l (v_i - m_k) + m_k m_l, which are a pair, two weights and a constant.
+        """
+        numbers, means = self.chain.numbers.copy(), np.where(self.is_certain, self.field_means[0], 0)
+        total, bounds = means[1:].sum(axis=1), self.design.field_bounds
+        bias = self.chain.bias[0] + means[0].sum() + 0.5 * (total @ total - (means[1:] ** 2).sum())
+        for field, (first, stop) in enumerate(pairwise(bounds)):
+            own = numbers[:, first:stop]
+            own -= means[:, field, None].astype(np.float32)
+            own[0] += (total - means[1:, field]).astype(np.float32) @ own[1:]
+        return numbers, float(bias)
 
     def scorer(self) -> partial[np.ndarray]:
         """Return a function that scores rows by the current parameters."""

@@ -30,7 +30,8 @@ class Stop:
 class Job(NamedTuple):
     """Rows to train on and to judge by, what is known of them, and where to write checkpoints.
 
-    state: that of an earlier process to resume from, None if there is none.
+    state: that of an earlier process to resume from, None if there is none. settings: learning rate and L2 that short
+    runs found, None if they were given; spent: the seconds that these took.
     """
 
     source: RowSource
@@ -40,6 +41,8 @@ class Job(NamedTuple):
     checkpoint: Checkpoint | NoCheckpoint | Phase
     state: State | None
     stop: Stop
+    settings: tuple[float, float] | None = None
+    spent: float = 0.0
 
     def features(self, options: TrainingOptions) -> PlannedFeatures:
         """Assign levels and numbers to the features of the rows."""
@@ -61,14 +64,22 @@ class Job(NamedTuple):
         rows = Blocks(self.source, arranged.numbering, scales, self.label_scale, seed, grouping)
         held_out = None if self.valid is None else Blocks(self.valid, arranged.numbering, scales)
         begun = None if first is None else first.arranged(grouping)
-        return Run(rows, self.found, arranged, grouping, options, held_out, self.checkpoint.uninterrupted, begun)
+        run = Run(rows, self.found, arranged, grouping, options, held_out, self.checkpoint.uninterrupted, begun)
+        run.begun -= self.spent
+        return run
+
+    def capture(self, state: State | None) -> State | None:
+        """Add the settings to the state of a run."""
+        return (
+            state if state is None or self.settings is None else ({**state[0], "settings": [*self.settings]}, state[1])
+        )
 
     def train(self, run: Run) -> Iterator[Event]:
         """Resume the run if there is a state, and train it until it is over."""
         if self.state is not None:
             run.restore(self.state)
             yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
-        self.checkpoint.capture = run.state
+        self.checkpoint.capture = lambda: self.capture(run.state())
         if self.state is None and run.is_over():  # no epoch at all
             yield from self._written(run)
         yield from self.epochs(run)

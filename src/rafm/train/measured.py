@@ -26,14 +26,17 @@ from .events import Cut, Event, Measuring, Planned, Resumed
 from .job import Job, finished, model_of, train_plain
 from .ranks_by_count import ranks_within
 from .run import Run, State
+from .search import TRAIN_ROWS, search_settings
 
 CLICK_RANK, RATING_RANK, LEAST_RANK = 256, 64, 16  # of the large model
 ROWS_PER_RANK = 100  # a large model is not worth more
 COPIES = 4  # of the parameters of the large model: in training, their average, the best ones, and those to be cut
-FINE_EPOCHS, FINE_PATIENCE = 3, 2
+FINE_EPOCHS, FINE_PATIENCE = 10, 2
 TOLERANCE = 0.005  # of the validation loss, without a budget
 SIZES = tuple(2 ** (-k / 2) for k in range(15))  # shares of the large model to try, without a budget
 NONZERO_SECONDS, FACTOR_SECONDS = 20.0, 0.19  # relative cost of training: of a nonzero, and of each of its factors
+ENTRY_BYTES = 256  # of an epoch in the history of a model file, at most
+SEARCH_TIMES = 3.0  # cost of finding learning rate and L2, relative to a plain training on the same rows
 STAGE, CUT_EPOCH, LENGTHS = "stage", "cut_epoch", "cut.lengths"  # in a checkpoint of the second stage
 
 
@@ -42,10 +45,11 @@ def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
     plan = plan_large(job, options)
     yield plan
     if plan.fallback is not None:
-        yield from train_plain(job, ranks_within(job.found, options))
+        yield from train_plain(job, replace(ranks_within(job.found, options), searched=()))
         return
     if job.valid is None:
         raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
+    options, job = yield from search_settings(job, options)
     large = replace(options, model="fm", ranks=(plan.rank,), l2=options.l2[:1], measured=False, keep_state=True)
     features = job.features(large)
     if job.state is None or STAGE not in job.state[0]:
@@ -55,7 +59,7 @@ def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
         run, small = _resumed_stage(job, features, options)
         yield Resumed(job.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
     lengths = lengths_of(small, features)
-    job.checkpoint.capture = lambda: _with_lengths(run.state(), lengths, cut_epoch)
+    job.checkpoint.capture = lambda: _with_lengths(job.capture(run.state()), lengths, cut_epoch)
     yield from job.epochs(run)
     last = finished(job, run, small, job.found.rows)
     model = replace(last.model, options=replace(options, l2=run.options.l2).summary())
@@ -78,6 +82,8 @@ def plan_large(job: Job, options: TrainingOptions) -> Measuring:
     factors = sum(level["factors_per_row"] for level in describe_plan(plain.plan, plain.counts, found.rows)[:-1])
     usual = factors * found.rows / max(found.counts.sum(), 1)
     times = (NONZERO_SECONDS + FACTOR_SECONDS * rank) / (NONZERO_SECONDS + FACTOR_SECONDS * usual)
+    if options.searched:
+        times += SEARCH_TIMES * min(1.0, TRAIN_ROWS / found.rows)
     fallback = None
     if options.memory is not None and megabytes > options.memory:
         fallback = f"a model of rank {rank} would need {megabytes:.0f} MB in training, more than {options.memory:g}"
@@ -181,7 +187,7 @@ def first_parameters(cut: Model, options: TrainingOptions) -> Parameters:
 
 def reserved_bytes(options: TrainingOptions) -> int:
     """Return the bytes to leave free in the file: for what else it holds, and for the epochs to come."""
-    return options.reserved_bytes + FINE_EPOCHS * 400
+    return options.reserved_bytes + FINE_EPOCHS * ENTRY_BYTES
 
 
 def smallest_good(cutter: Cutter, valid: RowSource) -> Model:

@@ -27,6 +27,7 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    Searched,
     Selected,
     Slowed,
     StartJudged,
@@ -181,6 +182,8 @@ def event_lines(event: Event) -> list[str]:
         return plan_lines(event)
     if isinstance(event, Continued):
         return continued_lines(event)
+    if isinstance(event, Searched):
+        return [searched_line(event)]
     if isinstance(event, Measuring | Cut):
         return [measuring_line(event) if isinstance(event, Measuring) else cut_line(event)]
     if isinstance(event, Resumed):
@@ -261,6 +264,18 @@ def measuring_line(event: Measuring) -> str:
         return f"ranks by counts, not measured: {event.fallback}"
     size = f"starts from rank {event.rank}, {event.parameters} parameters, about {event.megabytes:.0f} MB"
     return f"measuring ranks: {size}, about {event.times:.1f} times a plain training"
+
+
+def searched_line(event: Searched) -> str:
+    """Return the line that says which settings were found.
+
+    >>> searched_line(Searched(0.05, 0.015, runs=9))
+    'learning rate 0.05 and L2 0.015 chosen by 9 short runs on validation rows'
+    """
+    return (
+        f"learning rate {event.learning_rate:.3g} and L2 {event.l2:.3g} chosen by {event.runs} short runs on "
+        "validation rows"
+    )
 
 
 def cut_line(event: Cut) -> str:

@@ -98,8 +98,9 @@ class Selection:
     ):
         self.source, self.counts, self.options, self.start = source, counts, options, start
         self.room, self.stop, self.two_classes = room, stop, options.loss.is_classification
-        # Measured ranks, samplers and rates that drop need validation rows to the end: their first model is kept.
-        self.keeps_first = bool(options.measured or options.rate_drops or options.optimizer.is_sampler)
+        # What is measured or searched, samplers and dropping rates need validation rows: their first model is kept.
+        is_found = options.measured or options.searched
+        self.keeps_first = bool(is_found or options.rate_drops or options.optimizer.is_sampler)
         self.has_few_rows = counts.rows <= FEW_ROWS and not self.keeps_first
 
     def is_possible(self) -> bool:

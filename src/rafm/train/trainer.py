@@ -28,6 +28,7 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    Searched,
     StartJudged,
 )
 from .job import Job, Stop, finished, train_plain
@@ -35,6 +36,7 @@ from .loader import as_source, labelled_blocks
 from .measured import train_measured
 from .phases import Phase
 from .run import choose_label_scale
+from .search import search_settings, with_settings
 from .warm_start import check_start, warm_start
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "PieceFinished",
     "Planned",
     "Resumed",
+    "Searched",
     "StartJudged",
     "Stop",
     "train",
@@ -86,7 +89,7 @@ def train(
         A request to stop, which consumers of the events can make.
     """
     if start is not None:
-        options = _like(start, options) if options.measured else options
+        options = _like(start, options)
         check_start(start, options)
     elif options.optimizer.is_sampler and not options.shuffle:
         raise ConfigError(f"optimizer={options.optimizer.name!r} samples given all rows at once: use fit", "optimizer")
@@ -110,6 +113,7 @@ def train(
 
         yield from train_sampled(job, options)
     else:
+        options, job = yield from search_settings(job, options)
         yield from train_plain(job, options)
 
 
@@ -136,9 +140,14 @@ def train_model(
 
 
 def _like(start: Model, options: TrainingOptions) -> TrainingOptions:
-    """Return options with the ranks of the model, which were measured when it was trained."""
-    family, ranks = start.plan.family, start.plan.ranks
-    return replace(options, model=family, ranks=ranks, l2=options.l2[:1] * len(ranks), measured=False)
+    """Return options with what was measured when the model was trained: its ranks, learning rate and L2."""
+    if options.searched:
+        rate, l2 = start.options.get("learning_rate") or options.learning_rate, start.options.get("l2")
+        options = with_settings(options, rate, l2 if isinstance(l2, float) else options.l2[0])
+    if options.measured:
+        family, ranks = start.plan.family, start.plan.ranks
+        options = replace(options, model=family, ranks=ranks, l2=options.l2[:1] * len(ranks), measured=False)
+    return options
 
 
 def _check_metric_is_defined(valid: RowSource, options: TrainingOptions) -> None:

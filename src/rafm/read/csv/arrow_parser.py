@@ -29,6 +29,7 @@ class Layout(NamedTuple):
     types: dict[str, pa.DataType]  # of the columns that are kept; UNKNOWN until they are inferred
     given: dict[str, pa.DataType | None]  # types chosen by the caller; None for columns to ignore
     on_bad: OnBad | None = None
+    header_line: int = 0  # line of the names, if they are from the file
 
 
 class BadRow(Exception):

@@ -37,6 +37,7 @@ from .cell_types import (
     misfits,
     wider_type,
 )
+from .doubts import warn_of_header, warn_of_strays
 from .plain_parser import split_block
 from .row_blocks import Dialect, TextBlock, cut_blocks, row_places, utf8_rows
 
@@ -156,17 +157,23 @@ def _batches(path: PathLike, options: CsvOptions) -> Iterator[pa.RecordBatch]:
         first = next(blocks, None)
         if first is None:
             return
+        line = first.first_line
         first, names = _take_names(first, dialect, options, source.name)
         given = _given_types(names, options, source.name)
         kept = {column: given.get(column, UNKNOWN) for column in names if given.get(column, UNKNOWN) is not None}
-        layout = Layout(source.name, dialect, names, kept, given, options.on_bad)
+        header_line = line if options.header is True else 0
+        layout = Layout(source.name, dialect, names, kept, given, options.on_bad, header_line)
         yield from _typed(chain([first] if first.data else [], blocks), layout)
 
 
 def _typed(blocks: Iterator[TextBlock], layout: Layout) -> Iterator[pa.RecordBatch]:
     """Infer unknown types, then yield the batches and raise the failure, if any."""
     sample = deque(_parsed(_sample(blocks), layout) if UNKNOWN in layout.types.values() else [])
+    unknown = [column for column, kind in layout.types.items() if kind == UNKNOWN]
     layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
+    warn_of_strays(sample, [column for column in unknown if layout.types[column] == TEXT], layout)
+    if layout.header_line:
+        warn_of_header(sample, layout)
     parts = _parsed(blocks, layout)
     sample.extend(islice(parts, 1))  # starts the threads: they parse ahead while the sample is consumed
     while part := sample.popleft() if sample else next(parts, None):
@@ -233,7 +240,8 @@ def _given_types(names: list[str], options: CsvOptions, name: str) -> dict[str, 
     there = set(names)
     for column, kind in options.columns.items():
         if column not in there and kind != "ignore" and column != options.label:
-            raise DataValueError(f"column {column!r} is missing; the columns are {_listed(names)}", name)
+            hint = "; is the first line data? It must have the names" if any(map(is_number, names)) else ""
+            raise DataValueError(f"column {column!r} is missing; the columns are {_listed(names)}{hint}", name)
     if all(options.columns.get(column) == "ignore" for column in names):
         raise DataValueError("all columns are ignored", name)
     return {column: READ_AS[kind] for column, kind in options.columns.items() if column in there}
@@ -364,7 +372,8 @@ def _cast_part(part: Parsed, layout: Layout) -> tuple[pa.RecordBatch, Exception 
         row, column = min(misfits, key=lambda misfit: misfit[0])
         failure = _misfit(part, layout, row, column, cells[column][row].as_py())
         columns = {column: cast_text(cells[column][:row], kind) for column, kind in layout.types.items()}
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(layout.types.items())), failure
+    schema = pa.schema(layout.types.items(), metadata={"strays": "warned"})
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema), failure
 
 
 def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> RafmError:

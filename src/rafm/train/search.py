@@ -1,0 +1,136 @@
+"""Find the learning rate and L2 by short runs: of a small FM, on a sample of the rows, judged by validation rows.
+
+Each is moved by a factor as long as the validation loss falls, first the learning rate, then L2, then both once more.
+L2 is only searched if the sample has all rows, because fewer rows need a stronger penalty; otherwise it keeps its
+default.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import ConfigError, DivergenceError
+from ..options import TrainingOptions
+from ..rows.blocks import join_rows, pick_rows
+from ..rows.checked import CheckedRows
+from ..rows.source import InMemory, RowSource
+from ..rows.stats import count_rows
+from .checkpoint import NoCheckpoint
+from .events import EpochFinished, Event, Searched
+from .job import Job, train_plain
+
+TRAIN_ROWS, VALID_ROWS = 200_000, 50_000  # of the samples
+RANK, EPOCHS, PATIENCE = 32, 40, 1  # of the short runs
+FACTORS = {"learning_rate": 2.0, "l2": 3.0}
+MAX_STEPS = 5  # in one direction
+LEAST_GAIN = 2e-4  # a smaller relative gain is luck
+Settings = tuple[float, float]  # learning rate and L2
+
+
+def search_settings(job: Job, options: TrainingOptions) -> Generator[Event, None, tuple[TrainingOptions, Job]]:
+    """Find what is to be found, or take it from the checkpoint; return the options, and the job that knows them."""
+    if not options.searched:
+        return options, job
+    if job.state is not None:
+        known = job.state[0]["settings"]
+        return with_settings(options, *known), job._replace(settings=known)
+    begun = time.perf_counter()
+    found, event = find_settings(job, options)
+    yield event
+    return found, job._replace(settings=(event.learning_rate, event.l2), spent=time.perf_counter() - begun)
+
+
+def find_settings(job: Job, options: TrainingOptions) -> tuple[TrainingOptions, Searched]:
+    """Return options with the settings that were to be found, and the event that tells them."""
+    if job.valid is None:
+        raise ConfigError(
+            f"{options.searched[0]}='auto' needs validation rows to choose it by", key=options.searched[0]
+        )
+    runs: dict[Settings, float] = {}
+    judge = _judge(_sample(job, options.seed), options, runs)
+    best = (float(options.learning_rate), options.l2[0] if options.l2 else 0.0)
+    is_whole = job.found.rows <= TRAIN_ROWS
+    names = [name for name in FACTORS if name in options.searched and (is_whole or name != "l2")]
+    for name in names * 2 if len(names) > 1 else names:
+        best = climb(judge, best, [*FACTORS].index(name), FACTORS[name])
+    return with_settings(options, *best), Searched(*best, len(runs))
+
+
+def with_settings(options: TrainingOptions, rate: float, l2: float) -> TrainingOptions:
+    """Return options with this learning rate and L2, and nothing left to find."""
+    return replace(options, learning_rate=rate, l2=(l2,) * len(options.l2), searched=(), is_rate_given=True)
+
+
+def climb(judge: Callable[[Settings], float], start: Settings, place: int, factor: float) -> Settings:
+    """Return the settings that are best along one of them, in steps of a factor.
+
+    >>> climb(lambda pair: abs(pair[0] - 0.1), (0.4, 1.0), place=0, factor=2)
+    (0.1, 1.0)
+    """
+    best, loss = start, judge(start)
+    for step in (1 / factor, factor):
+        for _ in range(MAX_STEPS):
+            moved = (best[0] * step, best[1]) if place == 0 else (best[0], best[1] * step)
+            if (found := judge(moved)) > loss * (1 - LEAST_GAIN):
+                break
+            best, loss = moved, found
+        if best != start:
+            break
+    return best
+
+
+def _judge(sample: Job, options: TrainingOptions, runs: dict[Settings, float]) -> Callable[[Settings], float]:
+    """Return a function that trains with given settings and returns the best validation loss; runs keeps its values."""
+    name = options.loss.metrics[0]
+    short = replace(
+        options,
+        model="fm",
+        ranks=(RANK,),
+        l2=options.l2[:1],
+        levels=None,
+        n_epochs=EPOCHS,
+        patience=PATIENCE,
+        metric=name,
+        averaging=True,
+        rate_drops=0,
+        measured=False,
+        max_seconds=None,
+        keep_state=False,
+    )
+
+    def loss_of(pair: Settings) -> float:
+        if pair not in runs:
+            try:
+                events = train_plain(sample, with_settings(short, *pair))
+                losses = [event.metrics[name] for event in events if isinstance(event, EpochFinished)]
+                runs[pair] = min((loss for loss in losses if loss is not None), default=np.inf)
+            except DivergenceError:
+                runs[pair] = np.inf
+        return runs[pair]
+
+    return loss_of
+
+
+def _sample(job: Job, seed: int) -> Job:
+    """Return a job with samples of the training and validation rows."""
+    assert job.valid is not None
+    rows, valid = (_some(source, most, seed) for source, most in ((job.source, TRAIN_ROWS), (job.valid, VALID_ROWS)))
+    return Job(InMemory(rows), InMemory(valid), count_rows([rows]), job.label_scale, NoCheckpoint(), None, job.stop)
+
+
+def _some(source: RowSource, most: int, seed: int) -> CheckedRows:
+    """Return at most so many rows of a source, the same share of each block."""
+    sizes = [source.block(number).n_rows for number in range(source.n_blocks)]
+    share = min(1.0, most / max(sum(sizes), 1))
+    return join_rows(list(_parts(source, share, np.random.default_rng([seed, 1]))))
+
+
+def _parts(source: RowSource, share: float, draw: np.random.Generator) -> Iterator[CheckedRows]:
+    for number in range(source.n_blocks):
+        rows = source.block(number)
+        size = int(np.ceil(share * rows.n_rows))
+        yield rows if share == 1 else pick_rows(rows, np.sort(draw.permutation(rows.n_rows)[:size]))
