@@ -239,6 +239,14 @@ def metric(name: str, value: Any, chosen: dict[str, Any]) -> str:
     return check_metric(value, chosen["loss"])
 
 
+def share(name: str, value: Any, chosen: dict[str, Any]) -> float:
+    """Check a share of rows, which must leave some."""
+    found = number()(name, value, chosen)
+    if found >= 1:
+        raise ConfigError(f"{name} must be below 1, found {value!r}", key=name)
+    return found
+
+
 def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
     """Check the share of negatives that were kept."""
     rate = number(positive=True)(name, value, chosen)

@@ -263,6 +263,16 @@ class TrainingOptions:
         "str",
         str,
     )
+    validation_fraction: float = option(
+        0.1,
+        "Without validation rows: share of the rows to hold out. They choose the number of epochs, then a model is "
+        "trained on all rows. 0 trains on all rows for `n_epochs` epochs.",
+        checks.share,
+        "float",
+        float,
+        flag="valid_share",
+        is_kept=False,  # only by models for which rows were held out
+    )
     max_seconds: float | None = option(
         None,
         "Stop after this many seconds, total across resumes, and keep the best epoch.",
@@ -426,7 +436,7 @@ def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
     >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1})
     {'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
     """
-    kept = [name for name, declared in declared_options() if declared.is_kept or name == "l2"]
+    kept = [name for name, declared in declared_options() if declared.is_kept or name in ("l2", "validation_fraction")]
     chosen = {name: summary[name] for name in kept if name in summary}
     if chosen.get("rank_scale") is None:  # written as None if another rule assigned the levels
         chosen.pop("rank_scale", None)

@@ -120,7 +120,7 @@ def _sample(job: Job, seed: int) -> Job:
     assert job.valid is not None
     rows, valid = (_some(source, most, seed) for source, most in ((job.source, TRAIN_ROWS), (job.valid, VALID_ROWS)))
     data, found = InMemory(rows, job.source.fields), count_rows([rows])
-    return Job(data, InMemory(valid), found, job.label_scale, NoCheckpoint(), None)
+    return Job(data, InMemory(valid), found, job.label_scale, NoCheckpoint(), None, job.stop)
 
 
 def _some(source: RowSource, most: int, seed: int) -> CheckedRows:
