@@ -179,8 +179,7 @@ class TrainingOptions:
     )
     field_weights: str = option(
         "auto",
-        "One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data tell at least "
-        "two fields).",
+        "Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two fields or more).",
         checks.field_weights,
         "str",
         str,
