@@ -16,11 +16,12 @@ from .arguments import (
     check_fields_flag,
     check_output,
     check_positive,
+    check_row_flags,
     given_options,
     print_json,
     print_safely,
 )
-from .groups import TrainingFlags, flag_name, naming_flags, with_groups
+from .groups import TrainingFlags, flag_name, with_groups
 from .reading import ReadingFlags
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def train(
     if start is not None and options.loss.is_classification:
         files = replace(files, labels=BinaryLabels.known(start.classes))
     _check_table_flags(data, files, reading, given_options(context))
+    check_row_flags(data, files, given_options(context))
     check_fields_flag(data, files)
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
@@ -128,10 +130,7 @@ def _options(
     from ..options import resolve
 
     chosen = {"task": task, **training}
-    try:
-        options = resolve(**(chosen if start is None else _options_to_resume(context, start.model, chosen)))
-    except ConfigError as error:
-        raise naming_flags(error) from None
+    options = resolve(**(chosen if start is None else _options_to_resume(context, start.model, chosen)))
     if running.keep_state and options.optimizer.is_sampler:
         raise ConfigError(
             f"--keep-state is for optimizers that can continue; {options.optimizer.name!r} cannot: drop --keep-state",

@@ -198,7 +198,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
-        return np.asarray(y, np.float32)
+        with np.errstate(over="ignore"):  # becomes infinite, which is reported with its row
+            return np.asarray(y, np.float32)
 
     def _keep(self, model: Model) -> None:
         self._trained = model  # with optimiser state, for partial_fit; shares its arrays with model_
@@ -260,10 +261,11 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     def compress(
         self, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
     ) -> Self:
-        """Return a smaller model: an FM or DiFacto cut to a size, or a level of a RaFM.
+        """Return a smaller model: one whose vectors are cut to a size, or a level of a RaFM.
 
-        Vectors are rotated to their principal axes, which changes no score, and each is cut to the length that is worth
-        its parameters. `ranks="auto"` does the same and trains the result further, which is better.
+        Vectors are rotated to their principal axes, which changes no score. Those of an FM or DiFacto are cut to
+        lengths of their own, those of a RaFM level by level. `ranks="auto"` does the same and trains the result
+        further, which is better.
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..options import Option, declared_options
+from ..options import Option, declared_options, nearest_option
 
 Kind = TypeVar("Kind", bound=type)
 COLUMNS = (
@@ -100,6 +100,11 @@ def _constructor(kind: type, given: list[tuple[str, Any]]) -> Callable[..., None
     signature = inspect.Signature(parameters)
 
     def __init__(self: Any, *arguments: Any, **named: Any) -> None:
+        unknown = next((name for name in named if name not in signature.parameters), None)
+        if unknown is not None:
+            near = nearest_option(unknown, [*signature.parameters][1:])
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise TypeError(f"{kind.__name__} has no parameter {unknown!r}{hint}")
         bound = signature.bind(self, *arguments, **named)
         bound.apply_defaults()
         for name, value in [*bound.arguments.items()][1:]:  # without self

@@ -128,7 +128,7 @@ def _resumed_stage(job: Job, features: PlannedFeatures, options: TrainingOptions
     """Return the run of the second stage as its checkpoint describes it, and its features."""
     assert job.state is not None
     values, arrays = job.state
-    plan, order = plan_lengths(arrays[LENGTHS].astype(np.int64), features.counts)
+    plan, order = plan_lengths(arrays[LENGTHS].astype(np.int64), features.counts, features.plan)
     small = features.arranged(order)._replace(plan=plan)
     run = job.run(small, fine_options(options, small, values[CUT_EPOCH]))
     run.restore(job.state)

@@ -30,6 +30,7 @@ from .engines import make_engine
 from .events import EpochFinished, PieceFinished
 from .loader import Blocks, visiting_order
 
+ODD_LABEL = 1e6  # a label so many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this
 DIVERGED_RATIO = 100.0  # training has diverged if its loss exceeds this many times that of the best constant
 
@@ -325,6 +326,13 @@ class Run:
     def _advice(self) -> str:
         return f"Lower learning_rate (now {self.options.learning_rate:g})"
 
+    def _odd_label(self) -> float | None:
+        """Return the largest label if it is absurd compared with the others."""
+        parts = [np.abs(rows.labels) for rows in self.blocks if rows.labels.size]
+        largest = max((float(part.max()) for part in parts), default=0.0)
+        typical = float(np.median(parts[0])) if parts else 0.0
+        return largest * self.label_scale if largest > ODD_LABEL * max(typical, 1e-3) else None
+
     def _not_finite(self, row: int) -> DivergenceError:
         what = f"the loss stopped being finite after {row} rows of epoch {self.at.epoch}"
         return self._divergence(what, self.at.epoch, row)
@@ -332,6 +340,8 @@ class Run:
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:
         largest = max((float(np.abs(rows.values).max(initial=0)) for rows in self.blocks), default=0.0)
         advice = self._advice()
+        if odd := self._odd_label():
+            advice = f"Check for a wrong label: one is {odd:.3g}, over {ODD_LABEL:g} times the typical one. {advice}"
         if largest > 10:
             advice += f" or check for outliers (some values are {largest:.3g} times the typical size of their feature)"
         return DivergenceError(f"training diverged: {what}. {advice}.", epoch=epoch, row=row)
