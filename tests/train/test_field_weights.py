@@ -87,7 +87,7 @@ def test_a_table_has_weights_and_its_model_shows_them(tmp_path):
     assert run(*common, "--field-weights", "off").code == 0
     assert load(tmp_path / "m.rafm").model.parameters.fields is None
     failed = run(*common, "--field-weights", "on", "--model", "lr").error()
-    assert failed == "--field-weights 'on' requires model rafm, fm, difacto, found 'lr'"
+    assert failed == "--field-weights on requires model rafm, fm, difacto, found 'lr'"
 
 
 # ---- The same bits
@@ -174,7 +174,7 @@ def test_a_field_that_is_new_gets_a_weight(tmp_path):
         done = run("train", tmp_path / "b.ffm", *common, *resumed, "--field-weights", choice)
         assert (done.code == 0) == (choice == was)
     assert (
-        "field_weights was on when the model was trained, now it is off"
+        "--field-weights was on when the model was trained, now it is off"
         in run("train", tmp_path / "b.ffm", *common, *resumed, "--field-weights", "off").error()
     )
 

@@ -73,8 +73,8 @@ class ClassifierSignature:
             Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
             distils them into one.
         field_weights : str, default="auto"
-            One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data
-            tell at least two fields).
+            Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
+            fields or more).
         learning_rate : float or "auto", default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
             10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
@@ -192,8 +192,8 @@ class RegressorSignature:
             Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
             distils them into one.
         field_weights : str, default="auto"
-            One weight per field, so that pairs of some fields count less: on, off, or auto (on if the data
-            tell at least two fields).
+            Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
+            fields or more).
         learning_rate : float or "auto", default=None
             Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
             10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on

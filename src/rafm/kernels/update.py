@@ -3,7 +3,7 @@
 # mypy: ignore-errors
 import numpy as np
 
-from ..jit.compile import compiled, merged
+from ..jit.compile import compiled
 from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import clear, combine, inner, subtract
 from .forward import span_of
@@ -104,7 +104,7 @@ def update_weighted_block(fields, entries, k, p, t, weight, rate, training):
 update_block = chosen_by_type({NoFieldWeights: update_plain_block, FieldWeights: update_weighted_block})
 
 
-@merged
+@compiled
 def update_group(rows, r, group, rate, training, t):
     """Update a group's tails of a row, and add the row's gradient to the sums of its heads."""
     tables, work = training.tables, training.work
@@ -120,7 +120,7 @@ def update_group(rows, r, group, rate, training, t):
         first = stop
 
 
-@merged
+@compiled
 def update_heads(rate, training):
     """Step each head of this thread that occurred in the batch once, by its summed gradient; clear the sums.
 
