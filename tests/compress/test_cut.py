@@ -1,8 +1,10 @@
 """A cut model is the old one with shorter vectors; it keeps its budget, and a level of a RaFM keeps its scores."""
 
+import itertools
+
 import numpy as np
 import pytest
-from fitted import long_tail, make, mixed_table, scores_of
+from fitted import long_tail, make, mixed_table, scores_of, two_fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import planted
@@ -10,6 +12,7 @@ from worlds import planted
 from rafm import load
 from rafm.compress.budget import Budget, cut_within
 from rafm.compress.cut import Cutter
+from rafm.compress.levels import LevelCutter
 from rafm.errors import ConfigError
 from rafm.model.file import Saved, file_bytes, save
 from rafm.options import resolve
@@ -86,7 +89,8 @@ def test_the_size_of_the_file_is_met(models, family, more, tmp_path_factory):
 
 def test_a_budget_below_the_weights_names_the_least(models):
     with pytest.raises(
-        ConfigError, match="max_parameters must be at least 51, the size of this model without any vectors, found 50"
+        ConfigError,
+        match="max_parameters must be at least 51, the smallest size that this model can be cut to, found 50",
     ):
         cut_within(Cutter(models["fm"]), Budget(50))
     with pytest.raises(ConfigError, match="max_bytes must be at least"):
@@ -147,10 +151,8 @@ def test_a_compressed_estimator_of_a_table_keeps_its_columns_and_its_size(tmp_pa
     assert model.n_parameters_ > small.n_parameters_
 
 
-def test_what_cannot_be_cut_says_what_can(models):
+def test_what_cannot_be_cut_says_what_can():
     X, y = long_tail()
-    with pytest.raises(ConfigError, match="a rafm model cannot be cut by size"):
-        make().fit(X, y).compress(max_parameters=300)
     with pytest.raises(ConfigError, match="give either a size"):
         make().fit(X, y).compress()
     with pytest.raises(ConfigError, match="give either a size"):
@@ -158,6 +160,63 @@ def test_what_cannot_be_cut_says_what_can(models):
     with pytest.raises(ConfigError, match="max_bytes must be a whole number"):
         make().fit(X, y).compress(max_bytes=-1)
     assert make(model="lr").fit(X, y).compress(max_parameters=1000).n_parameters_ > 0
+    X, y = two_fields()[0]
+    with pytest.raises(ConfigError, match="a mrma model cannot be cut, only rafm, fm and difacto can"):
+        make(model="mrma").fit(X, y).compress(max_parameters=300)
+
+
+# Levels of a RaFM
+
+
+def test_a_rafm_whose_vectors_are_only_rotated_scores_as_before(models, rows):
+    found = LevelCutter(models["rafm"]).cut((3, 5, 10))
+    np.testing.assert_allclose(found.scores(rows[1]), models["rafm"].scores(rows[1]), atol=2e-6)
+
+
+@settings(max_examples=25)
+@given(limit=st.integers(101, 800))
+def test_a_rafm_keeps_its_budget_and_ranks_that_ascend(models, limit):
+    found = cut_within(LevelCutter(models["rafm"]), Budget(limit))
+    assert found.n_parameters <= limit
+    assert list(found.plan.ranks) == sorted(set(found.plan.ranks))
+    assert all(rank <= top for rank, top in zip(found.plan.ranks, (3, 5, 10)))
+
+
+@given(budget=st.integers(150, 700))
+def test_no_other_ranks_of_all_levels_within_the_size_lose_less(models, budget):
+    cutter = LevelCutter(models["rafm"])
+    found = cutter.choose(budget)
+    if len(found) < 3:
+        return
+    sizes = [len(block) for block in cutter.blocks]
+    lost, size = price_of(cutter, sizes, found)
+    for others in itertools.product(*cutter.choices):
+        other_loss, other_size = price_of(cutter, sizes, others)
+        if others == tuple(sorted(set(others))) and other_size <= size:
+            assert lost <= other_loss + 1e-9
+
+
+def price_of(cutter, sizes, ranks):
+    losses = [cutter.losses[p][cutter.choices[p].index(rank)] for p, rank in enumerate(ranks)]
+    return sum(losses), sum(rank * n for rank, n in zip(ranks, sizes))
+
+
+def test_a_rafm_cut_to_half_loads(tmp_path):
+    X, y = long_tail()
+    model = make(rank_scale=0.1).fit(X, y)
+    small = model.compress(max_parameters=model.n_parameters_ // 2)
+    assert small.model == "rafm"
+    assert small.n_parameters_ <= model.n_parameters_ // 2
+    small.save(tmp_path / "m.rafm")
+    np.testing.assert_array_equal(load(tmp_path / "m.rafm").decision_function(X), small.decision_function(X))
+
+
+def test_a_rafm_loses_less_by_its_axes_than_by_the_coordinates_it_was_trained_in(models, rows):
+    model, crude = models["rafm"], LevelCutter(models["rafm"])
+    crude.blocks = model.parameters.factors
+    cut = [cutter.cut((1, 2, 3)).scores(rows[1]) for cutter in (LevelCutter(model), crude)]
+    errors = [np.square(scores - model.scores(rows[1])).mean() for scores in cut]
+    assert errors[0] < errors[1]
 
 
 def test_penalties_of_a_cut_difacto_are_those_of_the_blocks_they_were_cut_from(rows):

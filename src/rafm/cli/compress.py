@@ -26,11 +26,11 @@ def compress(
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
-    """Make a model smaller: cut the vectors of an FM or DiFacto to a size, or take a level out of a RaFM.
+    """Make a model smaller: cut its vectors to a size, or take a level out of a RaFM.
 
-    Vectors are rotated to their principal axes, which changes no score, and each is cut to the length that is worth its
-    parameters: frequent features with large coordinates keep most. `rafm train --ranks auto` does the same and trains
-    the result further, which is better.
+    Vectors are rotated to their principal axes, which changes no score. Those of an FM or DiFacto are cut to lengths of
+    their own: frequent features with large coordinates keep most. Those of a RaFM are cut level by level. `rafm train
+    --ranks auto` does the same and trains the result further, which is better.
     """
     from ..compress.budget import compress as compress_saved
     from ..errors import ConfigError
@@ -56,7 +56,6 @@ def _in_flags(error: Any) -> Any:
     text = str(error)
     for name in ("max_parameters", "max_bytes"):
         text = text.replace(name, flag_name(name))
-    text = text.replace("compress(level=...)", "--level P").replace("ranks='auto'", "--ranks auto")
     return type(error)(text.replace("level must", "--level must"), key=error.key)
 
 

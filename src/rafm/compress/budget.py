@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import Any
 
 from ..checks import whole
 from ..errors import ConfigError
 from ..model.file import Saved, file_bytes
 from ..model.model import Model
 from .cut import Cutter, cut_level
+from .levels import LevelCutter
 
 PARAMETER_BYTES = 4
 ATTEMPTS = 20
@@ -44,29 +44,30 @@ class Budget:
         return max(0, parameters, -(-n_bytes // PARAMETER_BYTES))
 
     def check(self, smallest: Model) -> None:
-        """Reject limits that even a model without vectors exceeds."""
+        """Reject limits that even the smallest model exceeds."""
         for name, limit, size in (
             ("max_parameters", self.max_parameters, smallest.n_parameters),
             ("max_bytes", self.max_bytes, self.bytes_of(smallest) if self.max_bytes is not None else 0),
         ):
             if limit is not None and size > limit:
                 raise ConfigError(
-                    f"{name} must be at least {size}, the size of this model without any vectors, found {limit}",
+                    f"{name} must be at least {size}, the smallest size that this model can be cut to, found {limit}",
                     key=name,
                 )
 
 
-def cut_within(cutter: Cutter, budget: Budget) -> Model:
+def cut_within(cutter: Cutter | LevelCutter, budget: Budget) -> Model:
     """Return the model, cut as little as the budget allows."""
-    smallest = cutter.cut(np.zeros(cutter.model.plan.n_features, np.int64))
+    smallest = cutter.smallest()
     budget.check(smallest)
-    factors = cutter.n_factors
+    factors, kept = cutter.n_factors, sum(block.size for block in smallest.parameters.factors)
     if budget.max_parameters is not None:
-        factors = min(factors, budget.max_parameters - smallest.n_parameters)
+        factors = min(factors, kept + budget.max_parameters - smallest.n_parameters)
     if budget.max_bytes is not None:
-        factors = min(factors, (budget.max_bytes - budget.bytes_of(smallest)) // PARAMETER_BYTES)
+        factors = min(factors, kept + (budget.max_bytes - budget.bytes_of(smallest)) // PARAMETER_BYTES)
     for _ in range(ATTEMPTS):  # the header of the file grows with the number of levels
-        found = cutter.cut(cutter.choose(factors))
+        lengths: Any = cutter.choose(factors)
+        found = cutter.cut(lengths)
         if not (excess := budget.excess(found)):
             return found
         factors -= excess
@@ -76,11 +77,14 @@ def cut_within(cutter: Cutter, budget: Budget) -> Model:
 def compress(
     saved: Saved, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
 ) -> Saved:
-    """Return a model file made smaller: B_{1,level} of a RaFM, or an FM or DiFacto cut to a size; without state."""
+    """Return a model file made smaller: B_{1,level} of a RaFM, or a model cut to a size; without optimiser state."""
     for name, value in (("max_parameters", max_parameters), ("max_bytes", max_bytes)):
         whole(optional=True)(name, value, {})
     budget = Budget(max_parameters, max_bytes, saved=saved)
     if (level is None) == (not budget):
         raise ConfigError("give either a size (max_parameters, max_bytes) or a level, not both", key="max_parameters")
     model = saved.model.for_scoring()
-    return replace(saved, model=cut_within(Cutter(model), budget) if level is None else cut_level(model, level))
+    if level is not None:
+        return replace(saved, model=cut_level(model, level))
+    cutter = LevelCutter(model) if model.plan.nested else Cutter(model)
+    return replace(saved, model=cut_within(cutter, budget))

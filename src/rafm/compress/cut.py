@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..model.model import Model
-from ..model.parameters import Parameters, States
+from ..model.parameters import States
 from ..plan.ranks import RankPlan
 from ..rows.numbering import Numbering
 from .lengths import choose_lengths, lengths_up_to, missed
@@ -54,17 +54,21 @@ class Cutter:
         """Number of parameters besides the factors, which a cut does not change."""
         return self.model.n_parameters - self.n_factors
 
+    def smallest(self) -> Model:
+        """Return the model without any vectors."""
+        return self.cut(np.zeros(self.model.plan.n_features, np.int64))
+
     def choose(self, budget: float) -> np.ndarray:
         """Return the length of each vector, by feature number, for at most this many factors in total."""
         return choose_lengths(self.losses, self.lengths, budget)
 
     def cut(self, lengths: np.ndarray) -> Model:
         """Return the model with vectors of these lengths, by feature number; a length of 0 leaves the weight alone."""
-        plan, order = plan_lengths(lengths, self.model.counts)
+        plan, order = plan_lengths(lengths, self.model.counts, self.model.plan)
         ends, found, states = (0, *plan.ranks), self.model.parameters, self.model.parameters.states
         spans = list(zip(ends, ends[1:], plan.sizes[1:]))
         factors = [self.vectors[order[:size], start:stop].copy() for start, stop, size in spans]
-        parameters = Parameters(found.bias, found.weights[order], factors)
+        parameters = replace(found, weights=found.weights[order], factors=factors)
         if states is not None:
             parameters = replace(parameters, states=self._states(states, order, spans))
         return replace(
@@ -100,22 +104,22 @@ def check_can_be_cut(model: Model) -> None:
     """Reject models that are not cut by length."""
     plan, states = model.plan, model.parameters.states
     if plan.nested or plan.traits.has_mixture:
-        way = ". Use its level: compress(level=...), or train with ranks='auto'" if plan.nested else ""
-        raise ConfigError(f"a {plan.family} model cannot be cut by size, only fm and difacto can{way}", key="model")
+        raise ConfigError(f"a {plan.family} model cannot be cut, only rafm, fm and difacto can", key="model")
     if states is not None and any(block.shape[1] != 1 for block in states.factors):
         raise ConfigError("optimiser state with slots cannot be rotated; use a model without state", key="optimizer")
 
 
-def plan_lengths(lengths: np.ndarray, counts: np.ndarray) -> tuple[RankPlan, np.ndarray]:
-    """Return the plan of features with vectors of these lengths, and the order of the features in it.
+def plan_lengths(lengths: np.ndarray, counts: np.ndarray, large: RankPlan) -> tuple[RankPlan, np.ndarray]:
+    """Return the plan of features with vectors of these lengths, cut from a large one, and their order in it.
 
-    >>> plan_lengths(np.array([4, 0, 8, 4]), np.array([5, 6, 7, 8]))
-    (RankPlan(family='difacto', ranks=(4, 8), sizes=(4, 3, 1, 0)), array([2, 3, 0, 1]))
+    >>> plan, order = plan_lengths(np.array([4, 0, 8, 4]), np.array([5, 6, 7, 8]), RankPlan("fm", (8,), (4, 4, 0)))
+    >>> plan.family, plan.ranks, plan.sizes, order
+    ('difacto', (4, 8), (4, 3, 1, 0), array([2, 3, 0, 1]))
     """
     order = np.lexsort((np.arange(lengths.size), -counts, -lengths))  # as plan_ranks does
     ranks = tuple(int(rank) for rank in np.unique(lengths[lengths > 0]))
     sizes = (lengths.size, *(int((lengths >= rank).sum()) for rank in ranks), 0)
-    return RankPlan(PREFIX if ranks else LINEAR, ranks, sizes), order
+    return replace(large, family=PREFIX if ranks else LINEAR, ranks=ranks, sizes=sizes), order
 
 
 def cut_level(model: Model, level: int) -> Model:
