@@ -123,7 +123,8 @@ def wants_to_stop(callbacks: Any, event: Event) -> bool:
     if callbacks is None:
         return False
     several = [callbacks] if callable(callbacks) else list(callbacks)
-    return any([callback(event) is True for callback in several])  # a list: every one is called
+    answers = [callback(event) for callback in several]  # all are called, whatever the first one says
+    return any(answer is True for answer in answers)
 
 
 def log_notices(events: Iterable[Event]) -> Iterator[Event]:
