@@ -247,7 +247,20 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 def test_no_file_is_left_when_training_is_ended(end, tmp_path):
     spill = tmp_path / "spill"
     spill.mkdir()
-    arguments = ["train", "-", "--out", tmp_path / "m.rafm", "--memory", 0, "--spill", spill, "--epochs", 100000]
+    arguments = [
+        "train",
+        "-",
+        "--out",
+        tmp_path / "m.rafm",
+        "--memory",
+        0,
+        "--spill",
+        spill,
+        "--epochs",
+        100000,
+        "--valid-share",
+        0,
+    ]
     process = start(*arguments, "--format", "libsvm", stdin=subprocess.PIPE)
     process.stdin.write(rows_of_pairs(500).encode())
     process.stdin.close()
