@@ -57,7 +57,7 @@ def measure(folder: Path, n_rows: int) -> None:
     begin = time.perf_counter()
     write_criteo(text, n_rows)
     print(f"{n_rows:,} rows, {text.stat().st_size / 1e6:.0f} MB, written in {time.perf_counter() - begin:.0f} s")
-    options = ["--epochs", 1, "--ranks", 8, "--out", model]
+    options = ["--epochs", 1, "--valid-share", 0, "--ranks", 8, "--out", model]
     steps = {
         "convert": ["convert", text, arrow],
         "train from Arrow": ["train", arrow, *options],

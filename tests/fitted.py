@@ -32,7 +32,9 @@ def two_fields(task="binary", n_rows=900):
 
 
 def make(task="binary", model="rafm", **options):
-    return KINDS[task](**{"ranks": RANKS.get(model), "model": model, "n_epochs": 3, "l2": 0.001, **options})
+    return KINDS[task](
+        **{"ranks": RANKS.get(model), "model": model, "n_epochs": 3, "l2": 0.001, "validation_fraction": 0, **options}
+    )
 
 
 def scores_of(estimator, X):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
 from .families import FAMILIES
-from .losses import loss_for, loss_named
+from .losses import LOSSES, loss_for, loss_named
 from .metrics import check_metric
 from .optimizers import optimizer_for
 
@@ -227,6 +227,14 @@ def metric(name: str, value: Any, chosen: dict[str, Any]) -> str:
     return check_metric(value, chosen["loss"])
 
 
+def share(name: str, value: Any, chosen: dict[str, Any]) -> float:
+    """Check a share of rows, which must leave some."""
+    found = number()(name, value, chosen)
+    if found >= 1:
+        raise ConfigError(f"{name} must be below 1, found {value!r}", key=name)
+    return found
+
+
 def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
     """Check the share of negatives that were kept."""
     rate = number(positive=True)(name, value, chosen)
@@ -292,7 +300,9 @@ def loss_setting(text: str, name: str) -> Any:
         return loss
     try:
         return type(loss_named(loss))(float(setting))  # type: ignore[call-arg]
-    except (TypeError, ValueError):  # no such loss, one without a setting, no number
+    except (TypeError, ValueError) as error:  # no such loss, one without a setting, no number
+        if isinstance(error, ConfigError) and loss in LOSSES:
+            raise ConfigError(f"{name} {text!r}: {error}", key=name) from None
         raise ConfigError(f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA", key=name) from None
 
 

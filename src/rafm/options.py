@@ -7,12 +7,14 @@ Heavy modules are imported only when an option is checked.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from . import checks
+from .aliases import ALIASES
 from .checks import UPDATES, Check, choice, number, whole
 from .errors import ConfigError
 from .families import FAMILIES, Family
@@ -199,7 +201,13 @@ class TrainingOptions:
     l2_weights: float = option(
         0.0, "L2 penalty of linear weights at each occurrence.", checks.l2_weights, "float", float
     )
-    l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
+    l1: float = option(
+        0.0,
+        "L1 penalty that sets whole factor vectors to 0 (ftrl only).",
+        checks.l1,
+        "float",
+        float,
+    )
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
         None,
@@ -245,6 +253,16 @@ class TrainingOptions:
         checks.metric,
         "str",
         str,
+    )
+    validation_fraction: float = option(
+        0.1,
+        "Without validation rows: share of the rows to hold out. They choose the number of epochs, then a model is "
+        "trained on all rows. 0 trains on all rows for `n_epochs` epochs.",
+        checks.share,
+        "float",
+        float,
+        flag="valid_share",
+        is_kept=False,  # only by models for which rows were held out
     )
     max_seconds: float | None = option(
         None,
@@ -366,6 +384,20 @@ def declared_options() -> Iterator[tuple[str, Option]]:
     return ((one.name, one.metadata["option"]) for one in declared if "option" in one.metadata)
 
 
+def nearest_option(name: str, known: Iterable[str]) -> str | None:
+    """Return the option among those known that another program calls so, or that is spelled most alike; else None.
+
+    >>> nearest_option("lr", ["l1", "learning_rate"]), nearest_option("learnin_rate", ["l1", "learning_rate"])
+    ('learning_rate', 'learning_rate')
+    """
+    names, wanted = [*known], name.replace("-", "_").lower()
+    for own, declared in declared_options():
+        spellings = {own, declared.flag or own, declared.parameter or own}
+        if wanted in {*spellings, *ALIASES.get(own, "").split()} and (found := spellings.intersection(names)):
+            return found.pop()
+    return next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
+
+
 def resolve(*, task: str, **given: Any) -> TrainingOptions:
     """Check all options and fill in defaults.
 
@@ -376,7 +408,9 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     declared = dict(declared_options())
     unknown = [name for name in given if name not in declared]
     if unknown:
-        raise ConfigError(f"unknown option {unknown[0]!r}; the options are {', '.join(declared)}", key=unknown[0])
+        near = nearest_option(unknown[0], declared)
+        hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(declared)}"
+        raise ConfigError(f"unknown option {unknown[0]!r}; {hint}", key=unknown[0])
     chosen: dict[str, Any] = {"task": task, "searched": []}
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
@@ -393,7 +427,7 @@ def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
     >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1})
     {'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
     """
-    kept = [name for name, declared in declared_options() if declared.is_kept or name == "l2"]
+    kept = [name for name, declared in declared_options() if declared.is_kept or name in ("l2", "validation_fraction")]
     chosen = {name: summary[name] for name in kept if name in summary}
     if chosen.get("rank_scale") is None:  # written as None if another rule assigned the levels
         chosen.pop("rank_scale", None)

@@ -13,7 +13,7 @@ from .errors import ConfigError, DataValueError
 from .files.atomic import PathLike
 from .metrics.evaluation import Evaluation
 from .model.file import Saved, load
-from .read.open import ReadOptions, batches_of
+from .read.open import CellsBeside, ReadOptions, batches_of
 from .rows.checked import CheckedRows
 from .rows.classes import BinaryLabels
 
@@ -36,6 +36,7 @@ class Predictor:
         index_base: int | None = None,
         targets: bool = True,
         coverage: Coverage | None = None,
+        beside: CellsBeside | None = None,
     ) -> Iterator[CheckedRows]:
         """Yield the checked rows of a file in batches of bounded size.
 
@@ -47,7 +48,7 @@ class Predictor:
         read_options = read_options or ReadOptions("binary")  # any task: the next line sets the model's
         labels = BinaryLabels.known(self.saved.classes)
         read_options = replace(read_options, task=self.saved.model.loss.task, index_base=trained, labels=labels)
-        return batches_of(path, read_options, self.saved.encoder, targets, coverage)
+        return batches_of(path, read_options, self.saved.encoder, targets, coverage, beside)
 
     def predict(
         self,
@@ -62,6 +63,18 @@ class Predictor:
         """
         for batch in self.batches(path, read_options, index_base, targets=False, coverage=coverage):
             yield self.saved.model.predict(batch)
+
+    def scores(
+        self,
+        path: PathLike,
+        read_options: ReadOptions | None = None,
+        index_base: int | None = None,
+        coverage: Coverage | None = None,
+        beside: CellsBeside | None = None,
+    ) -> Iterator[np.ndarray]:
+        """Yield the scores of a file in batches, in input order; beside: takes further columns of a table."""
+        for batch in self.batches(path, read_options, index_base, False, coverage, beside):
+            yield self.saved.model.scores(batch).astype(float)
 
     def evaluate(
         self,

@@ -46,7 +46,9 @@ def test_train_shows_plan_and_epochs_and_saves_the_model(folder, tmp_path):
     assert lines[0].startswith("level  rank  features")
     header = next(i for i, line in enumerate(lines) if line.startswith("epoch"))
     table = [line.split() for line in lines[header + 1 : -1]]
-    assert [int(row[0]) for row in table] == list(range(1, len(table) + 1))
+    assert [int(row[0]) for row in table] == list(range(len(table)))
+    start, *table = table
+    assert float(start[2]) == pytest.approx(np.log(2), abs=0.02)  # of a constant
     model = load(tmp_path / "m.rafm").model
     assert [float(row[2]) for row in table] == [round(entry["valid_log_loss"], 5) for entry in model.history]
     assert [row[0] for row in table if row[-1] == "best"][-1] == str(model.best_epoch)
@@ -111,11 +113,18 @@ def test_options_reach_the_training_and_are_kept_in_the_file(folder, tmp_path):
         "l2_weights": 0.5,
         "l1": 0.0,
         "l1_weights": 0.0,
+        "init_scale": 0.01,
+        "averaging": False,
+        "rate_drops": 0,
         "n_epochs": 2,
         "patience": 7,
+        "averaging": False,
+        "rate_drops": 0,
+        "init_scale": 0.01,
         "metric": "log_loss",
         "negative_rate": 1.0,
         "seed": 11,
+        "validation_fraction": 0.1,
     }
 
 

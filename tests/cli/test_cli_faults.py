@@ -72,7 +72,7 @@ WRONG_OPTIONS = {
     "rank 0": (["train", "rows.svm", "--out", "x.rafm", "--ranks", "0,4"], "ranks must be between 1 and"),
     "two ranks for fm": (
         ["train", "rows.svm", "--out", "x.rafm", "--model", "fm", "--ranks", "2,4"],
-        "'fm' takes one rank",
+        "--model fm takes one rank",
     ),
     "thresholds": (
         ["train", "rows.svm", "--out", "x.rafm", "--ranks", "2,4", "--thresholds", "5,9"],
@@ -84,13 +84,16 @@ WRONG_OPTIONS = {
         "--learning-rate must be",
     ),
     "no epochs": (["train", "rows.svm", "--out", "x.rafm", "--epochs", "0"], "--epochs must be"),
-    "index base 2": (["train", "rows.svm", "--out", "x.rafm", "--index-base", "2"], "index_base must be 0 or 1"),
+    "index base 2": (["train", "rows.svm", "--out", "x.rafm", "--index-base", "2"], "--index-base must be 0 or 1"),
     "duplicates": (["train", "rows.svm", "--out", "x.rafm", "--duplicates", "keep"], "duplicates must be"),
-    "max features": (["train", "rows.svm", "--out", "x.rafm", "--max-features", "0"], "max_features must be"),
-    "another index base": (["predict", "m.rafm", "rows.svm", "--index-base", "1"], "trained with index_base=0, not 1"),
+    "max features": (["train", "rows.svm", "--out", "x.rafm", "--max-features", "0"], "--max-features must be"),
+    "another index base": (
+        ["predict", "m.rafm", "rows.svm", "--index-base", "1"],
+        "trained with --index-base 0, not 1",
+    ),
     "another index base to evaluate": (
         ["evaluate", "m.rafm", "rows.svm", "--index-base", "1"],
-        "trained with index_base=0, not 1",
+        "trained with --index-base 0, not 1",
     ),
 }
 
@@ -205,7 +208,7 @@ def test_a_model_of_ids_from_1_never_guesses_that_a_file_counts_from_0(folder): 
         assert "id 0 in a file with ids from 1; check --index-base" in ran.error()
         assert ran.code == DATA
         ran = run("predict", "one.rafm", "rows.svm", "--index-base", "0", "--out", "p.txt")
-        assert "trained with index_base=1, not 0" in ran.error()
+        assert "trained with --index-base 1, not 0" in ran.error()
         assert ran.code == USAGE
 
 
@@ -277,7 +280,7 @@ def test_divergence_leaves_no_model_and_says_what_to_change(folder):
         )
         assert ran.code == DIVERGED
         assert ran.err.startswith("error: training diverged")
-        assert "Lower learning_rate (now 1e+06)" in ran.err
+        assert "ower --learning-rate (now 1e+06)" in ran.err
         assert ran.err.count("\n") == 1
 
 
@@ -309,7 +312,7 @@ def test_a_folder_is_no_data_file_and_no_model(folder):  # case 41
     (folder / "sub").mkdir()
     with nothing_left_behind(folder):
         ran = train(data="sub")
-        assert (ran.error(), ran.code) == ("sub: Is a directory", SYSTEM)
+        assert (ran.error(), ran.code) == ("sub: is a directory without Parquet files (*.parquet); give a file", SYSTEM)
         ran = run("predict", "sub", "rows.svm")
         assert ran.code == MODEL
         assert "sub: is a folder" in ran.error()
@@ -369,7 +372,7 @@ def test_a_line_that_is_too_long_is_refused_with_exit_code_6(folder):  # case 35
     (folder / "bad.svm").write_bytes(b"1 3:1\n0 " + b"4:1 " * 100 + b"\n")
     with nothing_left_behind(folder):
         ran = train("--max-line-bytes", "100")
-        assert ran.error().startswith("bad.svm:2:1: line longer than max_line_bytes = 100")
+        assert ran.error().startswith("bad.svm:2:1: line longer than --max-line-bytes 100")
         assert ran.code == SYSTEM
 
 

@@ -46,7 +46,7 @@ def test_a_level_becomes_a_model(folder):
 
 WRONG = {
     "nothing to do": ((), "give either a size (--max-parameters, --max-bytes) or a level, not both"),
-    "a level of an fm": (("--level", 1), "--level must be between 1 and 1 and needs model='rafm', found 1 for 'fm'"),
+    "a level of an fm": (("--level", 1), "--level must be between 1 and 1 and needs --model rafm, found 1 for 'fm'"),
     "too small": (("--max-parameters", 3), "--max-parameters must be at least 23"),
     "no number": (("--max-bytes", 0), "--max-bytes must be a whole number of at least 1, found 0"),
 }

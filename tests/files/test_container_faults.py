@@ -299,7 +299,7 @@ OTHER_FILES = {
     "looks like a Parquet file": b"PAR1" + bytes(100),
     "looks like an Arrow file": b"ARROW1\x00\x00" + bytes(100),
     "looks like a safetensors file of another program": framed('{"w":{}}'),
-    "begins with the bytes 7f 45 4c 46": b"\x7fELF" + bytes(100),
+    "begins with the bytes 7f 45 4c 47": b"\x7fELG" + bytes(100),
 }
 
 

@@ -27,6 +27,7 @@ from rafm.inspect.examine import examine
 from rafm.inspect.leaks import assign_halves
 from rafm.inspect.report import BINS, histogram, plan_for, suggest_ranks
 from rafm.inspect.sketch import Frequencies
+from rafm.model.file import load
 from rafm.plan.ranks import NearestRank, describe_plan, plan_ranks
 from rafm.read.open import ReadOptions
 from rafm.rows.checked import check_batch
@@ -427,6 +428,21 @@ def test_ranks_are_suggested_while_enough_features_would_get_them():
     assert suggested(n2=10, n16=16) == (8, 32)
     assert suggested(n2=10, n10000=16) == (8, 32, 128, 512)
     assert suggest_ranks(join_frequencies([])) == (8,)
+    many = Frequencies(np.array([10_000]), np.array([100]))
+    assert suggest_ranks(many, "regression") == (8, 32)  # ratings gain nothing from large ranks
+    assert suggest_ranks(many, "count") == (8, 32, 128, 512)
+
+
+@pytest.mark.parametrize(("n_rows", "default"), [(60, False), (1400, True)])
+def test_the_suggestion_says_whether_train_does_it_anyway(tmp_path, n_rows, default):
+    path, out = tmp_path / "t.svm", tmp_path / "m.rafm"
+    path.write_text("".join(f"{i % 2} {i % 20}:1 {20 + i % 3}:1\n" for i in range(n_rows)))
+    ran, report = run("inspect", path), inspect(path)
+    ranks = ",".join(map(str, report["ranks"]))
+    assert run("train", path, "--out", out, "--epochs", "1").code == 0
+    trained = ",".join(map(str, load(out).model.plan.ranks))
+    assert (ranks == trained) == default
+    assert f"--ranks {ranks} ({'the default' if default else f'default: {trained}'}) would give\n" in ran.out
 
 
 MEASURE = """

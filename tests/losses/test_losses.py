@@ -120,7 +120,7 @@ def test_an_unknown_task_or_a_loss_of_another_task_is_refused():
     with pytest.raises(ConfigError, match="binary, regression or count") as caught:
         loss_for("multiclass")
     assert caught.value.key == "task"
-    with pytest.raises(ConfigError, match="squared or huber for task 'regression', found 'log'") as caught:
+    with pytest.raises(ConfigError, match="loss 'log' needs task='binary', found 'regression'") as caught:
         loss_for("regression", "log")
     assert caught.value.key == "loss"
 

@@ -39,12 +39,13 @@ def test_the_average_moves_half_way_to_the_parameters_of_each_epoch(family, clic
 
 def test_the_history_judges_the_average(clicks):
     data, valid = clicks
-    *_, last = train(data, options(averaging=True), valid)
+    *_, last = train(data, options(averaging=True, metric="auc", n_epochs=12), valid)
+    assert last.model.best_epoch > 1
     scores = last.model.scores(valid).astype(float)
     labels = valid.labels
     loss = np.mean(np.logaddexp(0, scores) - labels * scores)
     assert last.model.history[last.model.best_epoch - 1]["valid_log_loss"] == pytest.approx(loss, rel=1e-6)
-    plain = train_model(data, options(), valid)
+    plain = train_model(data, options(metric="auc", n_epochs=len(last.model.history)), valid)
     assert [entry["train_loss"] for entry in plain.history] == [entry["train_loss"] for entry in last.model.history]
 
 
@@ -63,7 +64,9 @@ def test_the_rate_drops_to_a_fifth_from_the_best_epoch(clicks):
     assert dropped.history[n]["train_loss"] < plain.history[-1]["train_loss"]
     best = [min(entry["valid_log_loss"] for entry in model.history) for model in (plain, dropped)]
     assert best[1] < best[0]
-    assert dropped.history[dropped.best_epoch - 1]["valid_log_loss"] == best[1]
+    assert dropped.best_epoch == 0  # at this rate no epoch is better than a constant, but some rank better
+    ranked = train_model(data, stalling(rate_drops=1, metric="auc"), valid)
+    assert ranked.history[ranked.best_epoch - 1]["valid_auc"] == max(entry["valid_auc"] for entry in ranked.history)
 
 
 def test_without_an_epoch_that_stalls_no_rate_drops(clicks):

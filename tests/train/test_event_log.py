@@ -16,6 +16,7 @@ from rafm.train.trainer import train
 
 KEYS = {
     "planned": {"event", "rows", "features", "parameters", "model", "plan"},
+    "start": {"event", "valid_log_loss", "valid_auc"},
     "resumed": {"event", "folder", "epoch", "rows", "finished"},
     "piece": {"event", "epoch", "rows", "of", "train_loss", "rows_per_second", "seconds"},
     "checkpoint": {"event", "path", "epoch", "rows"},
@@ -49,8 +50,8 @@ def test_pieces_count_up_to_the_rows_and_epochs_follow_them(files):
     with open("log.jsonl") as log:
         records = [json.loads(line) for line in log]
     kinds = [record["event"] for record in records]
-    assert kinds == ["planned", *["piece"] * 3, "epoch", *["piece"] * 3, "epoch", "finished"]
-    assert [record["rows"] for record in records[1:4]] == [64, 128, 192]
+    assert kinds == ["planned", "start", *["piece"] * 3, "epoch", *["piece"] * 3, "epoch", "finished"]
+    assert [record["rows"] for record in records[2:5]] == [64, 128, 192]
     history = load("m.rafm").model.history
     told = [{key: record[key] for key in history[0]} for record in records if record["event"] == "epoch"]
     assert told == history

@@ -1,6 +1,7 @@
 """Training as a whole: events, equal bytes from equal seeds, early stopping, scales, divergence, and a known truth."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from rafm.train.probe import TRIAL_ROWS, Probe
 from rafm.train.record_engine import RecordEngine
 from rafm.train.run import choose_label_scale
 from rafm.train.team import ThreadTeam
-from rafm.train.trainer import EpochFinished, Finished, Planned, train, train_model
+from rafm.train.trainer import EpochFinished, Finished, Planned, StartJudged, train, train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
 
@@ -55,8 +56,10 @@ def bytes_of(model):
 
 def test_events_come_in_order(clicks):
     data, valid = clicks
-    first, *epochs, last = train(data, options(), valid)
+    first, judged, *epochs, last = train(data, options(), valid)
     assert isinstance(first, Planned)
+    assert isinstance(judged, StartJudged)
+    assert judged.metrics["log_loss"] == pytest.approx(np.log(2), abs=0.01)  # both classes are equally likely
     assert (first.n_rows, first.counts.sum()) == (2000, 4000)
     assert [event.epoch for event in epochs] == [1, 2, 3, 4]
     assert all(isinstance(event, EpochFinished) and event.seconds > 0 for event in epochs)
@@ -110,7 +113,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(family, click
 
 
 def test_validation_rows_do_not_change_what_is_learnt(clicks):
-    alone, judged = (train_model(clicks[0], options(n_epochs=1), valid) for valid in (None, clicks[1]))
+    alone, judged = (train_model(clicks[0], options(n_epochs=1, metric="auc"), valid) for valid in (None, clicks[1]))
     assert bytes_of(alone) == bytes_of(judged)
     assert [entry["train_loss"] for entry in alone.history] == [entry["train_loss"] for entry in judged.history]
 
@@ -134,13 +137,15 @@ def test_ids_do_not_matter_when_no_two_features_are_seen_equally_often():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_early_stopping_keeps_the_best_epoch(family, clicks):
-    """As the history shows it, and as training for exactly that many epochs leaves it."""
+    """As the history shows it, and as training for exactly that many epochs leaves it; epoch 0 is not trained."""
     chosen = {"model": family, "ranks": FAMILIES[family], "l2": 0, "n_epochs": 50}
-    model = train_model(clicks[0], options(patience=2, **chosen), clicks[1])
+    events = list(train(clicks[0], options(patience=2, **chosen), clicks[1]))
+    (start,), model = [event for event in events if isinstance(event, StartJudged)], events[-1].model
     losses = [entry["valid_log_loss"] for entry in model.history]
-    assert model.best_epoch == 1 + int(np.argmin(losses))
-    assert len(losses) == model.best_epoch + 2 < 50
-    again = train_model(clicks[0], options(**{**chosen, "n_epochs": model.best_epoch, "patience": None}))
+    assert model.best_epoch == int(np.argmin([start.metrics["log_loss"], *losses]))
+    assert len(losses) == 1 + int(np.argmin(losses)) + 2 < 50
+    assert (model.best_epoch == 0) == (family == "lr")  # the labels depend on pairs alone
+    again = train_model(clicks[0], replace(options(**chosen, patience=None), n_epochs=model.best_epoch))
     assert bytes_of(model) == bytes_of(again)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
+from collections.abc import Iterator
+from types import FrameType
 from typing import Any, NoReturn
 
 import typer
@@ -27,6 +32,7 @@ from .inspect import inspect
 from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
+from .spelling import in_flags, usage_message
 from .train import train
 from .warmup import warmup
 
@@ -57,7 +63,7 @@ for command in (
     bench,
     warmup,
 ):
-    app.command()(command)
+    app.command(epilog="Add --debug to see where an error came from.")(command)
 app.add_typer(datasets, name="datasets")
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file
 
@@ -87,11 +93,19 @@ def main() -> NoReturn:
     occupy_descriptors()
     try:
         # standalone_mode=False below: typer would otherwise print its own errors and choose the exit code
-        with safe_streams(), warnings.catch_warnings(), _NoPandas(), told_to(CompileNote(sys.stderr)):
+        with (
+            _ending_on_sigterm(),
+            safe_streams(),
+            warnings.catch_warnings(),
+            _NoPandas(),
+            told_to(CompileNote(sys.stderr)),
+        ):
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
             sys.stdout.flush()
+    except Terminated:
+        fail("terminated", 143)
     except (BrokenPipeError, SystemExit) as leaving:  # `| head` closed the pipe; some versions of typer exit on that
         if isinstance(leaving, SystemExit) and not isinstance(leaving.__context__, BrokenPipeError):
             raise
@@ -110,6 +124,28 @@ def main() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+class Terminated(SystemExit):
+    """SIGTERM arrived: unwind, so that files are cleaned up."""
+
+
+@contextlib.contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the command like Ctrl-C does, with one line."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise Terminated(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()  # only there may handlers be set
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 class _NoPandas:
     """Stops Arrow from importing pandas, which is slow and which no command needs; see decision 0011."""
 
@@ -126,17 +162,21 @@ class _NoPandas:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line."""
-    text = message.in_flags() if isinstance(message, DataWarning) else str(message)
+    text = message.in_flags() if isinstance(message, DataWarning) else in_flags(str(message))
     print(f"warning: {one_line(text)}", file=sys.stderr)
 
 
 def describe(error: Any) -> tuple[str, int]:
     """Return the message and the exit code of an error."""
     if isinstance(error, RafmError):
-        return str(error), error.exit_code
+        parts = [str(part) for name in ("path", "line", "column") if (part := getattr(error, name, None)) is not None]
+        place = ":".join(parts) + ": " if getattr(error, "path", None) else ""
+        return place + in_flags(str(error).removeprefix(place)), error.exit_code
     if isinstance(error, ClickException):
-        return " ".join(error.format_message().split()), 2
-    if isinstance(error, OSError) and error.filename is not None:  # str(error) would start with "[Errno 2]"
+        return usage_message(error), 2
+    if (
+        isinstance(error, OSError) and error.filename is not None and error.strerror
+    ):  # str(error) would start with "[Errno 2]"
         return f"{error.filename}: {error.strerror}", 6
     if isinstance(error, OSError | MemoryError):
         return str(error) or "out of memory", 6  # MemoryError usually has no message

@@ -49,6 +49,7 @@ MaxLineBytes = Annotated[int | None, typer.Option(help="Maximum length of a line
 Memory = Annotated[float, typer.Option(metavar="MB", help="Memory for encoded rows; further rows spill to disk.")]
 Spill = Annotated[str | None, typer.Option(metavar="DIR", help="Directory for spilled rows (default: system temp).")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
+ROW_OPTIONS = ("index_base", "duplicates", "max_features", "max_line_bytes")  # meaningless for tables
 TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")  # meaningless once an encoder is fitted
 
 
@@ -99,6 +100,23 @@ def check_fields_flag(data: str, files: ReadOptions) -> None:
         raise ConfigError(f"--fields is for rows without fields, but {data} has its own: drop --fields", "fields")
 
 
+def check_row_flags(data: str, files: ReadOptions, given: set[str]) -> None:
+    """Reject options about rows of ids if the data are a table, and those that a converted file has settled."""
+    from ..errors import ConfigError
+    from ..read.formats import CONVERTED, TABLE
+
+    entry = files.format_of(data)
+    for name in ROW_OPTIONS:
+        flag = f"--{name.replace('_', '-')}"
+        if name in given and entry.gives == TABLE:
+            raise ConfigError(f"{flag} is for rows of ids, but {data} is {entry.name}: drop it", key=name)
+        if name in given and entry.gives == CONVERTED and name != "index_base":  # which is compared with the file
+            raise ConfigError(f"{flag} has no effect on {data}, which is converted already: drop it", key=name)
+    for name in {"memory", "spill"} & given:
+        if entry.gives == CONVERTED:
+            raise ConfigError(f"--{name} has no effect on {data}, which is read block by block: drop it", key=name)
+
+
 def with_room(files: ReadOptions, memory: float, folder: str | None, report: Any = None) -> ReadOptions:
     """Set the megabytes of memory for rows, and the directory that further rows spill to."""
     from dataclasses import replace
@@ -141,7 +159,10 @@ def check_output(out: str, *inputs: str | None) -> None:
 
     from ..errors import ConfigError
     from ..files.atomic import check_writable
+    from ..read.compression import STDIN
 
+    if out == STDIN:
+        raise ConfigError('the output must be a file, not "-"; a file of that name is ./-', key="out")
     folder = Path(out).parent
     if not folder.is_dir():
         raise FileNotFoundError(2, "the output directory does not exist", str(folder))

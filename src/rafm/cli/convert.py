@@ -25,8 +25,10 @@ from .arguments import (
     check_fields_flag,
     check_output,
     check_positive,
+    check_row_flags,
     given_options,
     print_notes,
+    print_safely,
     read_options,
     table_spec,
     with_room,
@@ -85,14 +87,15 @@ def convert(
     files = replace(files, labels=BinaryLabels(positive))
     template = None if like is None else _read_template(like, files, given_options(context))
     check_fields_flag(data, files)
+    check_row_flags(data, files, given_options(context))
     if is_current(data, out, files, template, wide_ids):
-        print(f"kept {out}: {data} has not changed since")
+        print_safely(sys.stdout)(f"kept {out}: {data} has not changed since")
         return
     files, coverage = with_room(files, MEMORY_MB, spill or str(Path(out).parent)), Coverage()
     size = convert(data, out, files, lambda text: print(text, file=sys.stderr), template, wide_ids, coverage)
     if template is None and files.labels is not None and (line := files.labels.describe()):
         print(line, file=sys.stderr)
-    print(f"saved {out}: {size} bytes")
+    print_safely(sys.stdout)(f"saved {out}: {size} bytes")
     print_notes(coverage)
 
 

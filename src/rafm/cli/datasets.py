@@ -9,11 +9,18 @@ import typer
 
 from .arguments import Json, print_json
 
-datasets = typer.Typer(help="List, download and check public data sets.", rich_markup_mode=None, no_args_is_help=True)
+datasets = typer.Typer(help="List, download and check public data sets.", rich_markup_mode=None)
 Folder = Annotated[
     str | None,
     typer.Option("--folder", metavar="DIR", help="Directory of data sets (default: $RAFM_DATA, else ./rafm-data)."),
 ]
+
+
+@datasets.callback(invoke_without_command=True)
+def bare(context: typer.Context) -> None:
+    """List, download and check public data sets. Without a command, list them."""
+    if context.invoked_subcommand is None:
+        list_()
 
 
 @datasets.command("list")

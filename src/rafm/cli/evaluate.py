@@ -12,6 +12,8 @@ from .arguments import (
     Format,
     Json,
     ModelPath,
+    check_row_flags,
+    given_options,
     print_json,
     print_metrics,
     print_notes,
@@ -20,6 +22,7 @@ from .arguments import (
 
 
 def evaluate(
+    context: typer.Context,
     model: ModelPath,
     data: DataPath,
     index_base: Annotated[
@@ -29,8 +32,9 @@ def evaluate(
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
-    """Score labelled rows and print log loss, AUC and calibration, or RMSE and MAE.
+    """Score labelled rows and print the metrics of the task.
 
+    Clicks: log loss, AUC and calibration. Ratings: RMSE and MAE. Counts: Poisson deviance, MAE and RMSE.
     For tables, values never seen in training are reported on stderr, and as `coverage` with --json.
     """
     from ..encode.coverage import Coverage
@@ -39,7 +43,9 @@ def evaluate(
 
     coverage = Coverage()
     # "binary" is a placeholder: the predictor uses the task of the model.
-    found = Predictor.load(model).evaluate(data, read_options("binary", format, duplicates), index_base, coverage)
+    predictor, files = Predictor.load(model), read_options("binary", format, duplicates)
+    check_row_flags(data, files, given_options(context))
+    found = predictor.evaluate(data, files, index_base, coverage)
     if not found["rows"]:
         raise DataValueError("no rows", path=data)
     if json:

@@ -11,7 +11,6 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ..errors import ConfigError
 from ..options import declared_options
 
 Flags = dict[str, inspect.Parameter]
@@ -57,14 +56,6 @@ def parse_training_flags(given: dict[str, Any]) -> TrainingFlags:
         is_text = declared.parse is not None and isinstance(value, str)  # a default is a value already
         chosen[name] = declared.parse(value, declared.flag or name) if is_text and declared.parse else value
     return chosen
-
-
-def naming_flags(error: ConfigError) -> ConfigError:
-    """Return the error with the option named by its flag."""
-    for name, declared in declared_options():
-        if error.key == name and str(error).startswith(f"{name} "):
-            return ConfigError(flag_name(declared.flag or name) + str(error).removeprefix(name), key=name)
-    return error
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -18,6 +18,8 @@ from .arguments import (
     Label,
     MinCount,
     Weight,
+    check_row_flags,
+    given_options,
     print_json,
     read_options,
     table_spec,
@@ -27,6 +29,7 @@ MOST_FIELDS = 50  # listed in the text form of the report
 
 
 def inspect(
+    context: typer.Context,
     path: Annotated[
         str, typer.Argument(metavar="DATA|MODEL", help='Data file, "-" for standard input, or model file (.rafm).')
     ],
@@ -60,6 +63,7 @@ def inspect(
     else:
         spec = table_spec(columns, column, label, weight, min_count)
         files = read_options(TASKS[0] if task is None else task, format, duplicates, index_base, spec=spec)
+        check_row_flags(path, files, given_options(context))
         report, lines = _data_report(path, ranks, rank_scale, files)
     if json:
         print_json(report)
@@ -153,13 +157,18 @@ def _history_line(entry: dict[str, Any], best: int) -> str:
 def _data_report(path: str, ranks: str | None, rank_scale: float, files: Any) -> tuple[dict[str, Any], list[str]]:
     from ..inspect.examine import examine
     from ..inspect.report import as_json, as_lines, plan_for, suggest_ranks
+    from ..options import resolve
     from ..train.progress import level_lines
 
     found = examine(path, files)
-    given = suggest_ranks(found.frequencies()) if ranks is None else whole_numbers(ranks, "ranks")
+    summary = as_json(found)
+    task = files.task if found.labels.are_numbers else summary["task"] or TASKS[0]
+    usual = resolve(task=task).ranks
+    given = suggest_ranks(found.frequencies(), task) if ranks is None else whole_numbers(ranks, "ranks")
     plan, described = plan_for(found.frequencies(), given, rank_scale, found.rows)
-    report = as_json(found) | {"ranks": list(given), "rank_scale": rank_scale} | _plan_report(described)
-    suggested = f"--ranks {','.join(map(str, given))}" + (" would give" if ranks is None else " give")
+    report = summary | {"ranks": list(given), "rank_scale": rank_scale} | _plan_report(described)
+    default = " (the default)" if given == usual else f" (default: {','.join(map(str, usual))})"
+    suggested = f"--ranks {','.join(map(str, given))}" + (f"{default} would give" if ranks is None else " give")
     return report, [*as_lines(found), "", suggested, *level_lines(plan, described)]
 
 

@@ -16,11 +16,12 @@ from .arguments import (
     check_fields_flag,
     check_output,
     check_positive,
+    check_row_flags,
     given_options,
     print_json,
     print_safely,
 )
-from .groups import TrainingFlags, flag_name, naming_flags, with_groups
+from .groups import TrainingFlags, flag_name, with_groups
 from .reading import ReadingFlags
 
 if TYPE_CHECKING:
@@ -78,6 +79,11 @@ def train(
         task, base = converted_task_and_base(data, reading.format, task, base, given_options(context))
     if running.replan and running.resume_from is None:
         raise ConfigError("--replan raises features of an existing model: add --resume-from MODEL", key="replan")
+    if valid is not None and "valid_share" in given_options(context):
+        raise ConfigError(
+            "--valid-share holds out training rows; with --valid FILE there is no need to: drop one of them",
+            key="valid",
+        )
     start = None if running.resume_from is None else _read_start(context, running.resume_from, reading.index_base)
     options = _options(context, task, training, running, start)
     check_output(out, data, valid)
@@ -88,6 +94,7 @@ def train(
     if start is not None and options.loss.is_classification:
         files = replace(files, labels=BinaryLabels.known(start.classes))
     _check_table_flags(data, files, reading, given_options(context))
+    check_row_flags(data, files, given_options(context))
     check_fields_flag(data, files)
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
         report = _run(data, valid, out, options, files, states, start, stream, log)
@@ -123,10 +130,7 @@ def _options(
     from ..options import resolve
 
     chosen = {"task": task, **training}
-    try:
-        options = resolve(**(chosen if start is None else _options_to_resume(context, start.model, chosen)))
-    except ConfigError as error:
-        raise naming_flags(error) from None
+    options = resolve(**(chosen if start is None else _options_to_resume(context, start.model, chosen)))
     if running.keep_state and options.optimizer.is_sampler:
         raise ConfigError(
             f"--keep-state is for optimizers that can continue; {options.optimizer.name!r} cannot: drop --keep-state",
@@ -176,6 +180,7 @@ def _options_to_resume(context: typer.Context, model: Model, chosen: dict[str, A
     names = {declared.flag or name: name for name, declared in declared_options()}
     given = {names.get(name, name) for name in given_options(context)}
     known = {**from_summary(model.options), "task": model.loss.task, "model": model.plan.family, "n_epochs": 1}
+    known["validation_fraction"] = 0.0  # the train loss of one pass over new rows is progressive
     known["loss"] = model.loss  # with its settings, which the summary lacks
     known["ranks"] = model.plan.ranks or None
     # Options that depend on one the user changed fall back to its defaults.
@@ -242,9 +247,9 @@ def _run(
     from ..read.open import labelled_rows
     from ..train.engines import threads_used
     from ..train.event_log import log_events
+    from ..train.events import Continued, Finished
     from ..train.progress import show_events
-    from ..train.trainer import Continued, Finished
-    from ..train.trainer import train as train_events
+    from ..train.selection import train_and_select
 
     begun = seconds_without_compiling()
     _note_threads(options.threads, threads_used(options))
@@ -257,7 +262,7 @@ def _run(
         )
     # Read only now: a table of validation rows needs the encoder of the training rows.
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
-    events = log_events(train_events(rows, options, held_out, states, before), log)
+    events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
     promotion = {}
     for event in show_events(events, options, stream=stream):  # training runs as the events are consumed
         last = event

@@ -47,12 +47,14 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature)
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         if fitting:
-            check_classification_targets(y)
+            with np.errstate(invalid="ignore"):  # scikit-learn casts huge labels to integers
+                check_classification_targets(y)
+                kind = type_of_target(y)
             self.classes_ = np.unique(y if classes is None else classes)
-            if type_of_target(y) == "multiclass" or self.classes_.size > 2:
+            if kind == "multiclass" or self.classes_.size > 2:
                 raise ValueError(  # check_estimator expects these words
                     "Only binary classification is supported. The type of the target is "
-                    f"{type_of_target(y)}, with {self.classes_.size} classes. For more than two classes, use "
+                    f"{kind}, with {self.classes_.size} classes. For more than two classes, use "
                     "sklearn.multiclass.OneVsRestClassifier(RaFMClassifier()); for ratings, RaFMRegressor."
                 )
             if self.classes_.size == 1:

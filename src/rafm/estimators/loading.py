@@ -33,7 +33,7 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
         If the file is not a model, is damaged or was written by a newer version.
     """
     saved = storage.load(path)
-    model, known = saved.model, from_summary(saved.model.options)
+    model, known = saved.model, {"validation_fraction": 0.0, **from_summary(saved.model.options)}
     kind: Any = RaFMClassifier if model.loss.is_classification else RaFMRegressor
     if kind is RaFMRegressor:
         # by name where its settings are the defaults, as a user would write it

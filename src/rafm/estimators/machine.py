@@ -26,8 +26,10 @@ from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.source import InMemory
+from ..train.events import Finished, HeldOut
 from ..train.progress import show_events
-from ..train.trainer import Finished, train
+from ..train.selection import train_and_select
+from ..train.trainer import train
 from .arguments import (
     as_frame,
     fields_of_columns,
@@ -73,7 +75,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         sample_weight : array of shape (n_rows,), default=None
             Non-negative row weights.
         eval_set : (X, y) or [(X, y)], default=None
-            Validation rows, used to choose the best epoch and to stop early.
+            Validation rows, used to choose the best epoch and to stop early. Without them, `validation_fraction` of the
+            rows are held out to choose the number of epochs.
         checkpoint : path, default=None
             Directory for checkpoints. An interrupted `fit` resumes from it.
         checkpoint_seconds : float, default=60.0
@@ -89,7 +92,11 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         options = replace(options, reserved_bytes=self._extra_bytes())
         valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
-            for event in show_events(train(self._source(data), options, valid, states), options, enabled=self.verbose):
+            self.n_validation_rows_ = 0 if valid is None else valid.n_rows
+            events = train_and_select(self._source(data), options, valid, states)
+            for event in show_events(events, options, enabled=self.verbose):
+                if isinstance(event, HeldOut):
+                    self.n_validation_rows_ = event.n_valid
                 if isinstance(event, Finished):
                     self._keep(event.model)
         return self
@@ -191,7 +198,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         return rows_of_matrix(X), y
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
-        return np.asarray(y, np.float32)
+        with np.errstate(over="ignore"):  # becomes infinite, which is reported with its row
+            return np.asarray(y, np.float32)
 
     def _keep(self, model: Model) -> None:
         self._trained = model  # with optimiser state, for partial_fit; shares its arrays with model_

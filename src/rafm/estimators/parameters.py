@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..options import Option, declared_options
+from ..options import Option, declared_options, nearest_option
 
 Kind = TypeVar("Kind", bound=type)
 COLUMNS = (
@@ -35,7 +35,9 @@ n_parameters_ : int
 history_ : list of dict
     Losses and metrics of each epoch.
 best_epoch_ : int
-    Epoch whose parameters were kept.
+    Epoch whose parameters were kept, or number of epochs that was chosen; 0 if none was better than a constant.
+n_validation_rows_ : int
+    Number of rows that chose it: those of `eval_set`, or those held out; set by `fit`.
 levels_ : ndarray of shape (n_features,)
     Level of each feature: the number of its factor vectors, 0 if it was never seen in training.
 feature_counts_ : ndarray of shape (n_features,)
@@ -98,6 +100,11 @@ def _constructor(kind: type, given: list[tuple[str, Any]]) -> Callable[..., None
     signature = inspect.Signature(parameters)
 
     def __init__(self: Any, *arguments: Any, **named: Any) -> None:
+        unknown = next((name for name in named if name not in signature.parameters), None)
+        if unknown is not None:
+            near = nearest_option(unknown, [*signature.parameters][1:])
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise TypeError(f"{kind.__name__} has no parameter {unknown!r}{hint}")
         bound = signature.bind(self, *arguments, **named)
         bound.apply_defaults()
         for name, value in [*bound.arguments.items()][1:]:  # without self

@@ -34,6 +34,7 @@ class ClassifierSignature:
         rate_drops: int | None = None,
         init_scale: float | None = None,
         metric: str | None = None,
+        validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
@@ -100,6 +101,9 @@ class ClassifierSignature:
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
+        validation_fraction : float, default=0.1
+            Without validation rows: share of the rows to hold out. They choose the number of epochs, then a
+            model is trained on all rows. 0 trains on all rows for `n_epochs` epochs.
         max_seconds : float, default=None
             Stop after this many seconds, total across resumes, and keep the best epoch.
         negative_rate : float, default=1.0
@@ -143,6 +147,7 @@ class RegressorSignature:
         rate_drops: int | None = None,
         init_scale: float | None = None,
         metric: str | None = None,
+        validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
@@ -211,6 +216,9 @@ class RegressorSignature:
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
+        validation_fraction : float, default=0.1
+            Without validation rows: share of the rows to hold out. They choose the number of epochs, then a
+            model is trained on all rows. 0 trains on all rows for `n_epochs` epochs.
         max_seconds : float, default=None
             Stop after this many seconds, total across resumes, and keep the best epoch.
         negative_rate : float, default=1.0

@@ -106,8 +106,12 @@ def _temp_beside(target: str) -> str:
 
 def _write_directly(path: PathLike, chunks: Iterable[Chunk]) -> int:
     """Write to a device or pipe; a directory raises IsADirectoryError."""
-    with open(path, "wb") as file:
-        return sum(map(file.write, chunks))
+    try:
+        with open(path, "wb") as file:
+            return sum(map(file.write, chunks))
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)  # a write that fails names no file
+        raise
 
 
 def _write_and_sync(temp: str, chunks: Iterable[Chunk], mode: int | None) -> int:

@@ -46,6 +46,7 @@ import numpy as np
 
 from ..errors import ModelFileError, ModelFormatError, ModelIntegrityError, ModelVersionError
 from .atomic import Chunk, PathLike, write_atomically
+from .other_files import describe_start
 
 MAX_HEADER_BYTES = 16 * 2**20
 MAX_TENSORS = 4096
@@ -68,17 +69,6 @@ _DTYPES: dict[str, np.dtype] = {
     "U8": np.dtype("u1"),
 }
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_OTHER_FILES = {
-    rb"\x80[\x02-\x05]": "looks like a pickle, which rafm never opens because it can run code",
-    rb"PK": "looks like a zip archive",
-    rb"\x1f\x8b": "looks like a gzip file",
-    rb"\x93NUMPY": "looks like a NumPy array",
-    rb"PAR1": "looks like a Parquet file",
-    rb"ARROW1": "looks like an Arrow file",
-    rb"(?s).{8}\{": "looks like a safetensors file of another program",
-    rb"[\t\n\r -~]+\Z": "looks like text",
-    rb"\Z": "is empty",
-}
 
 
 class Place(NamedTuple):
@@ -238,7 +228,9 @@ def _read_head(file: BinaryIO, size: int) -> bytes:
     start = file.read(8 + len(_MAGIC))
     # A truncated start is accepted here, so that it is reported as truncated and not as another kind of file.
     if not start[8:] or not _MAGIC.startswith(start[8:]):
-        raise ModelFormatError(f"is not a rafm model: it {_looks(start)}. `rafm train --out` writes models.")
+        if _is_damaged(start):
+            raise ModelFormatError("its first bytes are damaged. Copy or save it again.")
+        raise ModelFormatError(f"is not a rafm model: it {describe_start(start)}. `rafm train --out` writes models.")
     n_bytes = int.from_bytes(start[:8], "little")
     _check_head_size(n_bytes)
     _check_complete(8 + n_bytes, size)
@@ -246,16 +238,16 @@ def _read_head(file: BinaryIO, size: int) -> bytes:
     return file.read(n_bytes)
 
 
-def _looks(start: bytes) -> str:
-    """Describe what kind of file this might be instead."""
-    looks = (look for pattern, look in _OTHER_FILES.items() if re.match(pattern, start))
-    return next(looks, f"begins with the bytes {start[:8].hex(' ')}")
+def _is_damaged(start: bytes) -> bool:
+    """Return whether most of the first bytes are those of a model."""
+    return 2 * sum(a == b for a, b in zip(start[8:], _MAGIC)) > len(_MAGIC)
 
 
 def _check_head_size(n_bytes: int) -> None:
     if n_bytes > MAX_HEADER_BYTES:
         raise ModelFormatError(
-            f"its JSON header has {n_bytes} bytes, but at most {MAX_HEADER_BYTES} are allowed. Store data as tensors."
+            f"its JSON header has {n_bytes} bytes, but at most {MAX_HEADER_BYTES} are allowed. If the file is damaged, "
+            "copy or save it again; otherwise store data as tensors."
         )
 
 
@@ -268,7 +260,7 @@ def _reader(head: bytes) -> Callable[[bytes, BinaryIO, int], tuple[Header, Tenso
     """Return the reader of the file's format version, which is at the same position in all versions."""
     found = _VERSION.match(head, len(_MAGIC))
     if found is None:
-        raise ModelFormatError("has no valid format version.")
+        raise ModelFormatError("has no valid format version: it is damaged. Copy or save it again.")
     version = int(found[1])
     if version not in _READERS:
         raise ModelVersionError(

@@ -56,11 +56,29 @@ class SafeStream(io.TextIOBase):
         return self.unescaped
 
     def write(self, text: str) -> int:
-        return self._open().write(printable(text))
+        with self._naming():
+            return self._open().write(printable(text))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write bytes as they are, and flush them."""
+        with self._naming():
+            self._open().buffer.write(data)
+            self._open().buffer.flush()
 
     def flush(self) -> None:
         if self.unescaped is not None:
-            self.unescaped.flush()
+            with self._naming():
+                self.unescaped.flush()
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Add the name of the stream to errors, such as a full disk."""
+        try:
+            yield
+        except OSError as error:
+            if error.filename is None and not isinstance(error, BrokenPipeError):
+                error.filename = self.name
+            raise
 
     def isatty(self) -> bool:
         return self.unescaped is not None and self.unescaped.isatty()

@@ -12,6 +12,7 @@ from ..encode.coders import Clock, log_bin, split_lists
 from ..encode.spec import ColumnSpec, TableSpec
 from ..encode.strings import hash_buckets
 from ..errors import DataValueError
+from ..files.terminal import one_line
 from .keys import cell_keys, fold_lists, hash_numbers
 from .labels import Labels
 from .leaks import BinSums, column_power
@@ -178,7 +179,7 @@ def _shown(cells: pa.Array, place: int) -> str:
     """Return a cell as printable text, shortened."""
     text = as_text(plain(cells[place : place + 1]))[0].as_py()
     text = text.decode(errors="backslashreplace") if isinstance(text, bytes) else str(text)
-    text = "".join(c if c.isprintable() else "?" for c in text)
+    text = one_line(text)
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 3] + "..."
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+from unicodedata import combining, east_asian_width
 
 import numpy as np
 
+from ..files.terminal import one_line
 from ..plan.ranks import NearestRank, RankPlan, assign_levels, check_ranks, describe_levels
 from .examine import Examination
 from .findings import counted, findings, percent, share_of_positive
@@ -23,13 +25,15 @@ class Planning(NamedTuple):
     described: list[dict[str, float]]
 
 
-def suggest_ranks(found: Frequencies, least: int = 16) -> tuple[int, ...]:
-    """Return the common ranks that at least `least` features would get; always the lowest.
+def suggest_ranks(found: Frequencies, task: str | None = None, least: int = 16) -> tuple[int, ...]:
+    """Return the common ranks that at least `least` features would get; always the lowest. Ratings get no large ones.
 
     >>> suggest_ranks(Frequencies(np.array([2, 40]), np.array([1000, 50])))
     (8, 32)
+    >>> suggest_ranks(Frequencies(np.array([9000]), np.array([50])), "regression")
+    (8, 32)
     """
-    lowest, *others = COMMON_RANKS
+    lowest, *others = COMMON_RANKS if task != "regression" else COMMON_RANKS[:2]
     return (lowest, *(rank for rank in others if found.features[found.counts >= rank / 2].sum() >= least))
 
 
@@ -139,12 +143,21 @@ def _column_lines(found: Examination) -> list[str]:
         power = "-" if profile[last] is None else f"{profile[last]:.3f}"
         counts = (f"{about}{profile[name]}" for name in ("values", "once", "twice"))
         top = (profile["top"] if profile["top_share"] >= SHOWN_SHARE else "-", f"{profile['top_share']:.3f}")
-        rows.append((profile["name"], profile["kind"], *counts, f"{profile['missing']:.3f}", power, *top))
-    widths = [max(map(len, cells)) for cells in zip(*rows)]
+        rows.append((one_line(profile["name"]), profile["kind"], *counts, f"{profile['missing']:.3f}", power, *top))
+    widths = [max(map(width, cells)) for cells in zip(*rows)]
     left = (0, 1, 7)  # columns of text
-    return [
-        "   ".join(
-            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
+
+    def padded(place: int, cell: str) -> str:
+        blanks = " " * (widths[place] - width(cell))
+        return cell + blanks if place in left else blanks + cell
+
+    return ["   ".join(padded(place, cell) for place, cell in enumerate(row)).rstrip() for row in rows]
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: two for wide characters, none for combining ones.
+
+    >>> width("abc"), width("日本"), width("e\u0301")
+    (3, 4, 1)
+    """
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

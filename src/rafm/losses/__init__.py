@@ -52,6 +52,8 @@ def loss_for(task: str, loss: str | Loss | None = None) -> Loss:
         name = getattr(loss, "name", None)
     else:
         name = names[0] if loss is None else loss
+    if name in LOSSES and name not in names:
+        raise ConfigError(f"loss {name!r} needs task={LOSSES[name]!r}, found {task!r}", key="loss")
     if name not in names:
         raise ConfigError(f"loss must be {one_of(names)} for task {task!r}, found {loss!r}", key="loss")
     return loss_named(name) if loss is None or isinstance(loss, str) else loss

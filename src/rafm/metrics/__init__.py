@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
-from ..losses import one_of
+from ..losses import LOSSES, loss_named, one_of
 
 if TYPE_CHECKING:
     from ..losses.loss import Loss
@@ -41,6 +41,9 @@ def check_metric(metric: str | None, loss: Loss) -> str:
     """
     if metric is None:
         return loss.metrics[0]
+    needed = [other for other in LOSSES if metric in loss_named(other).metrics]
+    if metric not in loss.metrics and len(needed) == 1 and LOSSES[needed[0]] == loss.task:
+        raise ConfigError(f"metric {metric!r} needs loss={needed[0]!r}, not {loss.name!r}", key="metric")
     if metric not in loss.metrics:
         raise ConfigError(f"metric must be {one_of(loss.metrics)} for {loss.labels}, found {metric!r}", key="metric")
     return metric

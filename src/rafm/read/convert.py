@@ -49,7 +49,7 @@ def convert(
 
     gives = read_options.format_of(path).gives
     if gives == CONVERTED:
-        raise ConfigError("the input is already an Arrow file", key="data")
+        raise ConfigError(f"{path} is already an Arrow file of `rafm convert`: use it as it is", key="data")
     conversion = conversion_of(path, read_options, like, wide_ids)
     labels = _labels_for(conversion.task, read_options, like)
     found_options = replace(read_options, task=conversion.task, index_base=conversion.index_base, labels=labels)
@@ -61,7 +61,7 @@ def convert(
         elif gives == ROWS and encoder is None:
             rows = rows_of_ids(path, found_options, conversion.task, own)
         else:
-            rows = batches_of(path, found_options, encoder, coverage=coverage)
+            rows = batches_of(path, found_options, encoder, None, coverage)
         fields = lambda: read_options.fields or own.fields()  # noqa: E731, known after the last row
         return write_arrow(out, rows, conversion, wide_ids, encoder, fields, found)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import NamedTuple
 
 from ..errors import DataFormatError
 from ..files.atomic import PathLike
-from .compression import STDIN, peek_text
+from ..files.other_files import why_no_data
+from .compression import STDIN, peek_text, source_name
 from .formats import FORMATS
 
 HEAD_BYTES = 2**16
@@ -40,10 +42,15 @@ def detect_format(path: PathLike) -> Detection:
     name = os.fspath(path)
     if name != STDIN and not os.path.isfile(name) and (files := _parquet_or_none(name)):
         return Detection("parquet", f"it matches {len(files)} Parquet files")
+    if os.path.isdir(name):
+        raise IsADirectoryError(errno.EISDIR, "is a directory without Parquet files (*.parquet); give a file", name)
     for entry in FORMATS.values():
         if entry.starts(name):
             return Detection(entry.name, f"it starts with {entry.magic.decode()}")
-    lines = _first_lines(peek_text(name, HEAD_BYTES))
+    head = peek_text(name, HEAD_BYTES)
+    if reason := why_no_data(head[:4096]):
+        raise DataFormatError(reason, path=source_name(name))
+    lines = _first_lines(head)
     return _by_lines(lines) or _by_name(name) or _by_delimiter(lines)
 
 

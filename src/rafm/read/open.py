@@ -8,6 +8,8 @@ of tables and converted files are imported on first use, so that rows of ids do 
 from __future__ import annotations
 
 import os
+import warnings
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +26,7 @@ from ..rows.classes import BinaryLabels, WrongGuess
 from ..rows.fields import Fields
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
+from .compression import source_name
 from .detect import NO_ROWS, Detection, detect_format
 from .fields import FieldsOfRows
 from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
@@ -176,14 +179,19 @@ def _named(rows: Iterator[Batch], path: PathLike, format: str) -> Iterator[Batch
         yield from rows
 
 
-def _labelled(batches: Iterable[Batch], read_options: ReadOptions, path: PathLike) -> Iterator[CheckedRows]:
-    """Check the rows of a table and their labels."""
+def _labelled(
+    batches: Iterable[Batch], read_options: ReadOptions, path: PathLike, is_optional: bool = False
+) -> Iterator[CheckedRows]:
+    """Check the rows of a table and their labels, which may be absent if they are optional."""
     find = line_finder(path, read_options.find(path).format)
-    check = LabelCheck(path, read_options.task, read_options.labels, find)
+    check, is_said = LabelCheck(path, read_options.task, read_options.labels, find), False
     for rows in batches:
-        if rows.labels is None:
+        if rows.labels is None and is_optional and not is_said:
+            warnings.warn(f"{source_name(path)} has no label column: its rows have no labels", stacklevel=2)
+            is_said = True
+        if rows.labels is None and not is_optional:
             raise DataValueError("the table has no label column", path=str(path))
-        yield check_batch(replace(rows, labels=check.check(rows.labels)))
+        yield check_batch(rows if rows.labels is None else replace(rows, labels=check.check(rows.labels)))
 
 
 # ---- Converted files
@@ -324,15 +332,19 @@ def batches_of(
     path: PathLike,
     read_options: ReadOptions,
     encoder: TableEncoder | None,
-    targets: bool = True,
+    targets: bool | None = True,
     coverage: Coverage | None = None,
+    beside: CellsBeside | None = None,
 ) -> Iterator[CheckedRows]:
     """Yield the rows of a file in batches of bounded size, encoded for a trained model.
 
-    encoder: of the model, or None if it takes feature ids. targets: whether to read labels and weights.
-    coverage: if given, counts the known and unseen values of a table.
+    encoder: of the model, or None if it takes feature ids. targets: whether to read labels and weights; None: if a
+    table has them. coverage: if given, counts the known and unseen values of a table. beside: if given, takes cells of
+    each batch.
     """
     entry = read_options.format_of(path)
+    if beside is not None and (entry.gives != TABLE or encoder is None):
+        raise ConfigError(f"--with names columns of a table, but {path} is {entry.name}", key="with")
     if entry.gives == CONVERTED:
         source = _fitting(path, read_options, encoder, MODEL)
         for name, counts in (source.conversion.coverage or {}).items():
@@ -340,7 +352,7 @@ def batches_of(
                 coverage.add(name, np.array(counts))
         yield from (source.block(number) for number in range(source.n_blocks))
     elif encoder is None:  # without targets, any number is accepted as the label, which is not used
-        yield from rows_of_ids(path, read_options, read_options.task if targets else "regression")
+        yield from rows_of_ids(path, read_options, read_options.task if targets is not False else "regression")
     elif read_options.find(path) == NO_ROWS:  # an empty file is detected as libsvm, but is a valid empty table too
         return
     elif entry.gives == ROWS:
@@ -349,9 +361,34 @@ def batches_of(
         absent = () if targets else encoder.spec.targets()  # not required, since a table to predict has no labels
         columns = _encoder_columns(encoder, entry.name, read_options)
         wanted = {name: kind for name, kind in columns.items() if name not in absent}
+        if beside is not None:
+            wanted |= {name: "text" for name in beside.names if wanted.get(name, "ignore") == "ignore"}
         table = read_table(path, format=entry.name, columns=wanted)
-        encoded = _encoded(path, entry.name, table, encoder, targets, coverage)
-        yield from _labelled(encoded, read_options, path) if targets else map(check_batch, encoded)
+        if beside is not None:
+            table = beside.taken(table, encoder)
+        encoded = _encoded(path, entry.name, table, encoder, targets is not False, coverage)
+        is_optional = targets is None
+        yield from (
+            map(check_batch, encoded) if targets is False else _labelled(encoded, read_options, path, is_optional)
+        )
+
+
+@dataclass(frozen=True)
+class CellsBeside:
+    """Takes columns of a table while it is encoded, to be written beside the results.
+
+    cells: one record batch for each batch of rows, until it is popped.
+    """
+
+    names: tuple[str, ...]
+    cells: deque[pa.RecordBatch] = field(default_factory=deque)
+
+    def taken(self, batches: Iterable[pa.RecordBatch], encoder: TableEncoder) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, without columns that only this takes."""
+        known = {column.name for column in encoder.columns}
+        for batch in batches:
+            self.cells.append(batch.select(self.names))
+            yield batch.select([name for name in batch.schema.names if name in known or name not in self.names])
 
 
 def _encoded(

@@ -37,6 +37,16 @@ def pick_rows(rows: AnyRows, chosen: np.ndarray) -> AnyRows:
     return rows._derived(indptr, rows.indices[entries], rows.values[entries], rows.n_features, labels, weights)
 
 
+def keep_rows(rows: AnyRows, kept: np.ndarray) -> AnyRows:
+    """Return the rows for which `kept` is true, in less memory than `pick_rows` needs."""
+    lengths = np.diff(rows.indptr)
+    entries = np.repeat(kept, lengths)
+    indptr = np.concatenate([[0], np.cumsum(lengths[kept])])
+    labels = None if rows.labels is None else rows.labels[kept]
+    weights = None if rows.weights is None else rows.weights[kept]
+    return rows._derived(indptr, rows.indices[entries], rows.values[entries], rows.n_features, labels, weights)
+
+
 def first_entries(rows: AnyRows, n_entries: int) -> AnyRows:
     """Truncate each row to its first n_entries entries."""
     lengths = np.diff(rows.indptr)

@@ -159,5 +159,7 @@ def _check_column(column: np.ndarray | None, name: str, n_rows: int) -> np.ndarr
     if found.shape != (n_rows,):
         raise DataValueError(f"expected one {name} for each of {n_rows} rows, found shape {found.shape}")
     if not np.isfinite(found).all():
-        raise DataValueError(f"{name} of row {np.flatnonzero(~np.isfinite(found))[0]} is not finite")
+        raise DataValueError(
+            f"{name} of row {np.flatnonzero(~np.isfinite(found))[0]} is not finite, or beyond 3.4e38 (float32)"
+        )
     return found

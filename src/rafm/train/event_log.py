@@ -1,11 +1,15 @@
 """Write training events as JSON lines, for scripts.
 
+    {"event": "held_out", "rows": ..., "valid_rows": ..., "folds": ...}
+    {"event": "slowed", "share": ...}
+    {"event": "selected", "epochs": ..., "rows": ...}
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
     {"event": "continued", "features": ..., "new": ..., "with_states": ..., "promoted": ..., "pair_error": ...}
     {"event": "searched", "learning_rate": ..., "l2": ..., "runs": ...}
     {"event": "measuring", "rank": ..., "parameters": ..., "megabytes": ..., "times": ..., "fallback": ...}
     {"event": "cut", "metric": ..., "before": ..., "value_before": ..., "parameters": ..., "value": ...}
     {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
+    {"event": "start", "valid_log_loss": ..., ...}
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
     {"event": "epoch", "epoch": ..., "train_loss": ..., "valid_log_loss": ..., ..., "best": ..., "seconds": ...}
@@ -32,11 +36,15 @@ from .events import (
     EpochFinished,
     Event,
     Finished,
+    HeldOut,
     Measuring,
     PieceFinished,
     Planned,
     Resumed,
     Searched,
+    Selected,
+    Slowed,
+    StartJudged,
 )
 
 
@@ -78,6 +86,14 @@ def event_record(event: Event) -> dict[str, Any]:
     131072.0
     """
     match event:
+        case HeldOut():
+            return {"event": "held_out", "rows": event.n_rows, "valid_rows": event.n_valid, "folds": event.n_folds}
+        case Slowed():
+            return {"event": "slowed", **vars(event)}
+        case Selected():
+            return {"event": "selected", "epochs": event.n_epochs, "rows": event.n_rows}
+        case StartJudged():
+            return {"event": "start", **{f"valid_{name}": value for name, value in event.metrics.items()}}
         case Planned():
             *levels, _ = describe_plan(event.plan, event.counts, event.n_rows) or [{}]
             sizes = {"features": event.plan.n_features, "parameters": event.plan.n_parameters}

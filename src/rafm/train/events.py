@@ -12,6 +12,30 @@ from ..plan.ranks import RankPlan
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """Some of the rows are held out to choose the number of epochs."""
+
+    n_rows: int  # of all rows
+    n_valid: int  # 0 if the rows cannot be split
+    n_folds: int = 1  # if more, each row is held out once
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """The best epoch was one of the first; training starts again with a lower learning rate."""
+
+    share: float  # of the learning rate that was tried first
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The number of epochs is chosen; training starts again on all rows."""
+
+    n_epochs: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
 class Planned:
     """Ranks are assigned; training has not started."""
 
@@ -86,6 +110,13 @@ class Continued:
 
 
 @dataclass(frozen=True)
+class StartJudged:
+    """The untrained model, which predicts a constant, was evaluated on the validation rows."""
+
+    metrics: dict[str, float | None]
+
+
+@dataclass(frozen=True)
 class PieceFinished:
     """Part of an epoch is done. train_loss is the loss of the epoch's rows so far."""
 
@@ -144,12 +175,15 @@ class Distilled:
 class Finished:
     """Training is over; the model is that of the best epoch.
 
-    reason: "epochs" if all epochs are done, "patience" if the metric stopped improving, "time" if time ran out.
+    reason: "epochs" if all epochs are done, "patience" if the metric stopped improving, "time" if time ran out,
+    "callback" if a callback ended training. best_value: metric of the best epoch. seconds: total across resumes.
     """
 
     model: Model
     reason: str = "epochs"
+    best_value: float | None = None
+    seconds: float = 0.0
 
 
-Training = Resumed | PieceFinished | CheckpointWritten | EpochFinished
-Event = Planned | Searched | Measuring | Cut | Continued | Training | Distilled | Finished
+Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
+Event = HeldOut | Slowed | Selected | Planned | Searched | Measuring | Cut | Continued | Training | Distilled | Finished

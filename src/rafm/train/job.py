@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..model.model import Model
@@ -13,9 +14,17 @@ from ..rows.source import RowSource
 from ..rows.stats import RowStats
 from .checkpoint import Checkpoint, NoCheckpoint
 from .engine import arrange
-from .events import CheckpointWritten, Event, Finished, Planned, Resumed
+from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartJudged
 from .loader import Blocks
+from .phases import Phase
 from .run import Run, State, shape_of
+
+
+@dataclass
+class Stop:
+    """A request to stop: training ends after the event during which it was made, as if time had run out."""
+
+    requested: bool = False
 
 
 class Job(NamedTuple):
@@ -29,8 +38,9 @@ class Job(NamedTuple):
     valid: RowSource | None
     found: RowStats
     label_scale: float
-    checkpoint: Checkpoint | NoCheckpoint
+    checkpoint: Checkpoint | NoCheckpoint | Phase
     state: State | None
+    stop: Stop
     settings: tuple[float, float] | None = None
     spent: float = 0.0
 
@@ -70,13 +80,15 @@ class Job(NamedTuple):
             run.restore(self.state)
             yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
         self.checkpoint.capture = lambda: self.capture(run.state())
+        if self.state is None and run.is_over():  # no epoch at all
+            yield from self._written(run)
         yield from self.epochs(run)
 
     def epochs(self, run: Run) -> Iterator[Event]:
         """Train until the run is over; write checkpoints at the end of each epoch, when due and when out of time."""
-        while not (run.is_over() or run.is_out_of_time()):
+        while not (run.is_over() or self.stop.requested or run.is_out_of_time()):
             for event in run.pieces():
-                is_inside, out_of_time = event.rows < event.n_rows, run.is_out_of_time()
+                is_inside, out_of_time = event.rows < event.n_rows, self.stop.requested or run.is_out_of_time()
                 if self.checkpoint.is_due() or (is_inside and out_of_time):
                     yield from self._written(run)
                 if is_inside:
@@ -101,8 +113,17 @@ def train_plain(job: Job, options: TrainingOptions) -> Iterator[Event]:
     one_class = options.loss.is_classification and found.label_range[0] == found.label_range[1]
     yield Planned(features.plan, features.counts, found.rows, one_class)
     run = job.run(features, options)
+    if job.state is None and (metrics := run.judge_start()):
+        yield StartJudged(metrics)
     yield from job.train(run)
-    yield Finished(model_of(run, features, found.rows), run.why_over())
+    yield finished(job, run, features, found.rows)
+
+
+def finished(job: Job, run: Run, features: PlannedFeatures, n_rows: int, start: Model | None = None) -> Finished:
+    """Return the last event, with the model of the best epoch. This ends the run."""
+    reason = "callback" if job.stop.requested and not run.is_over() else run.why_over()
+    value = run.at.best_value if run.best_epoch() else run.at.start_value
+    return Finished(model_of(run, features, n_rows, start), reason, value, run.seconds())
 
 
 def model_of(run: Run, features: PlannedFeatures, n_rows: int, start: Model | None = None) -> Model:
@@ -116,7 +137,7 @@ def model_of(run: Run, features: PlannedFeatures, n_rows: int, start: Model | No
         parameters=run.best_parameters(),
         n_rows=n_rows,
         history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
-        best_epoch=len(past) + run.at.best_epoch,
+        best_epoch=len(past) + run.best_epoch(),
         options=options.summary(),
         fields=features.fields,
     )

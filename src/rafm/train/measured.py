@@ -22,8 +22,8 @@ from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from ..plan.ranks import describe_plan
 from ..rows.source import RowSource
-from .events import Cut, Event, Finished, Measuring, Planned, Resumed
-from .job import Job, model_of, train_plain
+from .events import Cut, Event, Measuring, Planned, Resumed
+from .job import Job, finished, model_of, train_plain
 from .ranks_by_count import ranks_within
 from .run import Run, State
 from .search import TRAIN_ROWS, search_settings
@@ -61,8 +61,9 @@ def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
     lengths = lengths_of(small, features)
     job.checkpoint.capture = lambda: _with_lengths(job.capture(run.state()), lengths, cut_epoch)
     yield from job.epochs(run)
-    model = model_of(run, small, job.found.rows)
-    yield Finished(replace(model, options=replace(options, l2=run.options.l2).summary()), run.why_over())
+    last = finished(job, run, small, job.found.rows)
+    model = replace(last.model, options=replace(options, l2=run.options.l2).summary())
+    yield replace(last, model=model)
 
 
 # What to start from

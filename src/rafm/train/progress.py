@@ -15,18 +15,22 @@ from ..files.terminal import printable
 from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
-from .trainer import (
+from .events import (
     Continued,
     Cut,
     Distilled,
     EpochFinished,
     Event,
     Finished,
+    HeldOut,
     Measuring,
     PieceFinished,
     Planned,
     Resumed,
     Searched,
+    Selected,
+    Slowed,
+    StartJudged,
 )
 
 
@@ -84,6 +88,16 @@ def epoch_line(event: EpochFinished) -> str:
     return f"{event.epoch:5d}{shown}   {event.seconds:7.1f}{'  best' if event.best else ''}"
 
 
+def start_line(event: StartJudged) -> str:
+    """Return the line of the epoch table for the untrained model.
+
+    >>> start_line(StartJudged({"log_loss": 0.69315, "auc": 0.5}))
+    '    0            -      0.69315      0.50000         -  constant prediction'
+    """
+    shown = "".join(f"   {'-' if number is None else f'{number:.5f}':>10}" for number in event.metrics.values())
+    return f"    0   {'-':>10}{shown}   {'-':>7}  constant prediction"
+
+
 def show_events(
     events: Iterable[Event], options: TrainingOptions, enabled: bool = True, stream: TextIO | None = None
 ) -> Iterator[Event]:
@@ -95,7 +109,9 @@ def show_events(
     with (_Bar if out.isatty() else _Plain)(out) as board:
         for event in events:
             lines = event_lines(event)
-            if isinstance(event, EpochFinished) and not is_headed:
+            if isinstance(event, HeldOut | Slowed | Selected):
+                is_headed = False  # a table of its own
+            if isinstance(event, EpochFinished | StartJudged) and not is_headed:
                 lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
             with suppress(OSError):  # a closed pipe or a full disk must not stop training
                 board.show(event, lines)
@@ -174,10 +190,48 @@ def event_lines(event: Event) -> list[str]:
         return [resumed_line(event)]
     if isinstance(event, Distilled):
         return [distilled_line(event)]
-    if isinstance(event, Finished) and event.reason == "time":
+    if isinstance(event, HeldOut | Slowed | Selected):
+        return [selection_line(event)]
+    if isinstance(event, StartJudged):
+        return [start_line(event)]
+    if isinstance(event, Finished):
+        return finished_lines(event)
+    return [epoch_line(event)] if isinstance(event, EpochFinished) else []
+
+
+def selection_line(event: HeldOut | Slowed | Selected) -> str:
+    """Return the line that says which rows choose the number of epochs, and what they chose.
+
+    >>> selection_line(HeldOut(n_rows=8000, n_valid=800))
+    'holding out 800 of 8000 rows to choose the number of epochs'
+    >>> selection_line(HeldOut(200, 200, n_folds=10))
+    'holding out each of 10 folds of 200 rows to choose the number of epochs'
+    >>> selection_line(Selected(n_epochs=7, n_rows=8000))
+    'training on all 8000 rows for 7 epochs'
+    """
+    if isinstance(event, Slowed):
+        return f"the best epoch was one of the first: trying {event.share:g} of the learning rate"
+    if isinstance(event, Selected):
+        return f"training on all {event.n_rows} rows for {event.n_epochs} epoch{'s' if event.n_epochs != 1 else ''}"
+    if not event.n_valid:
+        return f"{event.n_rows} rows are too few, or too equal, to hold out some: training on all of them"
+    held_out = f"{event.n_valid} of" if event.n_folds == 1 else f"each of {event.n_folds} folds of"
+    return f"holding out {held_out} {event.n_rows} rows to choose the number of epochs"
+
+
+def finished_lines(event: Finished) -> list[str]:
+    """Return the lines that say what is doubtful about the model."""
+    if event.reason == "time":
         kept = event.model.best_epoch
         return [f"stopped: out of time; kept {f'epoch {kept}' if kept else 'the current parameters'}"]
-    return [epoch_line(event)] if isinstance(event, EpochFinished) else []
+    if event.best_value is None:  # no validation rows
+        return []
+    kept, epochs = event.model.best_epoch, len(event.model.history)
+    if not kept:
+        return ["no epoch was better than a constant on the validation rows: the model predicts nearly a constant"]
+    if event.reason == "epochs" and kept == epochs > 1:
+        return [f"the last of {epochs} epochs was the best: with more `n_epochs` the model may improve"]
+    return []
 
 
 def continued_lines(event: Continued) -> list[str]:

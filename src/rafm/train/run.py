@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .engines import make_engine
 from .events import EpochFinished, PieceFinished
 from .loader import Blocks, visiting_order
 
+ODD_LABEL = 1e6  # a label so many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this
 DIVERGED_RATIO = 100.0  # training has diverged if its loss exceeds this many times that of the best constant
 
@@ -48,6 +50,7 @@ class Position:
     place: int = 0  # index in the order of its rows
     best_epoch: int = 0
     best_value: float | None = None  # of the metric
+    start_value: float | None = None  # of the untrained model
     drops: int = 0  # of the learning rate so far
     drop_epoch: int = 0  # after which the rate was dropped last
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -90,7 +93,8 @@ class Run:
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
         self.grouping = grouping
-        self.engine = self._make_engine(found, options.loss.prior(mean, found.weight), start)
+        self._untrained = partial(self._make_engine, found, options.loss.prior(mean, found.weight), start)
+        self.engine = self._untrained()
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops
         self.average = Average(self.engine, start is not None) if options.averaging else None
@@ -186,12 +190,25 @@ class Run:
             self._begin_epoch(event)
         return event
 
+    def judge_start(self) -> dict[str, float | None]:
+        """Let the untrained model compete: it is kept if no epoch is better. Return its metrics."""
+        metrics = {} if self.held_out is None else self._evaluate(self.held_out)
+        self.at = replace(self.at, start_value=metrics.get(self.options.metric))
+        return metrics
+
+    def best_epoch(self) -> int:
+        """Return the epoch to keep: 0 is the untrained model."""
+        at = self.at
+        is_none_better = at.best_value is not None and is_better(self.options.metric, at.start_value, at.best_value)
+        return 0 if at.start_value is not None and is_none_better else at.best_epoch
+
     def _begin_epoch(self, last: EpochFinished) -> None:
         """Move to the start of the next epoch; without validation rows the last epoch counts as best."""
         at = Position(
             epoch=last.epoch + 1,
             best_epoch=last.epoch if last.best or not last.metrics else self.at.best_epoch,
             best_value=last.metrics[self.options.metric] if last.best else self.at.best_value,
+            start_value=self.at.start_value,
             drops=self.at.drops,
             drop_epoch=self.at.drop_epoch,
             history=[*self.at.history, last.entry()],
@@ -284,7 +301,9 @@ class Run:
     def best_parameters(self) -> Parameters:
         """Return the best parameters on the scale of the original data, checked to be finite. This ends the run."""
         self.is_released = True
-        if self.best_arrays:
+        if self.at.best_epoch and not self.best_epoch():
+            self.kept, self.average, self.engine = None, None, self._untrained()
+        elif self.best_arrays:
             self.average = None
             self.engine.exchange(self.best_arrays)
         with self._judged():
@@ -307,6 +326,13 @@ class Run:
     def _advice(self) -> str:
         return f"Lower learning_rate (now {self.options.learning_rate:g})"
 
+    def _odd_label(self) -> float | None:
+        """Return the largest label if it is absurd compared with the others."""
+        parts = [np.abs(rows.labels) for rows in self.blocks if rows.labels.size]
+        largest = max((float(part.max()) for part in parts), default=0.0)
+        typical = float(np.median(parts[0])) if parts else 0.0
+        return largest * self.label_scale if largest > ODD_LABEL * max(typical, 1e-3) else None
+
     def _not_finite(self, row: int) -> DivergenceError:
         what = f"the loss stopped being finite after {row} rows of epoch {self.at.epoch}"
         return self._divergence(what, self.at.epoch, row)
@@ -314,6 +340,8 @@ class Run:
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:
         largest = max((float(np.abs(rows.values).max(initial=0)) for rows in self.blocks), default=0.0)
         advice = self._advice()
+        if odd := self._odd_label():
+            advice = f"Check for a wrong label: one is {odd:.3g}, over {ODD_LABEL:g} times the typical one. {advice}"
         if largest > 10:
             advice += f" or check for outliers (some values are {largest:.3g} times the typical size of their feature)"
         return DivergenceError(f"training diverged: {what}. {advice}.", epoch=epoch, row=row)

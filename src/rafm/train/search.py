@@ -120,7 +120,7 @@ def _sample(job: Job, seed: int) -> Job:
     """Return a job with samples of the training and validation rows."""
     assert job.valid is not None
     rows, valid = (_some(source, most, seed) for source, most in ((job.source, TRAIN_ROWS), (job.valid, VALID_ROWS)))
-    return Job(InMemory(rows), InMemory(valid), count_rows([rows]), job.label_scale, NoCheckpoint(), None)
+    return Job(InMemory(rows), InMemory(valid), count_rows([rows]), job.label_scale, NoCheckpoint(), None, job.stop)
 
 
 def _some(source: RowSource, most: int, seed: int) -> CheckedRows:

@@ -14,7 +14,7 @@ from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
-from ..rows.stats import RowStats, count_rows
+from ..rows.stats import count_rows
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
 from .events import (
     CheckpointWritten,
@@ -29,10 +29,12 @@ from .events import (
     Planned,
     Resumed,
     Searched,
+    StartJudged,
 )
-from .job import Job, model_of, train_plain
+from .job import Job, Stop, finished, train_plain
 from .loader import as_source, labelled_blocks
 from .measured import train_measured
+from .phases import Phase
 from .run import choose_label_scale
 from .search import search_settings, with_settings
 from .warm_start import check_start, warm_start
@@ -50,6 +52,8 @@ __all__ = [
     "Planned",
     "Resumed",
     "Searched",
+    "StartJudged",
+    "Stop",
     "train",
 ]
 
@@ -58,14 +62,15 @@ def train(
     data: CheckedRows | RowSource,
     options: TrainingOptions,
     valid: CheckedRows | RowSource | None = None,
-    checkpoint: Checkpoint | NoCheckpoint | None = None,
+    checkpoint: Checkpoint | NoCheckpoint | Phase | None = None,
     start: Model | None = None,
+    stop: Stop | None = None,
 ) -> Iterator[Event]:
     """Train a model, yielding events; the last event holds the model.
 
     With validation rows, the best epoch by the metric is kept, and training stops after `patience` epochs without
-    improvement. After max_seconds it stops with the best epoch so far or, without validation rows, the current
-    parameters.
+    improvement. Epoch 0, the model that predicts a constant, is kept if no epoch is better. After max_seconds training
+    stops with the best epoch so far or, without validation rows, the current parameters.
 
     Parameters
     ----------
@@ -80,6 +85,8 @@ def train(
     start : Model, default=None
         A model to continue from, with its optimiser state if it has one. With `options.replan` its features are
         promoted to the levels that their total counts allow.
+    stop : Stop, default=None
+        A request to stop, which consumers of the events can make.
     """
     if start is not None:
         options = _like(start, options)
@@ -91,12 +98,12 @@ def train(
     checkpoint, source, fingerprint = checkpoint or NoCheckpoint(), as_source(data), RowsFingerprint()
     blocks = labelled_blocks(source, options.family)
     found = count_rows(fingerprint.watch(blocks) if checkpoint.wanted else blocks)
-    _check_labels(found, options.loss)
+    check_labels(found.rows, found.label_range, options.loss)
     options = options.for_rows_of(found.counts.sum() / found.rows)
     judged = RowsFingerprint.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
     state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     scale = choose_label_scale(found.label_spread, options.loss)
-    job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state)
+    job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state, stop or Stop())
     if start is not None:
         yield from _continue(job, options, start)
     elif options.measured:
@@ -120,7 +127,7 @@ def _continue(job: Job, options: TrainingOptions, start: Model) -> Iterator[Even
     promotion = (begun.promoted, begun.pair_error) if options.replan else ()
     yield Continued(start.plan.n_features, new, with_states, *promotion)
     yield from job.train(run)
-    yield Finished(model_of(run, features, n_rows, start), run.why_over())
+    yield finished(job, run, features, n_rows, start)
 
 
 def train_model(
@@ -156,9 +163,10 @@ def _check_metric_is_defined(valid: RowSource, options: TrainingOptions) -> None
         )
 
 
-def _check_labels(found: RowStats, loss: Loss) -> None:
-    low, high = found.label_range
-    if not found.rows:
+def check_labels(n_rows: int, label_range: tuple[float, float], loss: Loss) -> None:
+    """Reject data without rows, and labels that the loss has no use for."""
+    low, high = label_range
+    if not n_rows:
         raise DataValueError("no rows to train on")
     if wrong := loss.wrong_labels(low, high):
         raise DataValueError(wrong)

@@ -185,7 +185,11 @@ REFUSED = {
     "open quote": (b'a,b\nx,1\ny,"2\nz,3\n', F, "train.csv:3:3: this quote is never closed"),
     "not UTF-8": (b"a,b\nx,1\ny,\xff\n", F, "train.csv:3: column 'b' is not UTF-8"),
     "name that is not UTF-8": (b"a,\xff\nx,1\n", F, "train.csv:1: the first row cannot be read"),
-    "name twice": (b"a,b,a\n", F, 'train.csv:1: columns 1 and 3 have the same name "a"; if the file has no header'),
+    "name twice": (
+        b"a,b,a\n",
+        F,
+        'train.csv:1: columns 1 and 3 have the same name "a"; the first line must name the columns',
+    ),
     "no name": (b",b\n0,1\n", F, "train.csv:1: column 1 has no name"),
     "case 28 infinite": (b"a,b\nx,1\ny,inf\n", V, "train.csv:3: column 'b' must be finite, found \"inf\""),
     "case 28 too large": (b"a,b\nx,1\n\ny,1e400\n", V, "train.csv:4: column 'b' must be finite, found \"1e400\""),

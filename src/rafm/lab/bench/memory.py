@@ -54,7 +54,7 @@ def train_mapped(folder: Path, n_rows: int, n_features: int) -> dict[str, Any]:
     converted = rafm("convert", text, arrow)
     if converted.failure:
         return {"failed": converted.failure}
-    options = ("--model", "fm", "--ranks", RANK, "--epochs", 1, "--out", model, "--json")
+    options = ("--model", "fm", "--ranks", RANK, "--epochs", 1, "--valid-share", 0, "--out", model, "--json")
     ran = rafm("train", arrow, *options)
     if ran.failure:
         return {"failed": ran.failure}

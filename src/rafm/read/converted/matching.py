@@ -59,8 +59,9 @@ def _named(encoder: TableEncoder | None) -> str:
     from ...encode.serialize import digest
 
     names = [column.name for column in encoder.columns]
-    shown = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-    return f"{digest(encoder)} ({encoder.n_features} features of {shown})"
+    columns = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+    targets = ", ".join(encoder.spec.targets()) or "no label"
+    return f"{digest(encoder)} ({encoder.n_features} features of {columns}; label: {targets})"
 
 
 def stamp(path: PathLike) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def _names(cells: list[str], header: Header, label: str | None, name: str, line:
 
 def _check_names(names: list[str], name: str, line: int) -> None:
     """Reject empty and duplicate names."""
-    hint = "; if the file has no header, set header=False"
+    hint = "; the first line must name the columns: add such a line if there is none"
     first: dict[str, int] = {}
     for k, column in enumerate(names):
         if not column:

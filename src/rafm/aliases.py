@@ -1,0 +1,22 @@
+"""Names that other programs have for training options. They are not accepted, but lead to ours in messages."""
+
+ALIASES = {
+    "model": "family algorithm estimator",
+    "ranks": "rank k dim dims dimension factors n_factors num_factors latent_dim embedding_dim n_components",
+    "rank_scale": "scale generosity",
+    "levels": "min_counts",
+    "update": "update_rule",
+    "dependent_weight": "rho rho_d",
+    "optimizer": "optimiser opt solver algo",
+    "learning_rate": "lr eta eta0 alpha step_size step learn_rate rate",
+    "l2": "reg lambda reg_lambda lambda_l2 weight_decay regularization regularisation l2_reg alpha_l2",
+    "l1": "lambda_l1 l1_reg reg_alpha",
+    "n_epochs": "epochs num_epochs iterations iter iters n_iter max_iter num_iter passes n_estimators",
+    "patience": "early_stopping early_stopping_rounds n_iter_no_change",
+    "metric": "metrics eval_metric scoring",
+    "max_seconds": "max_time time_limit timeout budget",
+    "loss": "objective criterion",
+    "seed": "random_state random_seed rng",
+    "threads": "jobs n_jobs num_threads workers n_threads nthread nthreads cores num_workers cpus",
+    "negative_rate": "negative_sampling downsampling",
+}

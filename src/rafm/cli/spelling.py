@@ -1,0 +1,126 @@
+"""Spell messages as the command line does, and lead from the names of other programs to ours."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ..options import declared_options, nearest_option
+
+# Flags that are no training options, and what other programs call them.
+FLAGS = {
+    "out": "output o output_file save model_out dest",
+    "valid": "validation val eval_set eval test dev holdout validation_file",
+    "label": "target y label_column target_column response",
+    "weight": "weights sample_weight",
+    "column": "kind dtype type",
+    "columns": "schema spec",
+    "min_count": "min_freq min_frequency threshold",
+    "format": "type input_format fmt",
+    "index_base": "base zero_based one_based offset",
+    "positive": "pos_label positive_class positive_label",
+    "task": "objective problem type",
+    "checkpoint": "checkpoints checkpoint_dir save_dir",
+    "resume_from": "resume warm_start init_model init continue model_in pretrained",
+    "json": "as_json output_format",
+    "events": "log log_file logfile",
+    "memory": "max_memory mem ram",
+    "spill": "tmp temp temp_dir tmpdir tmp_dir",
+    "with": "id ids keep columns",
+    "folder": "dir directory path data_dir",
+    "like": "encoder model",
+    "duplicates": "duplicate",
+    "max_features": "n_features num_features max_id",
+    "max_line_bytes": "max_line line_length",
+    "checkpoint_seconds": "checkpoint_interval",
+}
+COMMANDS = {
+    "train": "fit learn run build",
+    "evaluate": "eval test score validate metrics measure",
+    "predict": "infer inference apply classify prediction transform",
+    "inspect": "info show describe check stats head analyze analyse profile summary",
+    "convert": "prepare encode preprocess export",
+    "datasets": "data download dataset get list",
+    "recommend": "rank suggest",
+    "similar": "neighbors neighbours nearest",
+    "bench": "benchmark benchmarks",
+    "--help": "help",
+    "--version": "version",
+}
+READING = ("index_base", "min_count", "max_features", "max_line_bytes", "memory", "checkpoint_seconds", "duplicates")
+
+
+def flag(name: str) -> str:
+    """Return a parameter name spelled as a flag."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _flags_of_names() -> dict[str, str]:
+    """Return the flag of every name that messages of the library use."""
+    own = {name: flag(declared.flag or name) for name, declared in declared_options()}
+    return own | {name: flag(name) for name in ("task", "format", "thresholds", *READING)}
+
+
+def in_flags(message: str) -> str:
+    """Return a message of the library with parameters spelled as flags; texts in double quotes stay as they are.
+
+    >>> in_flags("l1 requires optimizer='ftrl'"), in_flags("ranks must be ascending, found (8, 4)")
+    ('--l1 requires --optimizer ftrl', '--ranks must be ascending, found 8,4')
+    """
+    flags = _flags_of_names()
+    names = "|".join(sorted(flags, key=len, reverse=True))
+    long = "|".join(name for name in flags if "_" in name)
+    free = r"(?<![\w./'-])"  # not inside of a path, a flag or a name in quotes
+    rules = [
+        (rf"{free}({names}) ?= ?'?([\w.]+\b)'?", lambda found: f"{flags[found[1]]} {found[2]}"),
+        (rf"{free}({names}) '([\w:.]+)'", lambda found: f"{flags[found[1]]} {found[2]}"),
+        (rf"{free}({long})\b", lambda found: flags[found[1]]),
+        (rf"^({names})(?= must | requires | needs )", lambda found: flags[found[1]]),
+        (r"\((\d+(?:, \d+)*),?\)", lambda found: found[1].replace(" ", "")),
+    ]
+    parts = re.split(r'("[^"]*")', message.replace(' (duplicates="sum")', ""))
+    for at in range(0, len(parts), 2):
+        for pattern, replacement in rules:
+            parts[at] = re.sub(pattern, replacement, parts[at])
+    return "".join(parts)
+
+
+def no_such_option(name: str, known: Iterable[str]) -> str:
+    """Return the message about an unknown option; known: the options of the command.
+
+    >>> no_such_option("--lr", ["--l1", "--learning-rate"]), no_such_option("-o", ["--out"])
+    ('no option --lr; did you mean --learning-rate?', 'no option -o; did you mean --out?')
+    """
+    own, wanted = [option.lstrip("-").replace("-", "_") for option in known], name.lstrip("-").replace("-", "_")
+    by_meaning = [flag for flag, others in FLAGS.items() if flag in own and wanted in others.split()]
+    near = by_meaning[0] if by_meaning else nearest_option(wanted, own)
+    return f"no option {name}" + (f"; did you mean {flag(near)}?" if near else "; --help lists all options")
+
+
+def no_such_command(name: str, known: Iterable[str]) -> str:
+    """Return the message about an unknown command; known: all commands.
+
+    >>> no_such_command("fit", ["train", "predict"])
+    "no command 'fit'; did you mean `rafm train`?"
+    """
+    own = [*known]
+    by_meaning = [command for command, others in COMMANDS.items() if name.lower() in others.split()]
+    near = by_meaning or difflib.get_close_matches(name.lower(), own, n=1)
+    hint = f"did you mean `rafm {near[0]}`?" if near else f"the commands are {', '.join(own)}"
+    return f"no command {name!r}; {hint}"
+
+
+def usage_message(error: Any) -> str:
+    """Return the message of an error of the parser, with a hint for unknown options and commands."""
+    context, message = getattr(error, "ctx", None), " ".join(error.format_message().split())
+    if context is None:
+        return message
+    if name := getattr(error, "option_name", None):
+        options = [spelled for parameter in context.command.params for spelled in parameter.opts]
+        if type(error).__name__ == "NoSuchOption":
+            return no_such_option(name, [option for option in options if option.startswith("--")])
+    if found := re.match(r"No such command '(.*?)'", message):
+        return no_such_command(found[1], context.command.list_commands(context))
+    return message

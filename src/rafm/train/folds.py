@@ -1,0 +1,102 @@
+"""Train on every fold's complement at once, epoch by epoch, and average the metrics of the folds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..metrics import is_better
+from ..model.model import Model
+from ..options import TrainingOptions
+from ..rows.source import RowSource
+from .events import EpochFinished, Event, StartJudged
+from .job import Stop
+from .trainer import train
+
+Metrics = dict[str, float | None]
+
+
+@dataclass
+class Course:
+    """What the epochs of all folds have shown so far, on average."""
+
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_epoch: int = 0
+    best_value: float | None = None
+    reason: str = "epochs"
+    seconds: float = 0.0
+
+    def note(self, event: EpochFinished, metric: str) -> EpochFinished:
+        """Add an epoch; return it with the mark of the best one so far."""
+        value = event.metrics[metric]
+        event = replace(event, best=is_better(metric, value, self.best_value))
+        if event.best:
+            self.best_epoch, self.best_value = event.epoch, value
+        self.history.append(event.entry())
+        return event
+
+
+def train_on_folds(
+    pairs: Sequence[tuple[RowSource, RowSource]],
+    options: TrainingOptions,
+    start: Model | None,
+    stop: Stop,
+    course: Course,
+) -> Iterator[Event]:
+    """Train on the first rows of each pair and judge by the second ones; yield epochs, and write them to the course."""
+    begun, pairs = time.perf_counter(), [pair for pair in pairs if all(_weight(side) > 0 for side in pair)]
+    weights = [_weight(valid) for _, valid in pairs]
+    single = replace(options, patience=None, threads=1, keep_state=False)
+    runs = [train(rest, single, valid, start=start, stop=stop) for rest, valid in pairs]
+    start_value = None
+    if start is None:
+        judged = [_next(events, StartJudged) for events in runs]
+        metrics = _mean_metrics([event.metrics for event in judged if event is not None], weights)
+        start_value = metrics[options.metric]
+        yield StartJudged(metrics)
+    while len(course.history) < options.n_epochs:
+        done = [_next(events, EpochFinished) for events in runs]
+        if None in done:
+            course.reason = "callback" if stop.requested else "time"
+            break
+        yield course.note(_mean_epoch(done, weights), options.metric)
+        if options.patience is not None and len(course.history) - course.best_epoch >= options.patience:
+            course.reason = "patience"
+            break
+    if is_better(options.metric, start_value, course.best_value) and start_value is not None:
+        course.best_epoch, course.best_value = 0, start_value
+    course.seconds = time.perf_counter() - begun
+
+
+def _next(events: Iterator[Event], kind: type) -> Any:
+    return next((event for event in events if isinstance(event, kind)), None)
+
+
+def _weight(source: RowSource) -> float:
+    blocks = (source.block(number) for number in range(source.n_blocks))
+    return float(sum(block.n_rows if block.weights is None else block.weights.sum() for block in blocks))
+
+
+def _mean_metrics(found: Sequence[Metrics], weights: Sequence[float]) -> Metrics:
+    """Return the weighted mean of each metric over the folds where it is defined.
+
+    >>> _mean_metrics([{"auc": 0.5}, {"auc": None}, {"auc": 0.8}], [2, 1, 1])
+    {'auc': 0.6}
+    """
+    means: Metrics = {}
+    for name in found[0]:
+        known = [(one[name], weight) for one, weight in zip(found, weights) if one[name] is not None]
+        values, own = np.array(known, float).reshape(-1, 2).T
+        means[name] = float(np.average(values, weights=own)) if known else None
+    return means
+
+
+def _mean_epoch(done: Sequence[EpochFinished], weights: Sequence[float]) -> EpochFinished:
+    loss = float(np.mean([event.train_loss for event in done]))
+    seconds = sum(event.seconds for event in done)
+    metrics = _mean_metrics([event.metrics for event in done], weights)
+    return EpochFinished(done[0].epoch, loss, metrics, seconds, best=False)

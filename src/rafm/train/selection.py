@@ -1,0 +1,224 @@
+"""Train without validation rows: choose the number of epochs on rows that are held out, then train on all rows.
+
+Of many rows, a share is held out. Few rows are dealt out into folds, each of which is held out once. The default
+learning rate is too high if the best epoch is one of the first: then a lower one is tried, and the better one is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..metrics import is_better
+from ..model.model import Model
+from ..options import TrainingOptions
+from ..rows.checked import CheckedRows
+from ..rows.holdout import RowCounts, Side, Split
+from ..rows.source import RowSource
+from ..rows.spill import SpilledRows, SpillOptions
+from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
+from .events import Event, Finished, HeldOut, Planned, Selected, Slowed
+from .folds import Course, train_on_folds
+from .job import Stop
+from .loader import as_source, labelled_blocks
+from .phases import Phase, Phases
+from .trainer import check_labels, train
+
+FEW_ROWS = 5_000  # up to so many rows are dealt out into folds; see decision 0016
+EARLY_EPOCH, SLOWER, MAX_RUNS = 3, 4.0, 3  # if the best epoch is that early, try this fraction of the learning rate
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one run found out: its learning rate, and its best epoch on the rows that it held out."""
+
+    learning_rate: float
+    best_epoch: int
+    best_value: float | None
+    history: list[dict[str, Any]]
+    reason: str
+    seconds: float
+
+
+Search = Generator[Event, None, tuple[Found, Model | None]]
+
+
+def train_and_select(
+    data: CheckedRows | RowSource,
+    options: TrainingOptions,
+    valid: CheckedRows | RowSource | None = None,
+    checkpoint: Checkpoint | NoCheckpoint | None = None,
+    start: Model | None = None,
+    room: SpillOptions | None = None,
+    stop: Stop | None = None,
+) -> Iterator[Event]:
+    """Train a model, yielding events; without validation rows, hold out `validation_fraction` of the rows.
+
+    The rows held out choose the number of epochs and, unless it is given, the learning rate. Then a model is trained on
+    all rows; its history is that of the best run before. If time runs out, the model of that run is kept.
+
+    Parameters
+    ----------
+    data, options, valid, checkpoint, start, stop
+        See `train`.
+    room : SpillOptions, default=None
+        Memory for the rows that are held out; no limit by default.
+    """
+    checkpoint, source, stop = checkpoint or NoCheckpoint(), as_source(data), stop or Stop()
+    if valid is not None or not options.validation_fraction:
+        yield from train(source, options, valid, checkpoint, start, stop)
+        return
+    counts, fingerprint = RowCounts(options.seed), RowsFingerprint()
+    blocks = labelled_blocks(source, options.family)
+    for block in fingerprint.watch(blocks) if checkpoint.wanted else blocks:
+        counts.add(block)
+    check_labels(counts.rows, counts.label_range, options.loss)
+    selection = Selection(source, counts, options, start, room or SpillOptions(megabytes=np.inf), stop)
+    if not selection.is_possible():
+        yield HeldOut(counts.rows, 0)
+        yield from train(source, options, None, checkpoint, start, stop)
+        return
+    yield from selection.events(Phases(checkpoint, identity(options, fingerprint, None, start, source.fields)))
+
+
+class Selection:
+    """Chooses the number of epochs and the learning rate, then trains on all rows."""
+
+    def __init__(
+        self,
+        source: RowSource,
+        counts: RowCounts,
+        options: TrainingOptions,
+        start: Model | None,
+        room: SpillOptions,
+        stop: Stop,
+    ):
+        self.source, self.counts, self.options, self.start = source, counts, options, start
+        self.room, self.stop, self.two_classes = room, stop, options.loss.is_classification
+        # What is measured or searched, samplers and dropping rates need validation rows: their first model is kept.
+        is_found = options.measured or options.searched
+        self.keeps_first = bool(is_found or options.rate_drops or options.optimizer.is_sampler)
+        self.has_few_rows = counts.rows <= FEW_ROWS and not self.keeps_first
+
+    def is_possible(self) -> bool:
+        """Return whether there are at least two different rows, or one that is repeated often."""
+        return self.counts.n_units(self.two_classes) > 1
+
+    def events(self, phases: Phases) -> Iterator[Event]:
+        """Search, then train on all rows."""
+        best, model, options, seconds = None, None, self.options, 0.0  # type: Found | None, Model | None, TrainingOptions, float
+        for number in range(1, MAX_RUNS + 1):
+            if number > 1:
+                yield Slowed(options.learning_rate / self.options.learning_rate)
+            found, own = yield from self._search(number, options, phases)
+            seconds += found.seconds
+            is_better_now = best is None or is_better(self.options.metric, found.best_value, best.best_value)
+            if is_better_now:
+                best, model = found, own
+            is_slow_enough = options.is_rate_given or found.best_epoch > EARLY_EPOCH or self.keeps_first
+            if is_slow_enough or not is_better_now or found.reason in ("time", "callback"):
+                break
+            options = replace(options, learning_rate=options.learning_rate / SLOWER)
+        assert best is not None
+        yield from self._train_on_all(best, model, seconds, phases)
+
+    # Searching
+
+    def _split(self) -> Split:
+        """Return the folds, or one share and the rest."""
+        share = self.options.validation_fraction
+        if not self.has_few_rows:
+            return self.counts.hold_out(share, self.two_classes)
+        n_folds = max(2, min(round(1 / share), self.counts.n_units(self.two_classes)))
+        if self.options.metric != self.options.loss.metrics[0] and self.two_classes:
+            n_rare = self.counts.strata(self.two_classes)[0].size
+            n_folds = max(2, min(n_folds, n_rare or n_folds))  # some metrics need both classes in every fold
+        return self.counts.deal(n_folds, self.two_classes)
+
+    def _search(self, number: int, options: TrainingOptions, phases: Phases) -> Search:
+        """Train once on a part of the rows, or once for every fold; return what was found, and the model if any."""
+        name, model = f"run {number}", None
+        if known := phases.results.get(name):
+            return Found(**known), None
+        if self.has_few_rows:
+            course = yield from self._on_folds(options, number == 1)
+        else:
+            course, model = yield from self._on_share(options, phases.named(name), number == 1)
+        found = Found(options.learning_rate, **vars(course))
+        phases.results[name] = asdict(found)
+        return found, model
+
+    def _on_folds(self, options: TrainingOptions, is_first: bool) -> Generator[Event, None, Course]:
+        split, course = self._split(), Course()
+        n_folds = split.shares.size
+        pairs = [(self._side(split, fold, False), self._side(split, fold, True)) for fold in range(n_folds)]
+        for event in train_on_folds(pairs, options, self.start, self.stop, course):
+            if is_first:  # only now: whatever is wrong with options or rows is known by the first event
+                yield HeldOut(self.counts.rows, self.counts.rows, n_folds)
+                is_first = False
+            yield event
+        return course
+
+    def _on_share(
+        self, options: TrainingOptions, checkpoint: Phase, is_first: bool
+    ) -> Generator[Event, None, tuple[Course, Model]]:
+        split = self._split()
+        valid = self._held_out(split)
+        for event in train(self._side(split, 0, False), options, valid, checkpoint, self.start, self.stop):
+            if is_first and isinstance(event, Planned):
+                yield HeldOut(self.counts.rows, valid.n_rows)
+            if not isinstance(event, Finished) and (is_first or not isinstance(event, Planned)):
+                yield event
+        assert isinstance(event, Finished)
+        past, model = 0 if self.start is None else len(self.start.history), event.model
+        own = [{**entry, "epoch": entry["epoch"] - past} for entry in model.history[past:]]
+        return Course(own, model.best_epoch - past, event.best_value, event.reason, event.seconds), model
+
+    def _side(self, split: Split, fold: int, is_inside: bool) -> Side:
+        return Side(self.source, split, self.counts.first_rows, fold, is_inside)
+
+    def _held_out(self, split: Split) -> SpilledRows:
+        """Return the rows of the first fold in blocks of their own: the source would be read again in every epoch."""
+        side = self._side(split, 0, True)
+        blocks = (side.block(number) for number in range(side.n_blocks))
+        return SpilledRows(blocks, self.room, self.source.n_features)
+
+    # Training on all rows
+
+    def _train_on_all(self, found: Found, model: Model | None, seconds: float, phases: Phases) -> Iterator[Event]:
+        """Train for as many epochs as were best; keep the model of the search if there is no time for that."""
+        if model is not None and (found.reason == "time" or self.keeps_first):
+            yield Finished(self._as_given(model), found.reason, found.best_value)
+            return
+        self.stop.requested = False
+        yield Selected(found.best_epoch, self.counts.rows)
+        limit = self.options.max_seconds
+        options = replace(
+            self.options,
+            learning_rate=found.learning_rate,
+            n_epochs=found.best_epoch,
+            patience=None,
+            max_seconds=None if limit is None else max(limit - seconds, 0.0),
+        )
+        for event in train(self.source, options, None, phases.named("all rows", True), self.start, self.stop):
+            yield self._finished(event, found, model) if isinstance(event, Finished) else event
+
+    def _finished(self, last: Finished, found: Found, model: Model | None) -> Finished:
+        """Return the final model with the options as given, and the history that chose them."""
+        if last.reason == "time" and model is not None:
+            return Finished(self._as_given(model), "time")
+        past = [] if self.start is None else self.start.history
+        final = replace(
+            self._as_given(last.model),
+            history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in found.history)],
+            best_epoch=len(past) + found.best_epoch,
+        )
+        return Finished(final, "time" if last.reason == "time" else found.reason, found.best_value)
+
+    def _as_given(self, model: Model) -> Model:
+        """Return the model with the options that say how it was chosen."""
+        given = ("n_epochs", "patience", "validation_fraction")
+        return replace(model, options={**model.options, **{name: getattr(self.options, name) for name in given}})
