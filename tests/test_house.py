@@ -17,8 +17,6 @@ KERNEL_LINES, KERNEL_PARAMETERS = 25, 8
 COMPILING = {  # decorators of kernels
     "compiled",
     "entry",
-    "flat",
-    "merged",
     "as_written",
     "kernel",
     "helper",

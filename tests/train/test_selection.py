@@ -289,3 +289,14 @@ def test_pair_effects_in_few_kinds_of_rows_are_still_learnt():
     rated = RaFMRegressor(4, model="fm", l2=0).fit(X, [5.0, 1.0, 1.0, 5.0] * 50)
     np.testing.assert_allclose(rated.predict(X[:4]), [5, 1, 1, 5], atol=0.3)
     assert rated.n_validation_rows_ == 200
+
+
+def test_lines_of_commands_name_flags(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.svm").write_text(rows_of_pairs(600))
+    common = ("train", "rows.svm", "--out", "m.rafm", "--ranks", "4,8")
+    ran = run(*common, "--learning-rate", "0.02", "--epochs", "2", "--valid", "rows.svm")
+    assert "the last of 2 epochs was the best: with more --epochs the model may improve" in ran.out.splitlines()
+    ran = run(*common, "--valid-share", "0")
+    assert "30 may be too many for 600 rows; lower --epochs, or hold out rows with --valid-share" in ran.out
+    assert "may be too many" not in run(*common, "--valid-share", "0", "--epochs", "3").out

@@ -41,6 +41,7 @@ class ClassifierSignature:
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
+        callbacks: object = None,
         verbose: bool = False,
     ) -> None:
         """Keep the options of training.
@@ -118,6 +119,10 @@ class ClassifierSignature:
             20}}. The kinds of others are chosen by their names, types and cells.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
+        callbacks : callable or list of callable, default=None
+            Called by `fit` with each training event, such as `rafm.train.events.EpochFinished`. Training
+            ends with the best epoch so far if one returns True; exceptions pass through and leave the
+            estimator unfitted.
         verbose : bool, default=False
             Print the kinds of table columns, the plan of ranks and one line per epoch.
         """
@@ -154,6 +159,7 @@ class RegressorSignature:
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
+        callbacks: object = None,
         verbose: bool = False,
     ) -> None:
         """Keep the options of training.
@@ -233,6 +239,10 @@ class RegressorSignature:
             20}}. The kinds of others are chosen by their names, types and cells.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
+        callbacks : callable or list of callable, default=None
+            Called by `fit` with each training event, such as `rafm.train.events.EpochFinished`. Training
+            ends with the best epoch so far if one returns True; exceptions pass through and leave the
+            estimator unfitted.
         verbose : bool, default=False
             Print the kinds of table columns, the plan of ranks and one line per epoch.
         """

@@ -11,10 +11,7 @@ PLAIN = bool(config.DISABLE_JIT or config.BOUNDSCHECK)  # use plain loops instea
 MATHS = {"error_model": "numpy", "fastmath": set(FAST)}
 
 entry = kernel(**MATHS)
-flat = kernel(_nrt=False, **MATHS)  # an entry that makes no arrays, so it needs no reference counts
 # Inner functions are inlined, and without reference counting, which at small ranks would cost more than the arithmetic.
 compiled = helper(forceinline=True, _nrt=False, **MATHS)
-# Copied into the caller before it is compiled: large functions would otherwise be optimised once per level of calls.
-merged = helper(inline="always", _nrt=False, **MATHS)
 # Without reassociation, so that rounding does not depend on the code that a function is inlined into.
 as_written = helper(forceinline=True, _nrt=False, error_model="numpy", fastmath=set(FAST) - {"reassoc"})

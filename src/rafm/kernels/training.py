@@ -4,7 +4,7 @@
 import numpy as np
 
 from ..jit.barrier import GATE_STRIDE, arrive, wait_for_all
-from ..jit.compile import compiled, flat, merged
+from ..jit.compile import compiled, entry
 from ..jit.vectors import copy, prefetch, prefetch_shared
 from .forward import join_row, part_of, prepare_exp, slopes_of_row, span_of, sum_group
 from .optimizers import batch_rate, step_number
@@ -52,7 +52,7 @@ def take_part(place, tables, work):
         prefetch(work.passed, line)
 
 
-@merged
+@compiled
 def sum_rows(rows, batch, training):
     """Sum this thread's groups of all rows of a batch."""
     tables, records, _, team, work = training
@@ -112,7 +112,7 @@ def take_over(turn, tables, team, work):
     return GroupSums(work.passed, work.parts, other, own), other, waited
 
 
-@merged
+@compiled
 def forward_rows(rows, batch, following, turn, training):
     """Compute losses and slopes of a batch: each thread sums its groups and, after a barrier, joins all groups.
 
@@ -140,7 +140,7 @@ def forward_rows(rows, batch, following, turn, training):
     return waited
 
 
-@merged
+@compiled
 def update_rows(rows, batch, rate, training):
     """Update this thread's features of a batch."""
     for t in range(batch.size):
@@ -164,7 +164,7 @@ def total_of(numbers, n):
     return total
 
 
-@flat
+@entry
 def train_rows(rows, order, bias, total, training):
     """Train on rows in the given order; stop early if threads keep waiting for each other.
 

@@ -1,7 +1,7 @@
 """Update phase of a mini-batch: each thread updates its own features, in the order of the rows."""
 
 # mypy: ignore-errors
-from ..jit.compile import compiled, merged
+from ..jit.compile import compiled
 from ..jit.vectors import clear, combine
 from .forward import span_of
 from .optimizers import step_number, step_vector
@@ -64,7 +64,7 @@ def update_block(entries, k, p, t, weight, rate, training):
             update_weight(records, o, slope * x, weight * settings.l2_weights, rate, settings)
 
 
-@merged
+@compiled
 def update_group(rows, r, group, rate, training, t):
     """Update a group's tails of a row, and add the row's gradient to the sums of its heads."""
     tables, work = training.tables, training.work
@@ -80,7 +80,7 @@ def update_group(rows, r, group, rate, training, t):
         first = stop
 
 
-@merged
+@compiled
 def update_heads(rate, training):
     """Step each head of this thread that occurred in the batch once, by its summed gradient; clear the sums.
 
