@@ -31,7 +31,7 @@ class ClassifierSignature:
         n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
-        rate_drops: int = 0,
+        rate_drops: int | None = None,
         init_scale: float | None = None,
         metric: str | None = None,
         validation_fraction: float = 0.1,
@@ -94,9 +94,9 @@ class ClassifierSignature:
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
-        rate_drops : int, default=0
+        rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
-            rate, up to this many times; needs validation rows.
+            rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
             Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
         metric : str, default=None
@@ -149,7 +149,7 @@ class RegressorSignature:
         n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
-        rate_drops: int = 0,
+        rate_drops: int | None = None,
         init_scale: float | None = None,
         metric: str | None = None,
         validation_fraction: float = 0.1,
@@ -214,9 +214,9 @@ class RegressorSignature:
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
-        rate_drops : int, default=0
+        rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
-            rate, up to this many times; needs validation rows.
+            rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
             Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
         metric : str, default=None
