@@ -10,10 +10,12 @@ Threads: wall milliseconds per sweep on one and two threads in turns, and whethe
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +108,8 @@ def peer_of(data: InMemory, rank: int) -> Callable[[int], None] | None:
     def run(n_sweeps: int) -> None:
         peer = MyFMRegressor(rank, random_seed=0)
         quiet = {"n_kept_samples": 1, "callback": lambda *_: (False, "")}
-        peer.fit(matrix, data.rows.labels.astype(float), n_iter=n_sweeps, group_shapes=shapes, **quiet)
+        with redirect_stderr(io.StringIO()):  # without its progress bar
+            peer.fit(matrix, data.rows.labels.astype(float), n_iter=n_sweeps, group_shapes=shapes, **quiet)
 
     return run
 

@@ -42,7 +42,7 @@ PARTS = {
     "spread 0.01 / 0.03": {},  # the other one, see `candidates`
     "default rate and L2": {"learning_rate": 0.2, "l2": 0.005},
     "30 epochs": {"n_epochs": 30},
-    "one rate drop": {"rate_drops": 1},
+    "no rate drop": {"rate_drops": 0},
 }
 
 
@@ -50,7 +50,7 @@ def candidates(task: str, size: int, rows: RowSource, with_parts: bool) -> dict[
     """Return the options of every model, all within the size."""
     found = count_rows(rows.block(number) for number in range(rows.n_blocks))
     spread, other = (0.03, 0.01) if task == "binary" else (0.01, 0.03)
-    recipe: dict[str, Any] = {"averaging": True, "init_scale": spread, "n_epochs": 100}
+    recipe: dict[str, Any] = {"averaging": True, "init_scale": spread, "rate_drops": 1, "n_epochs": 100}
     searched = {**recipe, "learning_rate": "auto", "l2": "auto"}
     measured = resolve(task=task, ranks="auto", max_parameters=size)
     by_count = ranks_within(found, replace(measured, searched=()))

@@ -120,6 +120,7 @@ def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
         *(one.parameter or name for name, one in DECLARED.items()),
         "columns",
         "fields",
+        "callbacks",
         "verbose",
     }
 

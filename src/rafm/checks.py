@@ -83,7 +83,7 @@ def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
 
 def rate_drops(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of drops; the state of FTRL depends on its learning rate, which cannot change."""
-    found = whole(least=0)(name, value, chosen)
+    found = whole(least=0)(name, int(chosen["is_measured"]) if value is None else value, chosen)
     _check_unused(name, found or None, chosen)
     if found and chosen["optimizer"].name == "ftrl":
         raise ConfigError(f"{name} must be 0 with optimizer='ftrl', whose learning rate cannot change", key=name)

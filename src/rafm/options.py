@@ -241,9 +241,9 @@ class TrainingOptions:
         bool,
     )
     rate_drops: int = option(
-        0,
+        None,
         "When `patience` runs out, go back to the best epoch and continue with a fifth of the learning rate, up to "
-        "this many times; needs validation rows.",
+        "this many times (default: 0; 1 with ranks auto).",
         checks.rate_drops,
         "int",
         int,

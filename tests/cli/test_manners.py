@@ -274,7 +274,7 @@ def test_a_full_disk_behind_standard_output_is_named(folder):
 
 def test_sigterm_ends_training_with_one_line_and_143(folder, tmp_path):
     events = tmp_path / "events"
-    flags = ("--epochs", "100000", "--ranks", "2,4", "--events", events)
+    flags = ("--epochs", "100000", "--ranks", "2,4", "--events", events, "--valid-share", "0")
     process = start("train", folder / "rows.svm", "--out", tmp_path / "m.rafm", *flags, stdout=subprocess.DEVNULL)
     while not (events.exists() and '"epoch"' in events.read_text()):
         assert process.poll() is None

@@ -83,16 +83,16 @@ def test_no_rows_are_an_error_in_training_and_no_predictions(tmp_path, model, ki
 
 
 LABELS = {
-    "case 17 hexadecimal": ("0x1", "t.csv:3: column 'y' must be numbers, found \"0x1\""),
-    "case 17 underscore": ("1_0", "t.csv:3: column 'y' must be numbers, found \"1_0\""),
-    "case 17 unicode digit": ("\u0661", "t.csv:3: column 'y' must be numbers, found \"\u0661\""),
+    "case 17 hexadecimal": ("0x1", "t.csv:4: a third label, '1', after '0' and '0x1'"),
+    "case 17 underscore": ("1_0", "t.csv:4: a third label, '1', after '0' and '1_0'"),
+    "case 17 unicode digit": ("\u0661", "t.csv:4: a third label, '1', after '0' and '\u0661'"),
     "case 28 infinite": ("inf", "t.csv:3: column 'y' must be finite"),
     "case 28 too large": ("1e400", "t.csv:3: column 'y' must be finite"),
-    "case 32 nan": ("nan", "column 'y' must have a number in every row"),
-    "case 32 empty": ("", "column 'y' must have a number in every row"),
-    "case 32 text": ("yes", "t.csv:3: column 'y' must be numbers, found \"yes\""),
-    "case 32 another number": ("2", "binary labels are 0 and 1, or -1 and 1; found 2"),
-    "case 31 a mix of 0 and -1": ("-1", "found a mix of 0 and -1"),
+    "case 32 nan": ("nan", "t.csv:3: column 'y' must have a number in every row"),
+    "case 32 empty": ("", "t.csv:3: column 'y' must have a number in every row"),
+    "case 32 text": ("yes", "t.csv:4: a third label, '1', after '0' and 'yes'"),
+    "case 32 another number": ("2", "t.csv:4: a third label, 1, after 0 and 2"),
+    "case 31 a mix of 0 and -1": ("-1", "t.csv:3: the labels 0 and -1 are mixed"),
 }
 
 
@@ -110,8 +110,12 @@ def test_labels_of_minus_1_and_1_are_those_of_0_and_1(tmp_path, format):  # case
     files = []
     for labels in (visits()["y"].to_numpy(), 2 * visits()["y"].to_numpy() - 1):
         assert train(write(visits(y=labels), tmp_path / f"t.{format}")).code == 0
-        files.append((tmp_path / "new.rafm").read_bytes())
-    assert files[0] == files[1]
+        files.append(storage.load(tmp_path / "new.rafm"))
+    usual, other = files
+    assert (usual.classes, other.classes) == (None, [-1, 1])
+    storage.save(tmp_path / "usual.rafm", usual)
+    storage.save(tmp_path / "other.rafm", replace(other, classes=None))  # all else is the same, to the last byte
+    assert (tmp_path / "usual.rafm").read_bytes() == (tmp_path / "other.rafm").read_bytes()
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -40,6 +40,7 @@ NAMES = sorted(folder.name for folder in (HERE / "corpus").iterdir())
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::rafm.errors.DataWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_and_their_mutants_are_read_or_refused(targets, name):
     examples = sorted((HERE / "corpus" / name).iterdir())

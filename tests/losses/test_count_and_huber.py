@@ -116,7 +116,7 @@ def test_a_negative_count_in_a_file_is_named_by_its_line_or_row(tmp_path):
     ran = run("train", tmp_path / "rows.svm", *out)
     assert ran.error() == f"{tmp_path}/rows.svm:2:1: counts must be at least 0, found -1"
     ran = run("train", tmp_path / "rows.csv", "--label", "n", *out)
-    assert "counts must be at least 0, found -1 in row 2" in ran.err
+    assert f"{tmp_path}/rows.csv:4: counts must be at least 0, found -1" in ran.err
     assert ran.code == 3
 
 

@@ -401,7 +401,20 @@ def test_a_file_that_changes_in_place_is_an_error(many_blocks, change):  # fault
 @pytest.mark.parametrize("change", ["replaced", "written over", "cut"])
 def test_training_survives_what_happens_to_its_file(many_blocks, tmp_path, change):  # fault 97
     first, second = many_blocks
-    arguments = ["train", first, "--out", tmp_path / "m", "--ranks", "2", "--epochs", "100000", "--max-seconds", "20"]
+    arguments = [
+        "train",
+        first,
+        "--out",
+        tmp_path / "m",
+        "--ranks",
+        "2",
+        "--epochs",
+        "100000",
+        "--max-seconds",
+        "20",
+        "--valid-share",
+        "0",
+    ]
     process = start(*arguments, stdin=subprocess.DEVNULL)
     for line in iter(process.stdout.readline, b""):
         if line.split()[:1] == [b"2"]:

@@ -112,8 +112,8 @@ def test_rows_of_libsvm_have_no_fields_unless_they_are_given(write):
 def test_the_fields_of_a_table_are_its_columns(write):
     path = write("click,city,age\n1,Rome,30.5\n0,Oslo,40.5\n", "a.csv")
     source, encoder = training_rows(path, ReadOptions("binary", spec=spec_with_label("click")))
-    assert named(source.fields, range(4)) == ["age", "city", "city", None]
-    assert [name.partition("=")[0] for name in encoder.feature_names()] == named(source.fields, range(3))
+    assert named(source.fields, range(5)) == ["age", "age", "city", "city", None]  # two bins, two values
+    assert [name.partition("=")[0] for name in encoder.feature_names()] == named(source.fields, range(4))
 
 
 def spec_with_label(name):
@@ -129,7 +129,7 @@ def test_converted_rows_keep_their_fields(write, tmp_path):
     cases = {
         ffm: (ReadOptions("binary"), ["3", None, "3", "0"]),
         svm: (ReadOptions("binary", fields=given), ["item", None, None, None]),
-        table: (ReadOptions("binary", spec=spec_with_label("click")), ["city", None, None, None]),
+        table: (ReadOptions("binary", spec=spec_with_label("click")), ["city", "city", None, None]),
     }
     for path, (options, expected) in cases.items():
         convert(path, out, options)

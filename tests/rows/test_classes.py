@@ -108,3 +108,9 @@ def test_codes_of_a_converted_file_mean_the_same_only_with_the_same_labels():
 @pytest.mark.parametrize("found", [[1, 1], [1, "a"], [], "ab", [None, 1], [1, 2, 3], [True, 1]])
 def test_what_no_file_stores_as_labels(found):
     assert not are_classes(found)
+
+
+@pytest.mark.parametrize("word", ["1_0", "0x1", "\u0661", "nan", "inf", "1e999", ""])
+def test_words_that_are_no_decimal_number_stay_words(word):
+    assert key_of(word) == word
+    assert key_of(" 1e3 ") == 1000

@@ -208,15 +208,15 @@ def test_a_mix_of_labels_is_found_across_blocks(tmp_path, small_blocks):
     path.write_text("click,x\n" + "0,a\n1,b\n" * 100 + "-1,a\n")
     ran = run("train", path, "--label", "click", "--out", tmp_path / "m.rafm")
     assert ran.code == 3
-    assert "a mix of 0 and -1" in ran.err
+    assert f"{path}:202: the labels 0 and -1 are mixed" in ran.err
 
 
-def test_errors_in_targets_name_the_row_of_the_table(tmp_path, small_blocks):
+def test_errors_in_targets_name_the_line_of_the_table(tmp_path, small_blocks):
     path = tmp_path / "rows.csv"
     path.write_text("click,w,x\n" + "0,1,a\n" * 100 + "1,-2,a\n")
     ran = run("train", path, "--label", "click", "--weight", "w", "--out", tmp_path / "m.rafm")
     assert ran.code == 3
-    assert "found -2 in row 100" in ran.err
+    assert f"{path}:102: weight 'w' must not be negative, found -2" in ran.err
 
 
 # ---- Faults
@@ -247,7 +247,20 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 def test_no_file_is_left_when_training_is_ended(end, tmp_path):
     spill = tmp_path / "spill"
     spill.mkdir()
-    arguments = ["train", "-", "--out", tmp_path / "m.rafm", "--memory", 0, "--spill", spill, "--epochs", 100000]
+    arguments = [
+        "train",
+        "-",
+        "--out",
+        tmp_path / "m.rafm",
+        "--memory",
+        0,
+        "--spill",
+        spill,
+        "--epochs",
+        100000,
+        "--valid-share",
+        0,
+    ]
     process = start(*arguments, "--format", "libsvm", stdin=subprocess.PIPE)
     process.stdin.write(rows_of_pairs(500).encode())
     process.stdin.close()

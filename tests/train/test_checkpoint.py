@@ -513,7 +513,7 @@ def test_divergence_names_what_to_change_and_leaves_no_model(tmp_path, monkeypat
     ran = run("train", "rows.svm", "--out", "m.rafm", *choices)
     assert ran.code == DIVERGED
     assert "of epoch 1" in ran.err
-    assert "Lower learning_rate (now 1e+06)" in ran.err
+    assert "Lower --learning-rate (now 1e+06)" in ran.err
     assert not (tmp_path / "m.rafm").exists()
 
 

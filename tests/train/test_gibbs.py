@@ -308,7 +308,7 @@ def test_the_command_trains_evaluates_and_predicts(ratings, tmp_path):
     judged = run("evaluate", tmp_path / "m.rafm", tmp_path / "test.svm", "--json").json()
     assert judged["rmse"] < 0.4 * test.labels.std()
     assert len(run("predict", tmp_path / "m.rafm", tmp_path / "test.svm").out.splitlines()) == test.n_rows
-    assert "--optimizer 'gibbs' cannot train model 'rafm'" in run(*common, *chosen).error()
+    assert "--optimizer gibbs cannot train --model rafm" in run(*common, *chosen).error()
     assert "--keep-state" in run(*common, *chosen, "--model", "fm", "--keep-state").error()
 
 

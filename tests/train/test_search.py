@@ -20,7 +20,8 @@ def ratings():
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch):
-    monkeypatch.setattr(search, "RANK", 4)
+    monkeypatch.setattr(search, "RATING_RANK", 4)
+    monkeypatch.setattr(search, "CLICK_RANK", 4)
     monkeypatch.setattr(search, "EPOCHS", 6)
 
 
@@ -80,7 +81,8 @@ def test_a_killed_run_goes_on_with_what_was_found(ratings, tmp_path):
 
 def test_measured_ranks_search_unless_told_otherwise(ratings):
     chosen = resolve(task="regression", ranks="auto")
-    assert (chosen.searched, chosen.n_epochs, chosen.averaging) == (("learning_rate", "l2"), 100, True)
+    assert (chosen.searched, chosen.n_epochs) == (("learning_rate", "l2"), 100)
+    assert (chosen.averaging, chosen.rate_drops) == (True, 1)
     assert resolve(task="regression", ranks="auto", learning_rate=0.1, l2=0.1).searched == ()
     assert resolve(task="regression").searched == ()
     events = list(train(ratings[0], resolve(task="regression", ranks="auto", n_epochs=2), ratings[1]))

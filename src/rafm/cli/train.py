@@ -21,7 +21,7 @@ from .arguments import (
     print_json,
     print_safely,
 )
-from .groups import TrainingFlags, flag_name, with_groups
+from .groups import TrainingFlags, flag_name, in_flags, with_groups
 from .reading import ReadingFlags
 
 if TYPE_CHECKING:
@@ -264,7 +264,9 @@ def _run(
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
     promotion = {}
-    for event in show_events(events, options, stream=stream):  # training runs as the events are consumed
+    for event in show_events(
+        events, options, stream=stream, spell=in_flags
+    ):  # training runs as the events are consumed
         last = event
         if isinstance(event, Continued) and options.replan:
             promotion = {"promoted": event.promoted, "pair_error": event.pair_error}

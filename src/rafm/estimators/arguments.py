@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ from ..read.frames import as_table, is_frame
 from ..read.matrices import id_columns
 from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
+from ..train.events import Event, Finished, HeldOut, NotHeldOut, Selected, Slowed
+from ..train.progress import finished_lines, selection_line
+
+LOGGER = logging.getLogger("rafm")
 
 
 def as_frame(X: Any) -> Any:
@@ -111,3 +116,25 @@ def single_pair(eval_set: Any) -> tuple[Any, Any]:
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise ConfigError("eval_set must be one pair (X, y)", key="eval_set")
     return pair
+
+
+def wants_to_stop(callbacks: Any, event: Event) -> bool:
+    """Call one callback, or several, with an event; return whether any of them returned True."""
+    if callbacks is None:
+        return False
+    several = [callbacks] if callable(callbacks) else list(callbacks)
+    answers = [callback(event) for callback in several]  # all are called, whatever the first one says
+    return any(answer is True for answer in answers)
+
+
+def log_notices(events: Iterable[Event]) -> Iterator[Event]:
+    """Pass events through; log which rows were held out, what they chose, and what is doubtful about the model."""
+    for event in events:
+        if isinstance(event, HeldOut | Slowed | Selected):
+            LOGGER.info(selection_line(event))
+        if isinstance(event, NotHeldOut):
+            LOGGER.warning(selection_line(event).removeprefix("warning: ").replace("`", ""))
+        if isinstance(event, Finished):
+            for line in finished_lines(event):
+                LOGGER.log(logging.INFO if event.model.best_epoch else logging.WARNING, line.replace("`", ""))
+        yield event

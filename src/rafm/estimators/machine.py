@@ -27,16 +27,19 @@ from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.source import InMemory
 from ..train.events import Finished, HeldOut
+from ..train.job import Stop
 from ..train.progress import show_events
 from ..train.selection import train_and_select
 from ..train.trainer import train
 from .arguments import (
     as_frame,
     fields_of_columns,
+    log_notices,
     open_checkpoint,
     single_pair,
     spec_of_columns,
     threads_of,
+    wants_to_stop,
     warn_of_ids,
     warn_of_unseen,
 )
@@ -53,6 +56,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     n_jobs: int | None
     random_state: Any
     fields: Any
+    callbacks: Any
     verbose: bool
 
     def fit(
@@ -93,8 +97,10 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
             self.n_validation_rows_ = 0 if valid is None else valid.n_rows
-            events = train_and_select(self._source(data), options, valid, states)
-            for event in show_events(events, options, enabled=self.verbose):
+            stop = Stop()
+            events = train_and_select(self._source(data), options, valid, states, stop=stop)
+            for event in show_events(log_notices(events), options, enabled=self.verbose):
+                stop.requested |= wants_to_stop(self.callbacks, event)
                 if isinstance(event, HeldOut):
                     self.n_validation_rows_ = event.n_valid
                 if isinstance(event, Finished):

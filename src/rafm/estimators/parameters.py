@@ -24,9 +24,17 @@ FIELDS = (
     "Field of each column of a matrix, by name or number. The fields of a table are its columns.",
 )
 VERBOSE = ("verbose", False, "bool", "Print the kinds of table columns, the plan of ranks and one line per epoch.")
+CALLBACKS = (
+    "callbacks",
+    None,
+    "callable or list of callable",
+    "Called by `fit` with each training event, such as `rafm.train.events.EpochFinished`. Training ends with the best "
+    "epoch so far if one returns True; exceptions pass through and leave the estimator unfitted.",
+)
 UNDECLARED: tuple[tuple[str, Any, str, str], ...] = (
     COLUMNS,
     FIELDS,
+    CALLBACKS,
     VERBOSE,
 )  # parameters that are not training options
 ATTRIBUTES = """

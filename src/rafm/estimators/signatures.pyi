@@ -32,7 +32,7 @@ class ClassifierSignature:
         n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
-        rate_drops: int = 0,
+        rate_drops: int | None = None,
         init_scale: float | None = None,
         metric: str | None = None,
         validation_fraction: float = 0.1,
@@ -42,6 +42,7 @@ class ClassifierSignature:
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
+        callbacks: object = None,
         verbose: bool = False,
     ) -> None:
         """Keep the options of training.
@@ -97,9 +98,9 @@ class ClassifierSignature:
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
-        rate_drops : int, default=0
+        rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
-            rate, up to this many times; needs validation rows.
+            rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
             Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
         metric : str, default=None
@@ -122,6 +123,10 @@ class ClassifierSignature:
             20}}. The kinds of others are chosen by their names, types and cells.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
+        callbacks : callable or list of callable, default=None
+            Called by `fit` with each training event, such as `rafm.train.events.EpochFinished`. Training
+            ends with the best epoch so far if one returns True; exceptions pass through and leave the
+            estimator unfitted.
         verbose : bool, default=False
             Print the kinds of table columns, the plan of ranks and one line per epoch.
         """
@@ -149,7 +154,7 @@ class RegressorSignature:
         n_epochs: int | None = None,
         patience: int | None = 3,
         averaging: bool | None = None,
-        rate_drops: int = 0,
+        rate_drops: int | None = None,
         init_scale: float | None = None,
         metric: str | None = None,
         validation_fraction: float = 0.1,
@@ -159,6 +164,7 @@ class RegressorSignature:
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
+        callbacks: object = None,
         verbose: bool = False,
     ) -> None:
         """Keep the options of training.
@@ -216,9 +222,9 @@ class RegressorSignature:
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
-        rate_drops : int, default=0
+        rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
-            rate, up to this many times; needs validation rows.
+            rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
             Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
         metric : str, default=None
@@ -241,6 +247,10 @@ class RegressorSignature:
             20}}. The kinds of others are chosen by their names, types and cells.
         fields : array of str or int, default=None
             Field of each column of a matrix, by name or number. The fields of a table are its columns.
+        callbacks : callable or list of callable, default=None
+            Called by `fit` with each training event, such as `rafm.train.events.EpochFinished`. Training
+            ends with the best epoch so far if one returns True; exceptions pass through and leave the
+            estimator unfitted.
         verbose : bool, default=False
             Print the kinds of table columns, the plan of ranks and one line per epoch.
         """

@@ -90,11 +90,11 @@ def draw_parameter(i, f, A, B, prior, chain, draw):
     precision, mean, alpha = prior[0], prior[1], draw.alpha
     if draw.pull > 0:
         precision, mean, alpha = draw.pull, np.float64(chain.centres[f, i]), 1.0
-    p = precision + alpha * A
-    mean = (alpha * (B + A * v) + precision * mean) / p
+    variance = 1 / (precision + alpha * A)
+    mean = (alpha * (B + A * v) + precision * mean) * variance
     if draw.collects:
         chain.means[f, i] += mean
-    new = np.float32(mean if draw.pull > 0 else mean + chain.normals[i] / np.sqrt(p))
+    new = np.float32(mean if draw.pull > 0 else mean + chain.normals[i] * np.sqrt(variance))
     chain.numbers[f, i] = new
     return new - v
 

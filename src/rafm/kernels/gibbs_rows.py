@@ -129,6 +129,11 @@ def moments_of_run(design, a, b, x0, v, chain):
     """Return A and B of a feature whose rows are a .. b - 1; x0 is the position of the value of row 0."""
     values, weights, errors, sums = design.values, design.weights, chain.errors, chain.sums
     A, B = 0.0, 0.0
+    if b - a == 1:  # most features of a long tail; the loop below is made for many rows
+        x = values[x0 + a] if values.size else ONE
+        h = x * (sums[a] - x * v)
+        g = weights[a] * h if weights.size else h
+        return np.float64(g * h), np.float64(g * errors[a])
     for start in range(a, b, CHUNK_ROWS):  # single precision within a chunk, double across
         square, product = ZERO, ZERO
         for r in range(start, min(start + CHUNK_ROWS, b)):

@@ -17,7 +17,8 @@ from ..kernels.tables import Rows
 from .ranks import RankPlan
 
 MAX_PARTS, PART_ROWS = 8, 1 << 14  # parts of rows: most, and fewest rows of one
-PART_SHARE = 8  # rows of a part per feature whose moments are joined
+PART_SHARE = 4  # rows of a part per feature whose moments are joined
+DRAW_WORK = 8  # of a feature, relative to that of a nonzero
 SMALL_BLOCK = 512  # features of a block whose sums are kept in several copies
 COPIES = 4  # consecutive rows often have the same feature, and would wait for each other's sum
 WORD_BITS = 64
@@ -129,14 +130,19 @@ def _main_block(bounds: np.ndarray, entries: np.ndarray, n_rows: int) -> int:
     return int(sizes.argmax()) if sizes.max(initial=0) > 0 else -1
 
 
-def _cut_rows(runs: np.ndarray, n_rows: int, largest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return bounds of the parts in rows, and in features of the main block, none of which is in two parts."""
-    parts = int(np.clip(n_rows // max(PART_SHARE * largest, PART_ROWS), 1, MAX_PARTS))
-    wanted = np.arange(parts + 1) * n_rows // parts
-    features = np.searchsorted(runs[:-1], wanted[:-1])
-    starts = np.concatenate([runs, [n_rows]])[features]
-    inside = wanted[:-1] < runs[-1]
-    return np.array([*np.where(inside, starts, wanted[:-1]), n_rows]), np.array([*features, runs.size - 1])
+def _cut_rows(runs: np.ndarray, n_rows: int, n_blocks: int, largest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return bounds of the parts in rows, and in features of the main block, none of which is in two parts.
+
+    Parts have about the same work: that of their rows, and that of drawing the features of the main block.
+    """
+    room = int(np.clip(n_rows // max(PART_SHARE * largest, PART_ROWS), 1, MAX_PARTS))
+    parts, size = 1 << (room.bit_length() - 1), runs.size - 1  # a power of 2, to be shared equally
+    work = n_blocks * runs + DRAW_WORK * np.arange(size + 1)
+    wanted = np.arange(parts) * ((n_blocks * n_rows + DRAW_WORK * size) / parts)
+    features = np.minimum(np.searchsorted(work, wanted), size)
+    beyond = ((wanted - DRAW_WORK * size) / n_blocks).astype(np.int64)  # rows without a feature of the main block
+    starts = np.where(wanted <= work[-1], runs[features], beyond)
+    return np.array([*starts, n_rows]), np.array([*features, size])
 
 
 def arrange_rows(rows: Rows, plan: RankPlan, fields: np.ndarray | None) -> Arrangement:
@@ -154,7 +160,7 @@ def arrange_rows(rows: Rows, plan: RankPlan, fields: np.ndarray | None) -> Arran
     main = _main_block(bounds, entries, n_rows)
     row_order, runs = _sort_rows(rows, block_of, places - bounds[block_of], bounds, main)
     others = np.delete(np.diff(bounds), main) if main >= 0 else np.diff(bounds)
-    cuts, main_cuts = _cut_rows(runs, n_rows, int(others.max(initial=0)))
+    cuts, main_cuts = _cut_rows(runs, n_rows, max(bounds.size - 1, 1), int(others.max(initial=0)))
     starts, ids, values, where = _entries(rows, row_order, block_of, places - bounds[block_of], entries)
     dense = entries == n_rows
     kept = np.repeat(~dense, entries)

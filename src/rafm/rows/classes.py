@@ -7,6 +7,7 @@ NEGATIVE, in any case); otherwise the one that sorts last is positive, as in sci
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..errors import ConfigError, DataValueError
 
 POSITIVE = {"yes", "y", "true", "t", "on", "click", "clicked", "pos", "positive", "+"}
 NEGATIVE = {"no", "n", "false", "f", "off", "noclick", "no click", "not clicked", "neg", "negative", "-", "none"}
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 BOOLEANS = {"false": 0.0, "true": 1.0}
 MIXED = "the labels 0 and -1 are mixed; use 0 and 1, or -1 and 1"
 MULTICLASS = (
@@ -46,10 +48,9 @@ def key_of(label: Label) -> Key:
     if not isinstance(label, str):
         return float(label)
     text = label.strip()
-    try:
-        number = float(text)
-    except ValueError:
+    if not NUMBER.fullmatch(text):  # float() would take 1_0, and digits of other scripts
         return BOOLEANS.get(text.lower(), text)
+    number = float(text)
     return number if math.isfinite(number) else text
 
 

@@ -39,4 +39,8 @@ def threads_used(options: TrainingOptions) -> int:
     >>> [threads_used(resolve(task="binary", threads=8, model=model)) for model in ("rafm", "mrma")]
     [2, 1]
     """
+    if options.optimizer.is_sampler:
+        from ..plan.design import MAX_PARTS  # only if it is used
+
+        return min(options.threads, MAX_PARTS)
     return 1 if options.family.has_mixture else n_team_threads(options)

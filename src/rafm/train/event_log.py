@@ -1,6 +1,7 @@
 """Write training events as JSON lines, for scripts.
 
     {"event": "held_out", "rows": ..., "valid_rows": ..., "folds": ...}
+    {"event": "not_held_out", "rows": ..., "epochs": ...}
     {"event": "slowed", "share": ...}
     {"event": "selected", "epochs": ..., "rows": ...}
     {"event": "planned", "rows": ..., "features": ..., "parameters": ..., "model": ..., "plan": [...]}
@@ -38,6 +39,7 @@ from .events import (
     Finished,
     HeldOut,
     Measuring,
+    NotHeldOut,
     PieceFinished,
     Planned,
     Resumed,
@@ -88,6 +90,8 @@ def event_record(event: Event) -> dict[str, Any]:
     match event:
         case HeldOut():
             return {"event": "held_out", "rows": event.n_rows, "valid_rows": event.n_valid, "folds": event.n_folds}
+        case NotHeldOut():
+            return {"event": "not_held_out", "rows": event.n_rows, "epochs": event.n_epochs}
         case Slowed():
             return {"event": "slowed", **vars(event)}
         case Selected():

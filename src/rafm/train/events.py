@@ -21,6 +21,14 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
+class NotHeldOut:
+    """No rows choose the number of epochs, and there are more epochs than so many rows usually bear."""
+
+    n_rows: int
+    n_epochs: int
+
+
+@dataclass(frozen=True)
 class Slowed:
     """The best epoch was one of the first; training starts again with a lower learning rate."""
 
@@ -186,4 +194,17 @@ class Finished:
 
 
 Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
-Event = HeldOut | Slowed | Selected | Planned | Searched | Measuring | Cut | Continued | Training | Distilled | Finished
+Event = (
+    HeldOut
+    | NotHeldOut
+    | Slowed
+    | Selected
+    | Planned
+    | Searched
+    | Measuring
+    | Cut
+    | Continued
+    | Training
+    | Distilled
+    | Finished
+)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics import is_better
+from ..metrics import is_better, metric_class
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.source import RowSource
@@ -52,24 +52,44 @@ def train_on_folds(
     weights = [_weight(valid) for _, valid in pairs]
     single = replace(options, patience=None, threads=1, keep_state=False)
     runs = [train(rest, single, valid, start=start, stop=stop) for rest, valid in pairs]
-    start_value = None
+    first, best = [], []  # type: list[Metrics], list[Metrics]
     if start is None:
-        judged = [_next(events, StartJudged) for events in runs]
-        metrics = _mean_metrics([event.metrics for event in judged if event is not None], weights)
-        start_value = metrics[options.metric]
-        yield StartJudged(metrics)
+        first = [_next(events, StartJudged).metrics for events in runs]
+        yield StartJudged(_mean_metrics(first, weights))
     while len(course.history) < options.n_epochs:
         done = [_next(events, EpochFinished) for events in runs]
         if None in done:
             course.reason = "callback" if stop.requested else "time"
             break
-        yield course.note(_mean_epoch(done, weights), options.metric)
+        event = course.note(_mean_epoch(done, weights), options.metric)
+        best = [own.metrics for own in done] if event.best else best
+        yield event
         if options.patience is not None and len(course.history) - course.best_epoch >= options.patience:
             course.reason = "patience"
             break
-    if is_better(options.metric, start_value, course.best_value) and start_value is not None:
-        course.best_epoch, course.best_value = 0, start_value
+    if first and best and not is_clearly_better(options.metric, best, first, weights):
+        course.best_epoch, course.best_value = 0, _mean_metrics(first, weights)[options.metric]
     course.seconds = time.perf_counter() - begun
+
+
+def is_clearly_better(
+    metric: str, found: Sequence[Metrics], start: Sequence[Metrics], weights: Sequence[float]
+) -> bool:
+    """Return whether a metric is better than at the start by more than a standard error over the folds.
+
+    >>> start = [{"log_loss": 0.7}] * 4
+    >>> is_clearly_better("log_loss", [{"log_loss": 0.7 - gain} for gain in (0.1, 0.2, 0.1, 0.2)], start, [1] * 4)
+    True
+    >>> is_clearly_better("log_loss", [{"log_loss": 0.7 - gain} for gain in (0.9, -0.2, -0.2, -0.2)], start, [1] * 4)
+    False
+    """
+    pairs = [(a[metric], b[metric], w) for a, b, w in zip(found, start, weights)]
+    known = np.array([pair for pair in pairs if None not in pair], float).reshape(-1, 3)
+    if not known.size:
+        return True
+    gains = (known[:, 0] - known[:, 1]) * (1 if metric_class(metric).is_rising else -1)
+    error = gains.std(ddof=1) / np.sqrt(gains.size) if gains.size > 1 else 0.0
+    return bool(np.average(gains, weights=known[:, 2]) > error)
 
 
 def _next(events: Iterator[Event], kind: type) -> Any:

@@ -6,7 +6,7 @@ On a terminal, a progress bar below shows the current epoch; a pipe or file gets
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self, TextIO
@@ -24,6 +24,7 @@ from .events import (
     Finished,
     HeldOut,
     Measuring,
+    NotHeldOut,
     PieceFinished,
     Planned,
     Resumed,
@@ -100,16 +101,20 @@ def start_line(event: StartJudged) -> str:
 
 
 def show_events(
-    events: Iterable[Event], options: TrainingOptions, enabled: bool = True, stream: TextIO | None = None
+    events: Iterable[Event],
+    options: TrainingOptions,
+    enabled: bool = True,
+    stream: TextIO | None = None,
+    spell: Callable[[str], str] = lambda text: text.replace("`", ""),
 ) -> Iterator[Event]:
-    """Pass events through, printing each."""
+    """Pass events through, printing each; `spell` rewrites names of options, which are in backticks."""
     if not enabled:
         yield from events
         return
     out, is_headed = stream or sys.stdout, False
     with (_Bar if out.isatty() else _Plain)(out) as board:
         for event in events:
-            lines = event_lines(event)
+            lines = [spell(line) for line in event_lines(event)]
             if isinstance(event, HeldOut | Slowed | Selected):
                 is_headed = False  # a table of its own
             if isinstance(event, EpochFinished | StartJudged) and not is_headed:
@@ -191,7 +196,7 @@ def event_lines(event: Event) -> list[str]:
         return [resumed_line(event)]
     if isinstance(event, Distilled):
         return [distilled_line(event)]
-    if isinstance(event, HeldOut | Slowed | Selected):
+    if isinstance(event, HeldOut | NotHeldOut | Slowed | Selected):
         return [selection_line(event)]
     if isinstance(event, StartJudged):
         return [start_line(event)]
@@ -200,7 +205,7 @@ def event_lines(event: Event) -> list[str]:
     return [epoch_line(event)] if isinstance(event, EpochFinished) else []
 
 
-def selection_line(event: HeldOut | Slowed | Selected) -> str:
+def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
     """Return the line that says which rows choose the number of epochs, and what they chose.
 
     >>> selection_line(HeldOut(n_rows=8000, n_valid=800))
@@ -210,6 +215,11 @@ def selection_line(event: HeldOut | Slowed | Selected) -> str:
     >>> selection_line(Selected(n_epochs=7, n_rows=8000))
     'training on all 8000 rows for 7 epochs'
     """
+    if isinstance(event, NotHeldOut):
+        return (
+            f"warning: no rows choose the number of epochs, and {event.n_epochs} may be too many for {event.n_rows} "
+            "rows; lower `n_epochs`, or hold out rows with `validation_fraction`"
+        )
     if isinstance(event, Slowed):
         return f"the best epoch was one of the first: trying {event.share:g} of the learning rate"
     if isinstance(event, Selected):

@@ -24,7 +24,8 @@ from .events import EpochFinished, Event, Searched
 from .job import Job, train_plain
 
 TRAIN_ROWS, VALID_ROWS = 200_000, 50_000  # of the samples
-RANK, EPOCHS, PATIENCE = 32, 40, 1  # of the short runs
+CLICK_RANK, RATING_RANK = 32, 64  # of the short runs; those of ratings depend more on the rank
+EPOCHS, PATIENCE = 40, 1
 FACTORS = {"learning_rate": 2.0, "l2": 3.0}
 MAX_STEPS = 5  # in one direction
 LEAST_GAIN = 2e-4  # a smaller relative gain is luck
@@ -89,7 +90,7 @@ def _judge(sample: Job, options: TrainingOptions, runs: dict[Settings, float]) -
     short = replace(
         options,
         model="fm",
-        ranks=(RANK,),
+        ranks=(CLICK_RANK if options.loss.is_classification else RATING_RANK,),
         l2=options.l2[:1],
         levels=None,
         n_epochs=EPOCHS,

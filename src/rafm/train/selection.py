@@ -20,7 +20,7 @@ from ..rows.holdout import RowCounts, Side, Split
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
-from .events import Event, Finished, HeldOut, Planned, Selected, Slowed
+from .events import Event, Finished, HeldOut, NotHeldOut, Planned, Selected, Slowed
 from .folds import Course, train_on_folds
 from .job import Stop
 from .loader import as_source, labelled_blocks
@@ -28,6 +28,7 @@ from .phases import Phase, Phases
 from .trainer import check_labels, train
 
 FEW_ROWS = 5_000  # up to so many rows are dealt out into folds; see decision 0016
+SAFE_EPOCHS, EPOCH_ROWS = 3, 20_000  # without validation, more epochs than both give can be worse than a constant
 EARLY_EPOCH, SLOWER, MAX_RUNS = 3, 4.0, 3  # if the best epoch is that early, try this fraction of the learning rate
 
 
@@ -69,7 +70,10 @@ def train_and_select(
     """
     checkpoint, source, stop = checkpoint or NoCheckpoint(), as_source(data), stop or Stop()
     if valid is not None or not options.validation_fraction:
-        yield from train(source, options, valid, checkpoint, start, stop)
+        for event in train(source, options, valid, checkpoint, start, stop):
+            yield event
+            if valid is None and isinstance(event, Planned) and options.n_epochs > usual_epochs(event.n_rows):
+                yield NotHeldOut(event.n_rows, options.n_epochs)
         return
     counts, fingerprint = RowCounts(options.seed), RowsFingerprint()
     blocks = labelled_blocks(source, options.family)
@@ -82,6 +86,15 @@ def train_and_select(
         yield from train(source, options, None, checkpoint, start, stop)
         return
     yield from selection.events(Phases(checkpoint, identity(options, fingerprint, None, start, source.fields)))
+
+
+def usual_epochs(n_rows: int) -> int:
+    """Return how many epochs so many rows bear without harm.
+
+    >>> usual_epochs(8_000), usual_epochs(1_000_000)
+    (3, 50)
+    """
+    return max(SAFE_EPOCHS, n_rows // EPOCH_ROWS)
 
 
 class Selection:
