@@ -20,10 +20,11 @@ def score(
     field_weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return B_{1,level} of every row; by default the top level, which is the model's score."""
-    longest = int(np.diff(rows.indptr).max(initial=0))
+    is_single = rows.labels.size == 1  # then preparing takes longer than scoring
+    longest = rows.indices.size if is_single else int(np.diff(rows.indptr).max(initial=0))
     scores = np.empty(rows.labels.size, records.dtype)
     level = tables.widths.size if level is None else level
-    scratch = make_scoring_scratch(tables, longest, records.dtype)
+    scratch = make_scoring_scratch(tables, longest, records.dtype, not is_single)
     fields = _scoring_fields(field_weights, longest, records.dtype)
     scoring.score_rows(rows, tables, records, bias, level, scratch, scores, fields)
     return scores
@@ -42,11 +43,12 @@ def score_packed(
     field_weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Do the same for packed vectors; stored: the records, and the same memory as codes."""
-    longest = int(np.diff(rows.indptr).max(initial=0))
+    is_single = rows.labels.size == 1
+    longest = rows.indices.size if is_single else int(np.diff(rows.indptr).max(initial=0))
     kind = PackedHalves if stored[1].dtype == np.uint8 else PackedCodes
     scores = np.empty(rows.labels.size, np.float32)
     level = tables.widths.size if level is None else level
-    scratch = make_scoring_scratch(tables, longest)
+    scratch = make_scoring_scratch(tables, longest, own_pages=not is_single)
     fields = _scoring_fields(field_weights, longest, np.float32)
     packed.score_packed_rows(rows, tables, kind(*stored), bias, level, scratch, scores, fields)
     return scores
