@@ -28,6 +28,7 @@ from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
 from .explain import explain, importance
+from .export import export
 from .inspect import inspect
 from .paper import paper
 from .predict import predict
@@ -58,6 +59,7 @@ for command in (
     recommend,
     convert,
     compress,
+    export,
     demo,
     paper,
     bench,
