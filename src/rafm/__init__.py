@@ -10,7 +10,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from .encode.spec import TableSpec
     from .errors import DataWarning, UnseenValuesWarning
-    from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load
+    from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load, tune
     from .losses.huber import Huber
     from .optimizers.adagrad import AdaGrad
     from .optimizers.adam import Adam
@@ -34,6 +34,7 @@ __all__ = [
     "UnseenValuesWarning",
     "__version__",
     "load",
+    "tune",
 ]
 
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
     "RaFMRegressor": "estimators",
     "TableTransformer": "estimators",
     "load": "estimators",
+    "tune": "estimators",
     "DataWarning": "errors",
     "UnseenValuesWarning": "errors",
     "TableSpec": "encode.spec",
