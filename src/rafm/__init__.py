@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .optimizers.ftrl import Ftrl
     from .optimizers.sgd import Sgd
     from .plan.ranks import NearestRank, Thresholds
+    from .scorer import Scorer
 
 __all__ = [
     "AdaGrad",
@@ -27,6 +28,7 @@ __all__ = [
     "NearestRank",
     "RaFMClassifier",
     "RaFMRegressor",
+    "Scorer",
     "Sgd",
     "TableSpec",
     "TableTransformer",
@@ -53,6 +55,7 @@ _HOMES = {
     "Huber": "losses.huber",
     "NearestRank": "plan.ranks",
     "Thresholds": "plan.ranks",
+    "Scorer": "scorer",
 }
 
 

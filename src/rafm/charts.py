@@ -1,7 +1,7 @@
 """Charts as SVG text: written by hand, so that a page needs no other file and no other package.
 
-Colours are CSS classes (`line1`, `mark1`, ...) that a page may restyle for light, dark and print; shapes and dashes tell
-series apart without colour. All text is escaped.
+Colours are CSS classes (`line1`, `mark1`, ...) that a page may restyle for light, dark and print; shapes and dashes
+tell series apart without colour. All text is escaped.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError, DataValueError
-from ..kernels.tables import Tables
+from ..kernels.tables import Rows, Tables
 from ..losses.loss import Loss
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..plan.fields import FeatureFields
@@ -90,7 +90,11 @@ class Model:
         return found
 
     def _score(self, batch: CheckedRows, level: int | None) -> np.ndarray:
-        rows, bias = number_rows(batch, self.numbering), self.parameters.bias[0]
+        return self.score_numbered(number_rows(batch, self.numbering), level)
+
+    def score_numbered(self, rows: Rows, level: int | None = None) -> np.ndarray:
+        """Return the scores of rows of feature numbers."""
+        bias = self.parameters.bias[0]
         if self.parameters.mixture is not None:
             return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
         return score(rows, self._tables, self._records, bias, level, self.parameters.fields)

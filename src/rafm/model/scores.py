@@ -18,10 +18,11 @@ def score(
     field_weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return B_{1,level} of every row; by default the top level, which is the model's score."""
-    longest = int(np.diff(rows.indptr).max(initial=0))
+    is_single = rows.labels.size == 1  # then preparing takes longer than scoring
+    longest = rows.indices.size if is_single else int(np.diff(rows.indptr).max(initial=0))
     scores = np.empty(rows.labels.size, records.dtype)
     level = tables.widths.size if level is None else level
-    scratch = make_scoring_scratch(tables, longest, records.dtype)
+    scratch = make_scoring_scratch(tables, longest, records.dtype, not is_single)
     fields: FieldScoring | NoFieldWeights = NoFieldWeights()
     if field_weights is not None:
         fields = FieldScoring(field_weights, np.empty(longest, records.dtype))

@@ -20,10 +20,14 @@ LINE_BYTES, PAGE_BYTES = 64, 4096
 Wanted = tuple[tuple[int, ...], Any]  # shape and type of an array
 
 
-def make_scoring_scratch(tables: Tables, longest: int, dtype: Any = np.float32) -> ScoringScratch:
-    """Allocate scratch memory for scoring rows of at most `longest` entries."""
+def make_scoring_scratch(
+    tables: Tables, longest: int, dtype: Any = np.float32, own_pages: bool = True
+) -> ScoringScratch:
+    """Allocate scratch memory for scoring rows of at most `longest` entries; own_pages: see above."""
     widest = int(tables.widths.max(initial=0))
     own = {"sums": ((2 * widest,), dtype), "places": ((longest,), np.int64), "ends": ((tables.strides.size,), np.int64)}
+    if not own_pages:
+        return ScoringScratch(**{name: np.zeros(*wanted) for name, wanted in own.items()})
     return ScoringScratch(**on_pages(own))
 
 

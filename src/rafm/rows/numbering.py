@@ -15,6 +15,7 @@ from .checked import CheckedRows, require_checked
 
 SHORT_ROW, LONG_ROW = 8, 256  # rows of lengths between these are sorted by counting smaller entries
 LANES, LAST = 16, np.int32((1 << 31) - 1)  # entries compared at a time; padding that sorts after every number
+LARGEST_VALUE = float(np.finfo(np.float32).max)
 DENSE_IDS = 1 << 24  # id ranges up to this size use a lookup table, however few ids occur
 
 
@@ -145,3 +146,18 @@ def number_rows(rows: CheckedRows, numbering: Numbering, order: np.ndarray | Non
     weights = np.ones(rows.n_rows, np.float32) if rows.weights is None else rows.weights[order]
     columns = (np.require(column, requirements="W") for column in (labels, weights))  # read-only ones would recompile
     return Rows(kept_indptr, kept_indptr[1:], kept_numbers[:size], kept_values[:size], *columns)
+
+
+def number_row(ids: list[int], values: list[float], numbering: Numbering) -> Rows | None:
+    """Return one row, as `number_rows` does, of ids that are known to be valid; None if a value is not a float32.
+
+    >>> number_row([5, 2, 7], [1.0, 2.0, 0.0], Numbering(np.array([7, 5, 2]), n_inputs=8)).indices
+    array([1, 2], dtype=int32)
+    """
+    if not all(-LARGEST_VALUE <= x <= LARGEST_VALUE for x in values):
+        return None
+    numbers, found = numbering.lookup(np.array(ids, np.int64)).tolist(), np.array(values, np.float32).tolist()
+    kept = sorted((i, x) for i, x in zip(numbers, found) if i >= 0 and x != 0)
+    indices, indptr = np.array([i for i, _ in kept], np.int32), np.array([0, len(kept)])
+    kept_values = np.array([x for _, x in kept], np.float32)
+    return Rows(indptr, indptr[1:], indices, kept_values, np.zeros(1, np.float32), np.ones(1, np.float32))

@@ -1,0 +1,124 @@
+"""Encode rows of Python values: dicts and tuples of the cells of a table, or of feature ids and values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ..errors import DataValueError
+from ..files.terminal import printable
+from .cells import cell_encoder, is_missing, plain_number
+from .encoder import TableEncoder, caller_level
+
+LISTED = 10  # names in a message
+
+
+class RawRows(Protocol):
+    """Encodes rows one by one."""
+
+    columns: tuple[str, ...]
+
+    def add(self, row: Any, number: int, ids: list[int], values: list[float], partial: bool = False) -> None:
+        """Append the feature ids of a row and their values.
+
+        number: of the row, for messages. partial: whether a row may lack columns, which then have no feature.
+        """
+
+    def ignored(self, row: Mapping[str, Any]) -> list[str]:
+        """Return the names in a row that the model does not know."""
+
+
+class TableRows:
+    """Encodes rows of a table's cells: {column: cell}, or a tuple of cells in the order of `columns`."""
+
+    def __init__(self, encoder: TableEncoder, columns: Sequence[str] | None = None):
+        allows_missing = encoder.spec.missing != "error"
+        places = zip(encoder.columns, encoder.first_ids)
+        self._cells = {column.name: cell_encoder(column, first, allows_missing) for column, first in places}
+        self.columns = tuple(name for name in columns or self._cells if name in self._cells)
+        unused = {column.name for column in encoder.spec.columns if column.kind == "ignore"}
+        self._known = {*self._cells, *unused, *encoder.spec.targets()}
+        self._warns = encoder.spec.others == "auto"
+
+    def add(self, row: Any, number: int, ids: list[int], values: list[float], partial: bool = False) -> None:
+        if isinstance(row, tuple | list):
+            row = self._named(row, number)
+        elif not isinstance(row, Mapping):
+            raise DataValueError(f"row {number}: expected a dict or a tuple of cells, found {type(row).__name__}")
+        n_found = 0
+        for name, cells in self._cells.items():
+            try:
+                cell = row[name]
+            except KeyError:
+                if partial:
+                    continue
+                raise DataValueError(
+                    f"row {number}: column {name!r} is missing; use None for a missing value"
+                ) from None
+            cells.add(cell, number, ids, values)
+            n_found += 1
+        if len(row) > n_found and self._warns:
+            self._warn(row)
+
+    def ignored(self, row: Mapping[str, Any]) -> list[str]:
+        return [str(name) for name in row if name not in self._known]
+
+    def _named(self, row: Sequence[Any], number: int) -> dict[str, Any]:
+        if len(row) != len(self.columns):
+            raise DataValueError(f"row {number}: expected {len(self.columns)} cells {self.columns}, found {len(row)}")
+        return dict(zip(self.columns, row))
+
+    def _warn(self, row: Mapping[str, Any]) -> None:
+        if extra := self.ignored(row):
+            self._known.update(extra[:LISTED])  # a few, or a stranger could fill the memory
+            self._warns = len(self._known) < len(self._cells) + 1000
+            names = printable(", ".join(extra[:LISTED]))
+            message = f"ignoring columns that the model was not trained with: {names}"
+            warnings.warn(message, stacklevel=caller_level())
+
+
+class IdRows:
+    """Encodes rows of a matrix or of a file of ids: {id or column name: value}, or a tuple of all columns' values."""
+
+    def __init__(self, n_inputs: int, index_base: int = 0, columns: Sequence[str] | None = None):
+        self.n_inputs, self.index_base, self.columns = n_inputs, index_base, tuple(columns or ())
+        self._places = {name: place for place, name in enumerate(self.columns)}
+
+    def add(self, row: Any, number: int, ids: list[int], values: list[float], partial: bool = False) -> None:
+        if isinstance(row, tuple | list):
+            if len(row) != self.n_inputs:
+                raise DataValueError(f"row {number}: expected {self.n_inputs} values, found {len(row)}")
+            entries: Any = enumerate(row)
+        elif isinstance(row, Mapping):
+            entries = ((self._id(name, number), value) for name, value in row.items())
+        else:
+            raise DataValueError(f"row {number}: expected a dict or a tuple of values, found {type(row).__name__}")
+        first = len(ids)
+        for id, value in entries:
+            ids.append(id)
+            values.append(self._value(value, id, number))
+        if len({*ids[first:]}) < len(ids) - first:
+            raise DataValueError(f"row {number}: a feature id occurs twice")
+
+    def ignored(self, row: Mapping[str, Any]) -> list[str]:
+        return []
+
+    def _id(self, name: Any, number: int) -> int:
+        """Return the id of a column name, or of an id as in the training file; JSON has texts of them."""
+        if name in self._places:
+            return self._places[name]
+        is_text_of_id = isinstance(name, str) and name.isascii() and name.isdigit() and len(name) < 19
+        is_id = is_text_of_id or (hasattr(name, "__index__") and not isinstance(name, bool))
+        id = int(name) - self.index_base if is_id else -1
+        if not 0 <= id < 2**63:
+            rule = f"a feature id from {self.index_base} on" + (", or a column name" if self.columns else "")
+            raise DataValueError(f"row {number}: expected {rule}, found {str(name)[:80]!r}")
+        return id
+
+    def _value(self, value: Any, id: int, number: int) -> float:
+        found = plain_number(value.item() if hasattr(value, "item") else value)
+        if found is None:
+            what = "a missing value" if is_missing(value) else repr(value)[:80]
+            raise DataValueError(f"row {number}, feature {id + self.index_base}: expected a number, found {what}")
+        return found

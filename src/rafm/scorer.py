@@ -1,0 +1,133 @@
+"""Score rows of Python values one by one, in microseconds: no scikit-learn, no pandas, no tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from .encode.raw_rows import IdRows, RawRows, TableRows
+from .files.atomic import PathLike
+from .model.file import Saved, load
+from .rows.checked import Batch, CheckedRows, check_batch
+from .rows.numbering import number_row
+
+
+class Scorer:
+    """Scores single rows, or lists of them, given as plain Python values.
+
+    A row is a dict or a tuple. For a model of a table, a dict has the cells by the names of their columns, and a tuple
+    has them in the order of `columns`; a missing cell is None. For a model of a matrix or of a file of ids, a dict has
+    the values by feature id, as in the training file, or by column name; a tuple has the values of all columns.
+    Several threads may use a scorer at once.
+
+    Parameters
+    ----------
+    path : path
+        Model file (.rafm).
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the columns; empty if the model has feature ids without names.
+    saved : rafm.model.file.Saved
+        Content of the model file.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, tempfile
+    >>> from rafm import RaFMClassifier
+    >>> path = tempfile.mkdtemp() + "/films.rafm"
+    >>> table = pa.table({"user": ["ann", "ann", "bob", "bob"] * 50, "film": ["Alien", "Bambi"] * 100})
+    >>> RaFMClassifier(ranks=4, model="fm", l2=0).fit(table, [1, 0, 0, 1] * 50).save(path)
+    >>> scorer = Scorer(path)
+    >>> scorer.predict({"user": "ann", "film": "Alien"}) > 0.5
+    True
+    >>> scorer.predict([("ann", "Bambi"), ("bob", "Bambi")]) > 0.5
+    array([False,  True])
+    """
+
+    def __init__(self, path: PathLike):
+        self._take(load(path))
+
+    @classmethod
+    def of(cls, saved: Saved) -> Self:
+        """Return the scorer of a loaded model."""
+        scorer = cls.__new__(cls)
+        scorer._take(saved)
+        return scorer
+
+    def _take(self, saved: Saved) -> None:
+        self.saved, self._model = saved, saved.model
+        self.raw_rows: RawRows
+        if saved.encoder is not None:
+            self.raw_rows = TableRows(saved.encoder, saved.columns)
+        else:
+            self.raw_rows = IdRows(saved.model.numbering.n_inputs, saved.index_base, saved.columns)
+        self.columns = self.raw_rows.columns
+
+    def predict(self, rows: Any) -> Any:
+        """Return the prediction: a probability of the positive class, a value or an expected count.
+
+        Parameters
+        ----------
+        rows : dict, tuple, or list of them
+            A row, or several.
+
+        Returns
+        -------
+        float, or ndarray of shape (n_rows,) for a list
+        """
+        return self.link(self.score(rows))
+
+    def score(self, rows: Any) -> Any:
+        """Return the score, before the link of the loss.
+
+        Parameters
+        ----------
+        rows : dict, tuple, or list of them
+            A row, or several.
+
+        Returns
+        -------
+        float, or ndarray of shape (n_rows,) for a list
+        """
+        if isinstance(rows, list):
+            return self._model.scores(self.encode(rows)).astype(float) if len(rows) else np.zeros(0)
+        return self._score_one(rows)
+
+    def link(self, scores: Any) -> Any:
+        """Return the predictions that belong to scores.
+
+        Parameters
+        ----------
+        scores : float or ndarray
+            Scores, as `score` returns them.
+
+        Returns
+        -------
+        float or ndarray
+        """
+        found = self._model.loss.predict(np.atleast_1d(scores))
+        return found if isinstance(scores, np.ndarray) else float(found[0])
+
+    def encode(self, rows: list[Any], partial: bool = False) -> CheckedRows:
+        """Return rows of feature ids; partial: rows may lack columns, which then have no feature."""
+        ids: list[int] = []
+        values: list[float] = []
+        ends = [0]
+        for number, row in enumerate(rows):
+            self.raw_rows.add(row, number, ids, values, partial)
+            ends.append(len(ids))
+        width = max(self._model.numbering.n_inputs, 1 + max(ids, default=0))  # ids unknown to the model are dropped
+        return check_batch(Batch(np.array(ends), np.array(ids, np.int64), np.array(values, np.float64), width))
+
+    def _score_one(self, row: Mapping[str, Any] | tuple[Any, ...]) -> float:
+        """Score one row without the checks that are made for any batch: its ids are right by construction."""
+        ids: list[int] = []
+        values: list[float] = []
+        self.raw_rows.add(row, 0, ids, values)
+        numbered = number_row(ids, values, self._model.numbering)
+        score = np.nan if numbered is None else float(self._model.score_numbered(numbered)[0])
+        return score if np.isfinite(score) else float(self.score([row])[0])  # which says what is wrong
