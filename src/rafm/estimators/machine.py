@@ -269,9 +269,13 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         return storage.extra_bytes(self.encoder_, *self._described())
 
     def compress(
-        self, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
+        self,
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
+        level: int | None = None,
+        bits: int | None = None,
     ) -> Self:
-        """Return a smaller model: one whose vectors are cut to a size, or a level of a RaFM.
+        """Return a smaller model: fewer bits, vectors cut to a size, or a level of a RaFM.
 
         Vectors are rotated to their principal axes, which changes no score. Those of an FM or DiFacto are cut to
         lengths of their own, those of a RaFM level by level. `ranks="auto"` does the same and trains the result
@@ -285,13 +289,15 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
             Maximum size of the file that `save` writes.
         level : int, default=None
             Highest level of a RaFM to keep; the model then scores B_{1,level} of the paper.
+        bits : {16, 8, 6, 4}, default=None
+            Bits of each coordinate, by default those that it has: 32 after training. It is rounded after any cut.
 
         Returns
         -------
         RaFMClassifier or RaFMRegressor
             A new estimator; this one is not changed.
         """
-        small, found = compress(self._saved(self._fitted()), max_parameters, max_bytes, level).model, copy(self)
+        small, found = compress(self._saved(self._fitted()), max_parameters, max_bytes, level, bits).model, copy(self)
         found.ranks, found.model = small.plan.ranks, small.plan.family
         found._keep(small)
         return found
