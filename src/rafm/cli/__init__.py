@@ -35,6 +35,7 @@ from .predict import predict
 from .recommend import recommend, similar
 from .spelling import in_flags, usage_message
 from .train import train
+from .tune import tune
 from .warmup import warmup
 
 # Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
@@ -50,6 +51,7 @@ app = typer.Typer(
 )
 for command in (
     train,
+    tune,
     evaluate,
     predict,
     inspect,

@@ -144,11 +144,15 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
 
     def _options(self) -> TrainingOptions:
         """Return the checked options of training."""
+        return resolve(task=self._task(), **self._given())
+
+    def _given(self) -> dict[str, Any]:
+        """Return the options as they were given."""
         chosen = {name: getattr(self, parameter) for name, parameter in option_parameters(type(self))}
         chosen["threads"] = threads_of(self.n_jobs)
         whole = isinstance(self.random_state, int | np.integer)  # used as is, so that it equals --seed
         chosen["seed"] = int(self.random_state if whole else check_random_state(self.random_state).randint(2**31))
-        return resolve(task=self._task(), **chosen)
+        return chosen
 
     def _rows(
         self,
