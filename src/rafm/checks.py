@@ -121,7 +121,7 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
 
 def rank_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the scale; ranks that are given mean the paper's rule unless it is given, too."""
-    usual = 1.0 if chosen["are_ranks_given"] else 4.0
+    usual = 4.0 if FAMILIES[chosen["model"]].levels_by_count and not chosen["are_ranks_given"] else 1.0
     return number(positive=True)(name, usual if value is None else value, chosen)
 
 

@@ -41,7 +41,7 @@ def predictions(folder, model="m.rafm", data="valid.svm"):
 
 
 def test_train_shows_plan_and_epochs_and_saves_the_model(folder, tmp_path):
-    ran = train(folder, tmp_path / "m.rafm", "--valid", folder / "valid.svm")
+    ran = train(folder, tmp_path / "m.rafm", "--valid", folder / "valid.svm", "--learning-rate", "0.2")
     lines = ran.out.splitlines()
     assert lines[0].startswith("level  rank  features")
     header = next(i for i, line in enumerate(lines) if line.startswith("epoch"))
