@@ -190,11 +190,13 @@ def _labelled(
             warnings.warn(f"{source_name(path)} has no label column: its rows have no labels", stacklevel=2)
             is_said = True
         if rows.labels is None and not is_optional:
-            raise DataValueError(
-                "the model knows no label column, as it was trained in Python; `rafm evaluate` takes --label COLUMN",
-                path=str(path),
-            )
+            raise _no_label(path)
         yield check_batch(rows if rows.labels is None else replace(rows, labels=check.check(rows.labels)))
+
+
+def _no_label(path: PathLike) -> DataValueError:
+    why = "the model knows no label column, as it was trained in Python; `rafm evaluate` takes --label COLUMN"
+    return DataValueError(why, path=str(path))
 
 
 # ---- Converted files
@@ -360,6 +362,8 @@ def batches_of(
         return
     elif entry.gives == ROWS:
         raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
+    elif targets and not encoder.spec.targets():
+        raise _no_label(path)
     else:
         absent = () if targets else encoder.spec.targets()  # not required, since a table to predict has no labels
         columns = _encoder_columns(encoder, entry.name, read_options)
