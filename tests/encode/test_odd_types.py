@@ -240,13 +240,14 @@ def test_times_pass_from_python_to_csv_and_back(tmp_path):
     frame = pd.DataFrame({"when": moments().to_pandas(), "n": np.arange(48.0)})
     labels = [0, 1] * 24
     frame.assign(y=labels).to_csv(tmp_path / "t.csv", index=False)
+    frame.to_csv(tmp_path / "new.csv", index=False)
     from_frame = make("binary", "lr").fit(frame, labels)
     from_frame.save(tmp_path / "frame.rafm")
     arguments = ["--label", "y", "--out", tmp_path / "csv.rafm", "--model", "lr", "--epochs", "1"]
     assert run("train", tmp_path / "t.csv", *arguments).code == 0
     from_csv = load(tmp_path / "csv.rafm")
     for name, model in [("frame", from_frame), ("csv", from_csv)]:
-        ran = run("predict", tmp_path / f"{name}.rafm", tmp_path / "t.csv")
+        ran = run("predict", tmp_path / f"{name}.rafm", tmp_path / "new.csv")
         assert (ran.code, ran.err) == (0, "")
         np.testing.assert_array_equal(np.float32(ran.out.split()), np.float32(model.predict_proba(frame)[:, 1]))
         found = Scorer(tmp_path / f"{name}.rafm").predict(frame.to_dict("records"))
