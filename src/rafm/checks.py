@@ -106,11 +106,9 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
     """Check that ranks increase and suit the model family; those to fall back on if they are to be measured."""
     from .plan.ranks import check_ranks
 
-    if isinstance(value, str):
-        if value != AUTO:
-            raise ConfigError(f"{name} must be whole numbers or 'auto', found {value!r}", key=name)
-        if chosen["model"] != MEASURED:
-            raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
+    value = ranks_setting(value, name) if isinstance(value, str) else value
+    if isinstance(value, str) and chosen["model"] != MEASURED:
+        raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
     chosen["is_measured"] = isinstance(value, str)
     given = None if isinstance(value, str) else value
     chosen["are_ranks_given"] = given is not None
@@ -280,7 +278,7 @@ def whole_numbers(text: str, name: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        rule = f"{name} must be comma-separated whole numbers such as 8,32,128"
+        rule = f"{name} must be comma-separated whole numbers such as 8,32,128{', or auto' if name == 'ranks' else ''}"
         raise ConfigError(f"{rule}; found {text!r}", key=name) from None
 
 

@@ -186,7 +186,10 @@ def test_the_command_trains_within_the_size_of_its_file(tmp_path):
 
 WRONG = {
     "a budget without auto": ({"ranks": (8,), "max_parameters": 100}, "max_parameters requires ranks='auto'"),
-    "another word": ({"ranks": "best"}, "ranks must be whole numbers or 'auto', found 'best'"),
+    "another word": (
+        {"ranks": "best"},
+        "ranks must be comma-separated whole numbers such as 8,32,128, or auto; found 'best'",
+    ),
     "another family": ({"model": "fm"}, "ranks='auto' requires model='rafm', found 'fm'"),
     "an optimiser with slots": ({"optimizer": "adam"}, "ranks='auto' requires optimizer='adagrad' or 'sgd'"),
     "levels": ({"levels": [1, 2]}, "levels cannot be given with ranks='auto'"),

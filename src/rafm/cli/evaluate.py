@@ -12,6 +12,7 @@ from .arguments import (
     Format,
     Json,
     ModelPath,
+    check_label_flag,
     check_row_flags,
     given_options,
     print_json,
@@ -30,6 +31,9 @@ def evaluate(
     ] = None,
     format: Format = "auto",
     duplicates: Duplicates = "error",
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Tables: label column (default: that of training).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Score labelled rows and print the metrics of the task.
@@ -45,6 +49,9 @@ def evaluate(
     # "binary" is a placeholder: the predictor uses the task of the model.
     predictor, files = Predictor.load(model), read_options("binary", format, duplicates)
     check_row_flags(data, files, given_options(context))
+    if label is not None:
+        check_label_flag(data, files)
+        predictor = predictor.with_label(label)
     found = predictor.evaluate(data, files, index_base, coverage)
     if not found["rows"]:
         raise DataValueError("no rows", path=data)

@@ -35,7 +35,7 @@ def train_sampled(job: Job, options: TrainingOptions) -> Iterator[Event]:
     features = job.features(options)
     yield Planned(features.plan, features.counts, job.found.rows)
     known = features.numbering, features.value_scales
-    rows, held_out = Blocks(job.source, *known, job.label_scale), None
+    rows, held_out = Blocks(job.source, *known, job.label_scale, weight_scale=job.weight_scale), None
     if job.valid is not None:
         held_out = Blocks(job.valid, *known)
     grouping = Grouping(np.arange(features.plan.n_features), one_group(features.plan.sizes))

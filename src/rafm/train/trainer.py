@@ -105,6 +105,7 @@ def train(
     state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     scale = choose_label_scale(found.label_spread, options.loss)
     job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state, stop or Stop())
+    job = job._replace(weight_scale=found.weight_scale if start is None else _weight_scale(start))
     if start is not None:
         yield from _continue(job, options, start)
     elif options.measured:
@@ -129,6 +130,12 @@ def _continue(job: Job, options: TrainingOptions, start: Model) -> Iterator[Even
     yield Continued(start.plan.n_features, new, with_states, *promotion)
     yield from job.train(run)
     yield finished(job, run, features, n_rows, start)
+
+
+def _weight_scale(start: Model) -> float:
+    """Return the weight that counted as 1 in earlier training, so that those of later rows compare with it."""
+    scale = start.options.get("weight_scale", 1.0)
+    return scale if isinstance(scale, float) and scale > 0 else 1.0
 
 
 def train_model(
