@@ -3,10 +3,10 @@
     python benchmarks/bench_versions.py OTHER/src [--ranks 8,32,128,512] [--turns 5] [--skip bytes|speed]
 
 Only the public estimators are used, so any two versions compare. Bytes: every family, optimiser and task, by one and
-two threads, is trained by both and the model files are compared. Speed: both live in processes of their own, which
-take turns on the same generated rows; the figures are CPU times of an epoch and of a scoring pass, the least of several
-less what a first pass costs besides, and their ratio, this version / the other. The first line of each process says
-which code it runs.
+two threads, is trained by both; what the model files hold (parameters, states) and the histories are compared. Speed:
+both live in processes of their own, which take turns on the same generated rows; the figures are CPU times of an epoch
+and of a scoring pass, the least of several less what a first pass costs besides, and their ratio, this version / the
+other. The first line of each process says which code it runs.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def digest(task, X, truth, **options):
     with tempfile.TemporaryDirectory() as folder:
         model.save(folder + "/m.rafm", keep_state=True)
         saved = open(folder + "/m.rafm", "rb").read()
+    saved = saved[8 + int.from_bytes(saved[:8], "little"):] + repr(model.history_).encode()  # headers list new options
     return hashlib.sha256(saved + model.predict(X[half:]).tobytes()).hexdigest()[:16]
 
 def print_digests():

@@ -4,6 +4,8 @@ Kills `rafm train` with SIGKILL at random moments and starts it again, so many t
 model with that of an undisturbed run. Then interrupts a run with SIGINT and measures how long it takes to leave.
 
     python benchmarks/kill.py [--kills 50] [--rows 1500000] [--model rafm] [--seed 0]
+
+`--model gibbs` samples a DiFacto by `--optimizer gibbs`, with clicks as ratings.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=1_500_000)
-    parser.add_argument("--model", default="rafm", choices=("rafm", "difacto", "fm"))
+    parser.add_argument("--model", default="rafm", choices=("rafm", "difacto", "fm", "gibbs"))
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part, rows in zip(("train", "valid"), make_click_log(chosen.rows, chosen.seed).split((0.95, 0.05), 0)):
             write_libsvm(folder / f"{part}.libsvm", rows)
-            convert(folder, part)
+            convert(folder, part, chosen.model)
         begin = time.perf_counter()
         finish(start(folder, "whole.rafm", chosen.model))
         print(f"undisturbed: {time.perf_counter() - begin:.1f} s")
@@ -45,17 +47,26 @@ def main() -> None:
     sys.exit(whole != resumed)
 
 
-def convert(folder: Path, part: str) -> None:
+def options_of(model: str) -> list[str]:
+    """Return what to train, and how long."""
+    if model == "gibbs":
+        chosen = ["--model", "difacto", "--ranks", "2,8", "--optimizer", "gibbs", "--task", "regression"]
+        return [*chosen, "--epochs", "40", "--patience", "9"]
+    ranks = "32" if model == "fm" else "4,16,64"
+    return ["--model", model, "--ranks", ranks, "--epochs", "8", "--patience", "8", "--l2", "0.003"]
+
+
+def convert(folder: Path, part: str, model: str) -> None:
     """Convert rows, so that lives begin quickly."""
     files = (folder / f"{part}.libsvm", folder / f"{part}.arrow")
-    subprocess.run([sys.executable, "-m", "rafm", "convert", *files], check=True, stdout=subprocess.DEVNULL)
+    task = ["--task", "regression" if model == "gibbs" else "binary"]
+    subprocess.run([sys.executable, "-m", "rafm", "convert", *files, *task], check=True, stdout=subprocess.DEVNULL)
 
 
 def start(folder: Path, out: str, model: str, states: str | None = None, seconds: float = 0.2) -> subprocess.Popen:
     """Begin to train."""
     command = [sys.executable, "-m", "rafm", "train", folder / "train.arrow", "--valid", folder / "valid.arrow"]
-    command += ["--out", folder / out, "--model", model, "--ranks", "32" if model == "fm" else "4,16,64"]
-    command += ["--epochs", "8", "--patience", "8", "--l2", "0.003"]
+    command += ["--out", folder / out, *options_of(model)]
     if states:
         command += ["--checkpoint", folder / states, "--checkpoint-seconds", str(seconds)]
     return subprocess.Popen([os.fspath(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -257,6 +257,16 @@ def test_rows_that_are_not_in_memory_are_refused_with_the_bytes_they_need(rating
         events_of(spilled, None)
 
 
+def test_rows_on_disk_are_read_if_they_fit_into_memory(ratings, tmp_path):
+    write_rows(tmp_path / "t.svm", ratings[0].rows)
+    assert run("convert", tmp_path / "t.svm", tmp_path / "t.arrow", "--task", "regression").code == 0
+    chosen = ("--task", "regression", "--model", "fm", "--ranks", "2", "--optimizer", "gibbs", "--epochs", "3")
+    for name in ("t.svm", "t.arrow"):
+        ran = run("train", tmp_path / name, *chosen, "--out", tmp_path / f"{name}.rafm")
+        assert ran.code == 0, ran.err
+    assert (tmp_path / "t.svm.rafm").read_bytes() == (tmp_path / "t.arrow.rafm").read_bytes()
+
+
 def test_rows_of_several_blocks_are_joined(ratings, monkeypatch):
     monkeypatch.setattr("rafm.rows.blocks.BLOCK_ROWS", 300)
     blocks = SpilledRows([ratings[0].rows], SpillOptions(megabytes=100))

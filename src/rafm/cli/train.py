@@ -256,7 +256,7 @@ def _run(
     rows, encoder = _open_rows(data, files, start, stream)
     _check_size(encoder)
     before = _renumbered(start, encoder)
-    if options.measured:
+    if options.measured or options.optimizer.is_sampler:
         options = replace(
             options, memory=files.room.megabytes, reserved_bytes=extra_bytes(encoder, files.labels.classes)
         )

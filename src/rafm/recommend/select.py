@@ -1,4 +1,4 @@
-"""Choose the largest scores of each row, and compute a few of them exactly; single-threaded, without the GIL."""
+"""Choose the largest scores of each row tile by tile, and compute a few of them exactly; without the GIL."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -33,16 +33,16 @@ def _has_any(scores, least):
 
 
 @kernel()
-def _collect(scores, slack, heap, columns):
-    """List all columns that were within the slack of the best so far; return how many there are."""
-    n, least = 0, -float("inf")
-    for first in range(0, scores.size, LANES):
-        some = scores[first : first + LANES]
+def _collect(scores, first, slack, heap, columns, kept, n):
+    """Add the entries that are within the slack of the best so far to a list of n; return its new length."""
+    least = heap[0] - slack
+    for start in range(0, scores.size, LANES):
+        some = scores[start : start + LANES]
         if not _has_any(some, least):
             continue
         for i in range(some.size):
             if some[i] >= least and some[i] > -float("inf"):
-                columns[n] = first + i
+                columns[n], kept[n] = first + start + i, some[i]
                 n += 1
                 if some[i] > heap[0]:
                     _sink(heap, some[i])
@@ -51,28 +51,47 @@ def _collect(scores, slack, heap, columns):
 
 
 @kernel()
-def select_candidates(scores, slacks, heap, listed, rows, columns):
-    """List entries within slacks[r] of the k-th largest score of row r, k = heap.size; return how many there are.
-
-    If they do not fit into rows and columns, the number needed is returned all the same. listed: room for a row.
-    """
-    n = 0
-    for r in range(scores.shape[0]):
-        heap[:] = -float("inf")
-        n_listed = _collect(scores[r], slacks[r], heap, listed)
-        for e in range(n_listed):
-            if scores[r, listed[e]] >= heap[0] - slacks[r]:
-                if n < rows.size:
-                    rows[n], columns[n] = r, listed[e]
-                n += 1
-    return n
+def _drop_beaten(slack, heap, columns, kept, n):
+    """Keep the entries of a list that are still within the slack; return how many there are."""
+    left = 0
+    for e in range(n):
+        if kept[e] >= heap[0] - slack:
+            columns[left], kept[left] = columns[e], kept[e]
+            left += 1
+    return left
 
 
 @kernel()
-def exact_products(left, right, rows, columns, products):
-    """Set products to the inner products of left[rows] and right[columns], summed in float64."""
+def add_candidates(scores, first, begin, slacks, lists):
+    """Add to the list of each row r >= begin the scores within slacks[r] of its k-th largest so far.
+
+    scores: of the columns from `first` on. lists: heaps of the k largest scores of each row, lengths, columns and
+    scores of the lists. Returns the first row whose list has no room for all these columns, or the number of rows.
+    """
+    heaps, lengths, columns, kept = lists
+    room = columns.shape[1] - scores.shape[1]
+    for r in range(begin, scores.shape[0]):
+        if lengths[r] > room:
+            lengths[r] = _drop_beaten(slacks[r], heaps[r], columns[r], kept[r], lengths[r])
+        if lengths[r] > room:
+            return r
+        lengths[r] = _collect(scores[r], first, slacks[r], heaps[r], columns[r], kept[r], lengths[r])
+    return scores.shape[0]
+
+
+@kernel()
+def drop_beaten(slacks, lists):
+    """Keep in each list what may still belong to the k best."""
+    heaps, lengths, columns, kept = lists
+    for r in range(lengths.size):
+        lengths[r] = _drop_beaten(slacks[r], heaps[r], columns[r], kept[r], lengths[r])
+
+
+@kernel()
+def exact_products(left, right, rows, columns, widths, products):
+    """Set products to the inner products of left[rows] and right[columns], of the first widths[row], in float64."""
     for e in range(rows.size):
         total, one, other = 0.0, left[rows[e]], right[columns[e]]
-        for f in range(one.size):
+        for f in range(widths[rows[e]]):
             total += float(one[f]) * float(other[f])
         products[e] = total

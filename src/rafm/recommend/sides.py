@@ -75,12 +75,16 @@ def row_levels(model: Model, batch: CheckedRows) -> np.ndarray:
     return np.where(np.diff(rows.indptr) > 0, levels, 0)
 
 
-def used_coordinates(model: Model) -> list[np.ndarray]:
-    """Return for each level the coordinates of `side_vectors` that can be nonzero in rows of that level."""
+def coordinates_by_level(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Return an order of the coordinates of `side_vectors`, and how many of them rows of each level use.
+
+    In that order those that can be nonzero in rows of a level come before all others.
+    """
     levels = [k for k, block in enumerate(model.parameters.factors, 1) for _ in range(block.shape[1])]
     if model.plan.nested:
         levels += [k + 1 for k, block in enumerate(model.parameters.factors[:-1], 1) for _ in range(block.shape[1])]
     if model.parameters.fields is not None:
         levels += levels
     owners = np.array([*levels, 0])
-    return [np.flatnonzero(owners <= level) for level in range(model.plan.n_levels + 1)]
+    order = np.argsort(owners, kind="stable")
+    return order, np.searchsorted(owners[order], np.arange(model.plan.n_levels + 1), side="right")

@@ -1,4 +1,8 @@
-"""Exact top-k of a catalogue for many contexts: blocked matrix products, then the few best again in float64."""
+"""Exact top-k of a catalogue for many contexts: matrix products tile by tile, then the few best again in float64.
+
+Contexts and items are sorted by level. A tile of scores then needs only the coordinates of the lower of the two levels,
+and stays in the cache while its best are listed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..errors import ConfigError
 from ..model.model import Model
@@ -16,11 +21,12 @@ from ..model.pairs import pair_products
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
-from .select import exact_products, select_candidates
-from .sides import own_scores, row_levels, side_vectors, used_coordinates
+from .select import add_candidates, drop_beaten, exact_products
+from .sides import coordinates_by_level, own_scores, row_levels, side_vectors
 
-BLOCK_BYTES = 1 << 23  # of scores, per thread
 CHUNK_ROWS = 1 << 14  # contexts whose vectors are kept at a time
+BLOCK_ROWS, TILE_ITEMS = 256, 2048  # contexts and items of a tile
+LIST_ROOM = 1024  # entries of a list of candidates beyond a tile
 ROUNDING = 4 * np.finfo(np.float32).eps
 
 
@@ -40,14 +46,6 @@ class Recommended:
     scores: np.ndarray
 
 
-class Shelf(NamedTuple):
-    """Neighbours in the order of the catalogue that use the same coordinates; vectors: psi, one item per column."""
-
-    places: slice
-    coordinates: np.ndarray
-    vectors: np.ndarray
-
-
 @dataclass(frozen=True)
 class Catalogue:
     """Items to choose from, prepared for many contexts."""
@@ -58,6 +56,11 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known", np.unique(self.items.indices))
+
+    @cached_property
+    def levels(self) -> np.ndarray:
+        """Level of each item, ascending."""
+        return np.sort(row_levels(self.model, self.items))
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -71,15 +74,14 @@ class Catalogue:
 
     @cached_property
     def vectors(self) -> np.ndarray:
-        """Vectors psi of all items in that order."""
-        return side_vectors(self.model, self.items, "item")[self.order]
+        """Vectors psi of all items in that order, coordinates of low levels first."""
+        vectors = side_vectors(self.model, self.items, "item")
+        return np.ascontiguousarray(vectors[np.ix_(self.order, coordinates_by_level(self.model)[0])])
 
     @cached_property
-    def shelves(self) -> list[Shelf]:
-        """Items of each level."""
-        ends = np.cumsum([0, *np.bincount(row_levels(self.model, self.items), minlength=self.model.plan.n_levels + 1)])
-        parts = zip(map(slice, ends[:-1], ends[1:]), used_coordinates(self.model))
-        return [Shelf(part, used, self.vectors[part][:, used].T.copy()) for part, used in parts]
+    def largest(self) -> np.ndarray:
+        """Largest absolute value of each coordinate."""
+        return np.abs(self.vectors).max(axis=0, initial=0)
 
     def recommend(
         self, contexts: CheckedRows, top: int = 10, exclude: Sequence[np.ndarray] | None = None, threads: int = 1
@@ -90,23 +92,20 @@ class Catalogue:
         """
         self._check(contexts, top, exclude)
         found = Recommended(np.full((contexts.n_rows, top), -1), np.full((contexts.n_rows, top), np.nan))
-        with ThreadPoolExecutor(max(1, threads), "rafm") as pool:
+        with ThreadPoolExecutor(max(1, threads), "rafm") as pool, threadpool_limits(1, "blas"):
             for first in range(0, contexts.n_rows, CHUNK_ROWS):
                 some = slice(first, min(first + CHUNK_ROWS, contexts.n_rows))
-                scorer = self.scorer(take_rows(contexts, some.start, some.stop))
                 part = Recommended(found.items[some], found.scores[some])
                 seen = None if exclude is None else exclude[some]
-                [*pool.map(lambda rows: self._fill(part, rows, scorer, seen), self._blocks(part))]  # noqa: B023
+                scorer = self._scorer(take_rows(contexts, some.start, some.stop))
+                blocks = np.array_split(scorer.order, range(BLOCK_ROWS, scorer.order.size, BLOCK_ROWS))
+                [*pool.map(lambda rows: self._fill(part, rows, scorer, seen), blocks)]  # noqa: B023
         return found
 
-    def scorer(self, contexts: CheckedRows) -> Scorer:
+    def _scorer(self, contexts: CheckedRows) -> Scorer:
         """Return what scores these contexts against all items."""
         kind = MixtureScorer if self.model.plan.traits.has_mixture else ProductScorer
         return kind(self, contexts)
-
-    def _blocks(self, part: Recommended) -> list[slice]:
-        n_rows, n_contexts = max(1, BLOCK_BYTES // (4 * max(self.items.n_rows, 1))), len(part.items)
-        return [slice(start, min(start + n_rows, n_contexts)) for start in range(0, n_contexts, n_rows)]
 
     def _check(self, contexts: CheckedRows, top: int, exclude: Any) -> None:
         if top < 1:
@@ -119,32 +118,87 @@ class Catalogue:
                 f"feature {both[0]} occurs in contexts and in items; a feature must be on one side only", key="items"
             )
 
-    def _fill(self, part: Recommended, some: slice, scorer: Scorer, exclude: Sequence[np.ndarray] | None) -> None:
+    def _fill(self, part: Recommended, block: np.ndarray, scorer: Scorer, seen: Sequence[np.ndarray] | None) -> None:
         """Fill in the best items of some contexts."""
-        scores, slacks = scorer.approximate(some)
-        if exclude is not None:
-            for r, items in enumerate(exclude[some]):
-                scores[r, self.places[items]] = -np.inf
         top = min(part.items.shape[1], self.items.n_rows)
-        rows, columns = _candidates(scores, slacks, top)
-        values, items = scorer.exact(rows + some.start, columns), self.order[columns]
+        rows, columns = self._candidates(block, scorer, seen, top)
+        values, items = scorer.exact(block[rows], columns), self.order[columns]
         order = np.lexsort((items, -values, rows))
         rows, items, values = rows[order], items[order], values[order]
         place = np.arange(rows.size) - np.searchsorted(rows, rows)  # rank within its context
         kept = place < top
-        part.items[some][rows[kept], place[kept]] = items[kept]
-        part.scores[some][rows[kept], place[kept]] = values[kept]
+        part.items[block[rows[kept]], place[kept]] = items[kept]
+        part.scores[block[rows[kept]], place[kept]] = values[kept]
+
+    def _candidates(
+        self, block: np.ndarray, scorer: Scorer, seen: Sequence[np.ndarray] | None, top: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows of the block and places of all items that may belong to the best of their row."""
+        hidden = Hidden([] if seen is None else [self.places[seen[row]] for row in block])
+        lists = Candidates(scorer.slacks[block], top)
+        for first in range(0, self.items.n_rows, TILE_ITEMS):
+            tile = slice(first, min(first + TILE_ITEMS, self.items.n_rows))
+            scores = scorer.approximate(block, tile)
+            hidden.hide(scores, tile)
+            lists.add(scores, first)
+        return lists.found()
+
+
+class Hidden:
+    """Entries of a block of scores that must not be chosen."""
+
+    def __init__(self, places: Sequence[np.ndarray]):
+        columns = np.concatenate([np.zeros(0, np.int64), *places])
+        rows = np.repeat(np.arange(len(places)), [len(one) for one in places])
+        order = np.argsort(columns, kind="stable")
+        self.rows, self.columns = rows[order], columns[order]
+
+    def hide(self, scores: np.ndarray, tile: slice) -> None:
+        """Set those of a tile to minus infinity."""
+        a, b = np.searchsorted(self.columns, (tile.start, tile.stop))
+        scores[self.rows[a:b], self.columns[a:b] - tile.start] = -np.inf
+
+
+class Candidates:
+    """Lists of what may belong to the best of each row, while scores come tile by tile."""
+
+    def __init__(self, slacks: np.ndarray, top: int):
+        n = slacks.size
+        self.slacks, self.heaps = slacks, np.full((n, top), -np.inf, np.float32)
+        self.lengths = np.zeros(n, np.int64)
+        self.columns = np.empty((n, TILE_ITEMS + LIST_ROOM + 4 * top), np.int32)
+        self.scores = np.empty(self.columns.shape, np.float32)
+
+    def add(self, scores: np.ndarray, first: int) -> None:
+        """Add the scores of the items from `first` on."""
+        done = 0
+        while (done := add_candidates(scores, first, done, self.slacks, self._lists())) < len(scores):
+            self.columns = np.hstack([self.columns, np.empty_like(self.columns)])  # many equal scores
+            self.scores = np.hstack([self.scores, np.empty_like(self.scores)])
+
+    def found(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows and columns of all candidates."""
+        drop_beaten(self.slacks, self._lists())
+        listed = np.arange(self.columns.shape[1]) < self.lengths[:, None]
+        return np.nonzero(listed)[0], self.columns[listed].astype(np.int64)
+
+    def _lists(self) -> tuple[np.ndarray, ...]:
+        return self.heaps, self.lengths, self.columns, self.scores
 
 
 class Scorer:
-    """Scores contexts against all items of a catalogue, in its order."""
+    """Scores contexts against all items of a catalogue, which are in its order."""
+
+    slacks: np.ndarray  # bounds of the errors of approximate scores of each context
 
     def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
-        self.catalogue, self.model, self.contexts = catalogue, catalogue.model, contexts
+        self.catalogue, self.model = catalogue, catalogue.model
+        self.levels = row_levels(self.model, contexts)
+        self.order = np.argsort(self.levels, kind="stable")  # of contexts, by level
         self.bias = float(self.model.parameters.bias[0])
 
-    def approximate(self, some: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return float32 scores of some contexts, and bounds of their errors."""
+    def approximate(self, block: np.ndarray, tile: slice) -> np.ndarray:
+        """Return float32 scores of some contexts and items, less what is the same for all items."""
         raise NotImplementedError
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -157,21 +211,19 @@ class ProductScorer(Scorer):
 
     def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
         super().__init__(catalogue, contexts)
-        self.vectors = side_vectors(self.model, contexts, "context")
+        order, self.widths = coordinates_by_level(self.model)
+        self.vectors = np.ascontiguousarray(side_vectors(self.model, contexts, "context")[:, order])
         self.own = own_scores(self.model, contexts).astype(float) + self.bias
-        largest = np.abs(catalogue.vectors).max(axis=0, initial=0)
-        bounds = ROUNDING * self.vectors.shape[1] * (np.abs(self.vectors) @ largest)
-        self.slacks, self.shelves = bounds.astype(np.float32), catalogue.shelves
+        self.slacks = (ROUNDING * order.size * (np.abs(self.vectors) @ catalogue.largest)).astype(np.float32)
 
-    def approximate(self, some: slice) -> tuple[np.ndarray, np.ndarray]:
-        scores = np.empty((some.stop - some.start, self.catalogue.items.n_rows), np.float32)
-        for shelf in self.shelves:
-            scores[:, shelf.places] = self.vectors[some, shelf.coordinates] @ shelf.vectors
-        return scores, self.slacks[some]
+    def approximate(self, block: np.ndarray, tile: slice) -> np.ndarray:
+        level = min(self.levels[block[-1]], self.catalogue.levels[tile.stop - 1])
+        n = self.widths[level]
+        return np.asarray(self.vectors[block, :n] @ self.catalogue.vectors[tile, :n].T)
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         products = np.empty(rows.size)
-        exact_products(self.vectors, self.catalogue.vectors, rows, columns, products)
+        exact_products(self.vectors, self.catalogue.vectors, rows, columns, self.widths[self.levels], products)
         return products + self.own[rows]
 
 
@@ -181,10 +233,10 @@ class MixtureScorer(Scorer):
     def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
         super().__init__(catalogue, contexts)
         self.scores = self.bias + mixture_scores(self.model, contexts, catalogue.items)[:, catalogue.order]
+        self.slacks = (ROUNDING * np.abs(self.scores).max(axis=1, initial=0)).astype(np.float32)
 
-    def approximate(self, some: slice) -> tuple[np.ndarray, np.ndarray]:
-        scores = self.scores[some].astype(np.float32)
-        return scores, ROUNDING * np.abs(scores).max(axis=1, initial=0)
+    def approximate(self, block: np.ndarray, tile: slice) -> np.ndarray:
+        return self.scores[block, tile].astype(np.float32)
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return np.asarray(self.scores[rows, columns])
@@ -199,18 +251,6 @@ def mixture_scores(model: Model, contexts: CheckedRows, items: CheckedRows) -> n
     products = pair_products(model, left.indices[places[0]], right.indices[places[1]])
     scores[np.ix_(*single)] += products * np.outer(left.values[places[0]], right.values[places[1]])
     return scores
-
-
-def _candidates(scores: np.ndarray, slacks: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and columns of all entries that may belong to the best of their row."""
-    heap, listed = np.empty(top, np.float32), np.empty(scores.shape[1], np.int64)
-    room = scores.shape[0] * (top + 32)
-    while True:
-        rows, columns = np.empty(room, np.int64), np.empty(room, np.int64)
-        needed = select_candidates(scores, slacks, heap, listed, rows, columns)
-        if needed <= room:
-            return rows[:needed], columns[:needed]
-        room = needed
 
 
 def excluded_items(seen: CheckedRows, contexts: CheckedRows, catalogue: Catalogue) -> Iterator[np.ndarray]:

@@ -54,7 +54,7 @@ class GibbsRun(Run):
 
     def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> GibbsEngine:  # type: ignore[override]
         plan, fields = self.features.plan, self.features.fields
-        rows = _whole(self.blocks, found, plan)
+        rows = _whole(self.blocks, found, plan, self.options.memory)
         numbers = None if fields is None else fields.numbers
         engine = GibbsEngine(rows, plan, numbers, self.options.seed, bias, self.options.threads)
         n_valid = 0 if self.held_out is None else sum(rows.labels.size for rows in self.held_out)
@@ -167,11 +167,11 @@ class GibbsRun(Run):
         return "Check for outliers among values and labels"
 
 
-def _whole(blocks: Blocks, found: RowStats, plan: RankPlan) -> Rows:
-    """Return all rows as one block; refuse rows that are not in memory."""
-    if not blocks.source.in_memory:
-        nonzeros, n_parameters = int(found.counts.sum()), plan.n_features * (1 + sum(plan.block_ranks))
-        needed = ROW_BYTES * found.rows + ENTRY_BYTES * nonzeros + NUMBER_BYTES * n_parameters
+def _whole(blocks: Blocks, found: RowStats, plan: RankPlan, megabytes: float | None) -> Rows:
+    """Return all rows as one block; refuse rows that are neither in memory nor fit into so many megabytes."""
+    nonzeros, n_parameters = int(found.counts.sum()), plan.n_features * (1 + sum(plan.block_ranks))
+    needed = ROW_BYTES * found.rows + ENTRY_BYTES * nonzeros + NUMBER_BYTES * n_parameters
+    if not blocks.source.in_memory and needed > 1e6 * (megabytes or 0):
         raise ResourceLimitError(
             f"optimizer='gibbs' keeps all rows in memory: {found.rows} rows and {nonzeros} nonzeros take "
             f"{needed:,} bytes ({ROW_BYTES} per row, {ENTRY_BYTES} per nonzero, {NUMBER_BYTES} per parameter). "
