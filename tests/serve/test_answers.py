@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from commands import run_alone
-from fitted import long_tail, make
+from fitted import make
 from serving import serving, until
 from tables import mixed
 
@@ -85,12 +85,12 @@ def test_an_explanation_adds_up_and_unknown_columns_are_named(server, model):
 def test_tensors_score_as_rows_do(server, model, folder):
     table = table_of(40, seed=3)
     scores, probabilities = expected(model, table)
-    tags = [[*row, None, None, None][:4] for row in table["tags"].to_pylist()]
+    tags = [[*row, None, None, None][:3] for row in table["tags"].to_pylist()]
     inputs = [
         {"name": "word", "shape": [40], "datatype": "BYTES", "data": table["word"].to_pylist()},
         {"name": "user", "shape": [40, 1], "datatype": "INT64", "data": table["user"].to_pylist()},
         {"name": "price", "shape": [40], "datatype": "FP64", "data": table["price"].to_pylist()},
-        {"name": "tags", "shape": [40, 4], "datatype": "BYTES", "data": tags},
+        {"name": "tags", "shape": [40, 3], "datatype": "BYTES", "data": tags},
     ]
     found = server.ask("/v2/models/clicks/infer", {"id": "seven", "inputs": inputs}).json()
     version = sha256(folder)
@@ -259,32 +259,7 @@ def test_the_document_names_every_route_and_the_columns(server):
         assert server.ask(path, {} if "post" in methods else None).status in (200, 400), path
 
 
-def test_a_model_of_ids_is_served_too(tmp_path):
-    X, y = long_tail()
-    estimator = make().fit(X, y)
-    estimator.save(tmp_path / "ids.rafm")
-    scores = estimator.decision_function(X[:5])
-    rows = [dict(zip(map(str, row.indices.tolist()), row.data.tolist())) for row in X[:5]]
-    width = max(len(row) for row in rows)
-    ids = [[*map(int, row), *[0] * (width - len(row))] for row in rows]
-    values = [[*row.values(), *[0.0] * (width - len(row))] for row in rows]
-    tensors = [
-        {"name": "ids", "shape": [5, width], "datatype": "INT64", "data": ids},
-        {"name": "values", "shape": [5, width], "datatype": "FP32", "data": values},
-    ]
-    with serving(tmp_path / "ids.rafm", tmp_path) as server:
-        assert server.ask("/score", {"rows": rows}).json()["score"] == scores.tolist()
-        found = server.ask("/v2/models/ids/infer", {"inputs": tensors}).json()
-        assert found["outputs"][0]["data"] == scores.tolist()
-        assert server.ask("/columns").json()["ids"]
-        assert server.ask("/openapi.json").status == 200
-        taken = run_alone("serve", tmp_path / "ids.rafm", "--port", server.port)
-    assert taken.code == 6
-    assert taken.error() == f"127.0.0.1:{server.port}: Address already in use"
-
-
 def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path):
     (tmp_path / "bad.rafm").write_bytes(b"not a model")
     ran = run_alone("serve", tmp_path / "bad.rafm", "--port", 0)
     assert (ran.code, "bad.rafm" in ran.error()) == (4, True)
-    assert run_alone("serve", tmp_path / "none.rafm", "--port", 0).code == 6

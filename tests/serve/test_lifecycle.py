@@ -9,6 +9,7 @@ import socket
 import threading
 
 import pytest
+from commands import run_alone
 from fitted import long_tail, make
 from serving import ask, serving, until
 
@@ -34,13 +35,13 @@ class Clients:
     def __init__(self, server, number=3, retries=0):
         self.server, self.retries, self.found, self.failures, self.refused = server, retries, [], [], 0
         self.stopped = threading.Event()
-        self.threads = [threading.Thread(target=self._run) for _ in range(number)]
+        self.threads = [threading.Thread(target=self.run) for _ in range(number)]
 
-    def _run(self):
+    def run(self):
         with contextlib.ExitStack() as stack:
-            self._ask(stack)
+            self.keep_asking(stack)
 
-    def _ask(self, stack):
+    def keep_asking(self, stack):
         connection = None
         while not self.stopped.is_set():
             if connection is None:
@@ -138,21 +139,43 @@ def test_a_server_that_is_told_to_stop_answers_what_it_has_taken(files, tmp_path
         assert {status for status, _ in clients.found} == {200}
 
 
+@pytest.fixture
+def of_ids(files, tmp_path):
+    with serving(files[0] / "a.rafm", tmp_path) as server:
+        yield server
+
+
 @pytest.mark.slow
-def test_workers_end_with_their_supervisor_and_clients_may_leave(files, tmp_path):
-    folder, _ = files
-    with serving(folder / "a.rafm", tmp_path) as server:
-        [worker] = server.workers()
-        open_files = len(os.listdir(f"/proc/{worker}/fd"))
-        for number in range(200):
-            with socket.create_connection(("127.0.0.1", server.port)) as leaving:
-                leaving.sendall(b"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"[: 20 + number])
-        assert server.ask("/score", {"rows": [{"0": 1.0}]}).status == 200
-        until(lambda: server.metric("rafm_requests_in_flight") == 1)  # the one that asks
-        assert len(os.listdir(f"/proc/{worker}/fd")) <= open_files + 1
-        assert "Traceback" not in server.errors()
-        server.process.kill()
-        until(lambda: not is_running(worker))
+def test_a_model_of_ids_outlives_clients_that_leave_but_not_its_supervisor(files, of_ids):
+    check_scores(Scorer(files[0] / "a.rafm"), of_ids)
+    taken = run_alone("serve", files[0] / "a.rafm", "--port", of_ids.port)
+    assert (taken.code, taken.error()) == (6, f"127.0.0.1:{of_ids.port}: Address already in use")
+    [worker] = of_ids.workers()
+    open_files = len(os.listdir(f"/proc/{worker}/fd"))
+    for number in range(200):
+        with socket.create_connection(("127.0.0.1", of_ids.port)) as leaving:
+            leaving.sendall(b"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"[: 20 + number])
+    assert of_ids.ask("/score", {"rows": [{"0": 1.0}]}).status == 200
+    until(lambda: of_ids.metric("rafm_requests_in_flight") == 1)  # the one that asks
+    assert len(os.listdir(f"/proc/{worker}/fd")) <= open_files + 1
+    assert "Traceback" not in of_ids.errors()
+    of_ids.process.kill()
+    until(lambda: not is_running(worker))
+
+
+def check_scores(scorer, server):
+    """Compare rows and tensors of a model of ids with the library."""
+    rows = [{"3": 2.0, "0": 1.0}, {"59": 1.0}, {}]
+    scores = scorer.score(rows).tolist()
+    ids, values = [[3, 0], [59, 0], [0, None]], [[2.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+    tensors = [
+        {"name": "ids", "shape": [3, 2], "datatype": "INT64", "data": ids},
+        {"name": "values", "shape": [3, 2], "datatype": "FP32", "data": values},
+    ]
+    assert server.ask("/score", {"rows": rows}).json()["score"] == scores
+    assert server.ask("/v2/models/a/infer", {"inputs": tensors}).json()["outputs"][0]["data"] == scores
+    assert server.ask("/columns").json()["ids"]
+    assert "patternProperties" in server.ask("/openapi.json").json()["components"]["schemas"]["Row"]
 
 
 def is_running(number):

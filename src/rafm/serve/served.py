@@ -14,7 +14,7 @@ from ..errors import DataValueError, ModelFileError, RafmError
 from ..explain.names import FeatureNames
 from ..explain.terms import explain_rows
 from ..model.file import load
-from ..rows.checked import Batch, check_batch
+from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.numbering import number_row
 from ..scorer import Scorer
 from .settings import Settings
@@ -110,11 +110,16 @@ def _digest(path: str) -> str:
 
 def warm_up(scorer: Scorer) -> None:
     """Compile the kernels, or load them from the cache, by scoring a row without features."""
-    model, nothing = scorer.saved.model, np.zeros(0, np.int64)
+    model = scorer.saved.model
     one_row = number_row([], [], model.numbering)
     assert one_row is not None
     model.score_numbered(one_row)
-    model.scores(check_batch(Batch(np.zeros(3, np.int64), nothing, nothing.astype(np.float32), 1)))
+    model.scores(empty_rows(2))
+
+
+def empty_rows(n_rows: int) -> CheckedRows:
+    """Return rows without features."""
+    return check_batch(Batch(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32), 1))
 
 
 def _catalogue(path: str | None, scorer: Scorer) -> Catalogue | None:
@@ -127,8 +132,7 @@ def _catalogue(path: str | None, scorer: Scorer) -> Catalogue | None:
     from ..recommend.top import Catalogue
 
     catalogue = Catalogue(scorer.saved.model, read_side(Predictor(scorer.saved), path, ReadOptions("binary")))
-    if not scorer.saved.model.plan.traits.has_mixture:
-        _ = catalogue.shelves  # prepared now, not by the first request
+    catalogue.recommend(empty_rows(1), top=1)  # prepares the catalogue now, not in the first request
     return catalogue
 
 
