@@ -29,6 +29,7 @@ from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
 from .explain import explain, importance
+from .export import export
 from .inspect import inspect
 from .paper import paper
 from .predict import predict
@@ -36,6 +37,7 @@ from .recommend import recommend, similar
 from .serve import serve
 from .spelling import in_flags, usage_message
 from .train import train
+from .tune import tune
 from .warmup import warmup
 
 # Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
@@ -51,6 +53,7 @@ app = typer.Typer(
 )
 for command in (
     train,
+    tune,
     evaluate,
     predict,
     inspect,
@@ -61,6 +64,7 @@ for command in (
     serve,
     convert,
     compress,
+    export,
     demo,
     paper,
     bench,
