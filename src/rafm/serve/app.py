@@ -94,6 +94,7 @@ class Application:
             except RafmError as error:
                 raise RequestError(422, str(error)) from None
 
+        # an explanation, or the best of many items, takes milliseconds even for one row
         is_quick = answer != self._recommend and b'"explain"' not in body
         if is_quick and len(body) <= LIGHT_BYTES:
             return job()
@@ -109,6 +110,7 @@ class Application:
         self.metrics.add("rows", len(rows))
         if terms:
             answer["explanation"] = model.explain(rows, terms)
+        # a misspelt column is easily overlooked, so the answer names it
         if ignored := _ignored(model, rows):
             answer["ignored"] = ignored
         return answer

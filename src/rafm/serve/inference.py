@@ -95,7 +95,7 @@ class _Tensor:
         self.data = _flat(found["data"], self.name)
         if len(self.data) != math.prod(self.shape):
             raise RequestError(400, f"input {self.name!r}: the shape {self.shape} does not fit {len(self.data)} values")
-        allowed = KNOWN[kind]
+        allowed = KNOWN[kind]  # by exact type: True is an int to Python
         if not all(value is None or type(value) in allowed for value in self.data):
             raise RequestError(400, f"input {self.name!r} has values that are not {kind}")
 
@@ -134,7 +134,7 @@ def _rows_of_ids(tensors: dict[str, _Tensor]) -> list[dict[Any, Any]]:
     rows: list[dict[Any, Any]] = [{} for _ in range(ids.n_rows)]
     width = len(ids.data) // max(ids.n_rows, 1)
     for place, (id, value) in enumerate(zip(ids.data, values)):
-        if id is None or not value:
+        if id is None or not value:  # padding
             continue
         row = rows[place // width]
         if id in row:

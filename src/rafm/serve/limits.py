@@ -57,6 +57,7 @@ class Gate:
         if self.expected is None or scope["path"] in OPEN_PATHS:
             return
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        # in constant time, so that answers do not tell how much of a token was right
         if not hmac.compare_digest(given, self.expected):
             raise RequestError(401, "this needs the header Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
 
@@ -90,7 +91,7 @@ class Lane:
             raise RequestError(503, message, {"Retry-After": str(max(1, math.ceil(wait)))})
         self.pending += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, self._timed, work, arguments)
-        future.add_done_callback(self._finish)
+        future.add_done_callback(self._finish)  # also if the client leaves, which cancels what has not begun
         return await future
 
     def _timed(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

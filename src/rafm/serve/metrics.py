@@ -36,6 +36,7 @@ class SharedMetrics:
     def __init__(self, file_number: int, n_workers: int, worker: int = 0):
         self.file_number, self.n_workers, self.worker = file_number, n_workers, worker
         self._bytes = mmap.mmap(file_number, self.n_bytes(n_workers))
+        # 8-byte cells are written at once, so that readers never see half a number
         self._cells = memoryview(self._bytes).cast("d")
 
     @staticmethod
@@ -85,7 +86,7 @@ class SharedMetrics:
 
     def count_request(self, route: str, code: int, seconds: float) -> None:
         """Count an answered request."""
-        route = route if route in ROUTES else "other"
+        route = route if route in ROUTES else "other"  # labels must be few
         self.add(f"requests {route} {code if code in CODES else 500}")
         self.add(f"bucket {route} {bisect_left(BOUNDS, seconds)}")
         self.add(f"seconds {route}", seconds)

@@ -124,6 +124,7 @@ def _row(model: ServedModel, partial: bool = False) -> dict[str, Any]:
     encoder = model.scorer.saved.encoder
     if encoder is None:
         base = model.scorer.saved.index_base
+        # fewer digits than are accepted: what a document promises must hold
         pattern = "^(0|[1-9][0-9]{0,8})$" if base == 0 else "^[1-9][0-9]{0,8}$"
         names = {name: _bounded(1e30) for name in model.scorer.columns}
         return {

@@ -33,7 +33,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on, and expect the whole head of a request in time."""
         if self.transport.is_closing():
-            return
+            return  # refused, but still sending
+        # also for bytes before a head, which would end the time-out of an idle connection
         if self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
             self._await_head()
         super().data_received(data)

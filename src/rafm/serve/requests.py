@@ -38,7 +38,7 @@ class BodyReader:
                 if self.held > BUFFER_BYTES:
                     raise RequestError(503, "too many bytes of requests at a time", {"Retry-After": "1"})
                 if size <= self.max_bytes:
-                    parts.append(part)
+                    parts.append(part)  # below: read on for a while, since a reset would lose the answer
                 elif size > DISCARDED * self.max_bytes:
                     break
                 else:
@@ -104,6 +104,7 @@ def take_number(found: dict[str, Any], key: str, default: int, low: int, high: i
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return an answer in JSON."""
+    # compact; NaN would be invalid JSON, and no score is NaN
     body = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return Response(body, status, headers, "application/json")
 

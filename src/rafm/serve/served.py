@@ -154,6 +154,7 @@ class ModelStore:
             if found == self._signature:
                 return None
             try:
+                # one assignment: a request has either the old model or the new one
                 self.current, self._signature = await asyncio.to_thread(load_served, self.settings)
             except (RafmError, OSError, MemoryError) as error:
                 self._signature = found  # not again until the file changes

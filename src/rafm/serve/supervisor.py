@@ -42,6 +42,7 @@ class Supervisor:
         self.listener = bind(settings.host, settings.port)
         self.metrics = SharedMetrics.create(settings.workers)
         self.places = [Place(number) for number in range(settings.workers)]
+        # A pipe that nobody writes to: its end of file tells the workers that they are alone.
         self._parent, self._alive = os.pipe()  # closed with this process, however it ends
         self._signals: list[int] = []
 
@@ -89,7 +90,7 @@ class Supervisor:
             self._start(place)
             while place.number == 0 and not self._is_ready(place):
                 assert place.process is not None
-                if (code := place.process.poll()) is not None:
+                if (code := place.process.poll()) is not None:  # it has said why
                     return code if code > 0 else 1
                 if self._told_to_stop():
                     return self._stop()
@@ -119,6 +120,7 @@ class Supervisor:
         if code is None:
             self._kill_silent(place)
             return
+        # Dying before it was ready again and again has a reason that trying faster does not remove.
         place.failures = 0 if self._is_ready(place) else place.failures + 1
         pause = 0.0 if place.failures == 0 else min(0.1 * 2**place.failures, LONGEST_PAUSE_SECONDS)
         self.metrics.set("ready", 0, place.number)
@@ -160,5 +162,5 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise OSError(getattr(error, "errno", None) or 0, reason, f"{host}:{port}") from None
-    listener.setblocking(False)
+    listener.setblocking(False)  # several workers wake up for one connection, and only one gets it
     return listener

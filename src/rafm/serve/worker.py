@@ -49,9 +49,9 @@ class Worker(uvicorn.Server):
             application.gate,
             http=type("Protocol", (GuardedProtocol,), limits),
             ws="none",
-            lifespan="off",
+            lifespan="off",  # the model is loaded before, so that errors are one line
             log_config=None,
-            access_log=False,
+            access_log=False,  # tokens and rows stay out of the log
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, int(settings.timeout_seconds) + 1),
@@ -64,10 +64,10 @@ class Worker(uvicorn.Server):
         self._loop, metrics = asyncio.get_running_loop(), self.application.metrics
         self._loop.add_signal_handler(signal.SIGHUP, self._start, self._refresh)
         self._loop.add_reader(self.parent, self._orphaned)
-        self._start(self._watch)
+        self._start(self._watch)  # each worker by itself: nothing to agree on
         self._start(self._beat)
         metrics.set_sha256(self.application.models.current.sha256)
-        metrics.set("in_flight", 0)
+        metrics.set("in_flight", 0)  # what a killed predecessor had open
         metrics.beat()
         metrics.set("ready", 1)
 
@@ -101,7 +101,7 @@ class Worker(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop: at once if interrupted, else after telling everybody."""
         if not self.started:
-            self.should_exit = True
+            self.should_exit = True  # nobody was served yet
             return
         seconds = 0.0 if sig == signal.SIGINT else self.application.settings.drain_seconds
         self._loop.call_soon_threadsafe(self._stop_after, seconds)
@@ -111,7 +111,7 @@ class Worker(uvicorn.Server):
         self._stop_after(0.0)
 
     def _stop_after(self, seconds: float) -> None:
-        self.application.gate.is_draining = True
+        self.application.gate.is_draining = True  # from now on, answers close their connections
         self.application.metrics.set("ready", 0)
         if self._stopping is None or seconds == 0:
             self._stopping = self._loop.create_task(self._stop(seconds))
@@ -122,6 +122,7 @@ class Worker(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener, wait for requests on the way, then let uvicorn finish the others."""
+        # Connections that were accepted a moment ago may not have sent their request yet; uvicorn would close them.
         for server in self.servers:
             server.close()
         for sock in sockets or []:
