@@ -227,6 +227,14 @@ def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     return whole()(name, usual if value is None else value, chosen)
 
 
+def keep_samples(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of samples to keep, which only samplers have."""
+    found = whole(least=0)(name, value, chosen)
+    if found and not chosen["optimizer"].is_sampler:
+        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer has samples", key=name)
+    return found
+
+
 def l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check an L1 penalty, which only some optimisers support."""
     if value and not chosen["optimizer"].has_l1:

@@ -210,11 +210,7 @@ class TrainingOptions:
         0.0, "L2 penalty of linear weights at each occurrence.", checks.l2_weights, "float", float
     )
     l1: float = option(
-        0.0,
-        "L1 penalty that sets whole factor vectors to 0 (ftrl only).",
-        checks.l1,
-        "float",
-        float,
+        0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float
     )
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
@@ -231,6 +227,9 @@ class TrainingOptions:
         whole(optional=True),
         "int or None",
         int,
+    )
+    keep_samples: int = option(
+        0, "With gibbs: sampled models to keep, for `return_std`.", checks.keep_samples, "int", int, is_kept=False
     )
     averaging: bool = option(
         None,
@@ -350,11 +349,9 @@ class TrainingOptions:
         0.025
         """
         share = min(1.0, (USUAL_NONZEROS / max(nonzeros, 1.0)) ** 1.5)  # see decision 0009
-        return (
-            self
-            if self.is_rate_given or self.optimizer.is_sampler
-            else replace(self, learning_rate=self.learning_rate * share)
-        )
+        if self.is_rate_given or self.optimizer.is_sampler:
+            return self
+        return replace(self, learning_rate=self.learning_rate * share)
 
     def summary(self) -> dict[str, Any]:
         """Return the options as plain values for the model file; explicit levels are stored in the plan."""

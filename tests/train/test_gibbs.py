@@ -4,6 +4,7 @@ import signal
 import subprocess
 import time
 
+import naive
 import numpy as np
 import pytest
 from commands import finish, run, run_alone, start
@@ -56,7 +57,8 @@ def model_of(events):
 
 
 def bytes_of(model):
-    return {name: array.tobytes() for name, array in model.parameters.arrays().items()} | {"history": model.history}
+    arrays = model.parameters.arrays() | ({} if model.samples is None else model.samples.arrays())
+    return {name: array.tobytes() for name, array in arrays.items()} | {"history": model.history}
 
 
 def rmse(model, rows):
@@ -191,12 +193,13 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkey
     monkeypatch.setattr(gibbs_engine, "PIECE_WORK", 1)
     monkeypatch.setattr(gibbs_run, "SHOWN_SECONDS", -1.0)
     data, valid, _ = ratings
-    expected, resumed = bytes_of(model_of(events_of(data, valid, n_epochs=8))), []
+    chosen = {"n_epochs": 8, "keep_samples": 3}
+    expected, resumed = bytes_of(model_of(events_of(data, valid, **chosen))), []
     for _ in range(100):
         events = []
         try:
             with Checkpoint(tmp_path, seconds=0) as checkpoint:
-                for event in train(data, options(n_epochs=8), valid, checkpoint):
+                for event in train(data, options(**chosen), valid, checkpoint):
                     events.append(event)
                     if len(events) == 9:
                         raise Killed
@@ -208,7 +211,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkey
     assert any(0 < event.rows < 1000 for event in resumed)
     assert bytes_of(model_of(events)) == expected
     with Checkpoint(tmp_path, seconds=0) as checkpoint, pytest.raises(CheckpointError, match="seed was 0, now 1"):
-        list(train(data, options(n_epochs=8, seed=1), valid, checkpoint))
+        list(train(data, options(**chosen, seed=1), valid, checkpoint))
 
 
 def test_threads_change_nothing_but_the_time(ratings, monkeypatch):
@@ -273,6 +276,54 @@ def test_rows_of_several_blocks_are_joined(ratings, monkeypatch):
     assert blocks.n_blocks > 1
     whole = model_of(events_of(InMemory(ratings[0].rows), None, n_epochs=3))
     assert bytes_of(model_of(events_of(blocks, None, n_epochs=3))) == bytes_of(whole)
+
+
+# Samples that are kept
+
+
+def test_kept_samples_are_models_whose_predictions_spread_around_the_distilled_one(ratings, tmp_path):
+    data, valid, test = ratings
+    large = [changed_rows(rows, labels=16 * rows.labels) for rows in (data.rows, valid)]
+    model = model_of(events_of(source_of(large[0]), large[1], keep_samples=5))
+    save(tmp_path / "m.rafm", Saved(model, None, 0))
+    found = load(tmp_path / "m.rafm").model_
+    assert found.samples.n_samples == 5
+    X, scores = matrix(test).toarray()[:, found.numbering.ids], []
+    for number in range(5):
+        (block,) = found.samples.factors
+        numbers = np.concatenate([found.samples.weights[number][None], block[number].T]).astype(float)
+        scores.append(naive.fm_scores(X, float(found.samples.bias[number]), numbers))
+    np.testing.assert_allclose(found.spread(test), np.std(scores, axis=0), rtol=1e-3)
+    assert np.sqrt(np.mean((np.mean(scores, axis=0) - found.predict(test)) ** 2)) < 16 * 0.2
+    assert 0.3 < np.sqrt(np.mean(((16 * test.labels - found.predict(test)) / found.spread(test)) ** 2)) < 3
+
+
+def test_few_rows_of_a_feature_leave_its_predictions_open(ratings):
+    data, valid, test = ratings
+    first = data.rows.indices.reshape(-1, 2)[:, 0]
+    weights = np.where(first == 3, 0.01, 1.0)
+    model = model_of(events_of(source_of(changed_rows(data.rows, weights=weights)), valid, keep_samples=20))
+    is_rare = test.indices.reshape(-1, 2)[:, 0] == 3
+    assert model.spread(test)[is_rare].mean() > 2 * model.spread(test)[~is_rare].mean()
+
+
+@pytest.mark.parametrize(("n_epochs", "wanted", "found"), [(10, 3, 3), (10, 100, 9), (1, 3, 1)])
+def test_no_more_samples_are_kept_than_there_are(found, n_epochs, ratings, wanted):
+    assert model_of(events_of(*ratings[:2], n_epochs=n_epochs, keep_samples=wanted)).samples.n_samples == found
+
+
+def test_an_estimator_returns_deviations_if_it_kept_samples(ratings):
+    data, valid, test = ratings
+    fitted = RaFMRegressor(2, model="fm", optimizer="gibbs", n_epochs=10, keep_samples=4)
+    fitted.fit(matrix(data.rows), data.rows.labels, eval_set=(matrix(valid), valid.labels))
+    mean, deviation = fitted.predict(matrix(test), return_std=True)
+    np.testing.assert_array_equal(mean, fitted.predict(matrix(test)))
+    np.testing.assert_array_equal(deviation, fitted.model_.spread(test))
+    assert fitted.compress(max_parameters=80).model_.samples is None
+    with pytest.raises(ConfigError, match="return_std needs sampled models: train with optimizer='gibbs'"):
+        RaFMRegressor(2, model="fm").fit(matrix(valid), valid.labels).predict(matrix(test), return_std=True)
+    with pytest.raises(ConfigError, match="keep_samples requires optimizer='gibbs'"):
+        RaFMRegressor(2, model="fm", keep_samples=4).fit(matrix(valid), valid.labels)
 
 
 # Estimators and commands

@@ -31,6 +31,7 @@ class ClassifierSignature:
         l1_weights: float = 0.0,
         n_epochs: int | None = None,
         patience: int | None = 3,
+        keep_samples: int = 0,
         averaging: bool | None = None,
         rate_drops: int | None = None,
         init_scale: float | None = None,
@@ -95,6 +96,8 @@ class ClassifierSignature:
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
+        keep_samples : int, default=0
+            With gibbs: sampled models to keep, for `return_std`.
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).
@@ -153,6 +156,7 @@ class RegressorSignature:
         l1_weights: float = 0.0,
         n_epochs: int | None = None,
         patience: int | None = 3,
+        keep_samples: int = 0,
         averaging: bool | None = None,
         rate_drops: int | None = None,
         init_scale: float | None = None,
@@ -219,6 +223,8 @@ class RegressorSignature:
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
+        keep_samples : int, default=0
+            With gibbs: sampled models to keep, for `return_std`.
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: only with ranks auto).

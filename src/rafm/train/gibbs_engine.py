@@ -15,6 +15,7 @@ from ..kernels.gibbs_rows import collect_scores
 from ..kernels.gibbs_tables import Chain, Draw
 from ..kernels.tables import Rows, Team
 from ..model.parameters import Parameters
+from ..model.samples import Samples
 from ..model.scores import score
 from ..plan.design import Arrangement, arrange_rows
 from ..plan.layout import RecordLayout
@@ -60,6 +61,7 @@ class GibbsEngine:
         self.alpha = np.ones(1)
         self.is_certain = self.arrangement.is_certain()
         self.field_means = np.zeros((2, *self.is_certain.shape))  # mu, of the last sweep and summed
+        self.kept: dict[str, np.ndarray] = {}  # samples, by the names of their arrays
         self.valid: dict[str, np.ndarray] = {}  # moving average and sum of the scores of validation rows
         self._run(gibbs.renew_errors, self.design.labels)
         variance = float(np.average(self.chain.errors.astype(float) ** 2, weights=self._row_weights))
@@ -73,6 +75,7 @@ class GibbsEngine:
         """Return all arrays that sampling changes, by name; not copies, so they can be saved and restored."""
         names = ("numbers", "bias", "errors", "hyper", "means")
         own = {"totals": self.totals, "collected": self.collected, "alpha": self.alpha, "field_means": self.field_means}
+        own |= {f"kept_{name}": array for name, array in self.kept.items()}
         own |= {f"valid_{name}": array for name, array in self.valid.items()}
         return {name: getattr(self.chain, name) for name in names} | own
 
@@ -97,6 +100,16 @@ class GibbsEngine:
             self.collected += 1, self.chain.bias[0]
             self.field_means[1] += self.field_means[0]
         return collect_scores(self.design, self.chain.errors, self.totals, collects)
+
+    def make_room(self, n_samples: int) -> None:
+        """Make room for so many samples of the parameters."""
+        names = Samples.stacked([self.parameters()]).arrays() if n_samples else {}
+        self.kept = {name: np.zeros((n_samples, *array.shape[1:]), array.dtype) for name, array in names.items()}
+
+    def keep_sample(self, place: int) -> None:
+        """Keep the current parameters as the sample of this place."""
+        for name, array in Samples.stacked([self.parameters()]).arrays().items():
+            self.kept[name][place] = array[0]
 
     def draw_alpha(self, sweep: int, loss: float) -> None:
         """Draw the precision of the noise given the squared errors, for want of validation rows."""

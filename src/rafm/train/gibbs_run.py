@@ -13,6 +13,7 @@ from ..kernels.tables import Rows
 from ..metrics import is_better, shown_metrics
 from ..metrics.evaluation import Metrics
 from ..model.parameters import Parameters
+from ..model.samples import Samples
 from ..options import TrainingOptions
 from ..plan.grouping import Grouping, one_group
 from ..plan.ranks import RankPlan
@@ -43,7 +44,7 @@ def train_sampled(job: Job, options: TrainingOptions) -> Iterator[Event]:
     yield from job.train(run)
     reason = run.why_over()
     yield run.distil()
-    yield Finished(model_of(run, features, job.found.rows), reason)
+    yield Finished(replace(model_of(run, features, job.found.rows), samples=run.samples()), reason)
 
 
 class GibbsRun(Run):
@@ -61,6 +62,7 @@ class GibbsRun(Run):
         engine.valid = {"average": np.zeros(n_valid), "total": np.zeros(n_valid)}
         self.burn_in = min(BURN_IN, int(BURN_IN_SHARE * self.options.n_epochs))
         self.shown = 0.0
+        engine.make_room(self.options.keep_samples)
         return engine
 
     def _is_stalled(self, at: Position) -> bool:
@@ -99,6 +101,7 @@ class GibbsRun(Run):
         with self.uninterrupted():
             at, sweep = self.at, self.at.epoch - 1
             loss = self.engine.finish_sweep(sweep, self._collects)
+            self._keep_sample()
             self.is_finite = bool(np.isfinite(loss))
             if not self.is_finite:
                 raise self._divergence(f"the errors of sweep {at.epoch} are not finite", at.epoch, None)
@@ -112,6 +115,26 @@ class GibbsRun(Run):
             event = EpochFinished(at.epoch, shown, metrics, self.seconds() - self.epoch_begun, best)
             self._begin_epoch(event)
         return event
+
+    @property
+    def _stride(self) -> int:
+        """Sweeps between two samples that are kept."""
+        return max(1, (self.options.n_epochs - self.burn_in) // max(self.options.keep_samples, 1))
+
+    def _keep_sample(self) -> None:
+        """Keep every so many samples, in place of the oldest."""
+        number, rest = divmod(int(self.engine.collected[0]), self._stride)
+        if self.options.keep_samples and number and not rest:
+            self.engine.keep_sample((number - 1) % self.options.keep_samples)
+
+    def samples(self) -> Samples | None:
+        """Return the samples that were kept, on the scale of the original data; None if there are none."""
+        found = Samples.from_arrays(self.engine.kept)
+        if found is None:
+            return None
+        several = [*found][: int(self.engine.collected[0]) // self._stride]
+        scales = self.grouping.undo(self.features.value_scales)
+        return Samples.stacked([one.undo_scaling(self.label_scale, scales) for one in several]) if several else None
 
     def _keep(self) -> None:
         """Keep nothing: the model comes from the samples of all sweeps."""
