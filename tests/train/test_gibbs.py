@@ -11,7 +11,7 @@ from commands import finish, run, run_alone, start
 from scipy.sparse import csr_matrix
 from worlds import changed_rows, planted, run_python
 
-from rafm import RaFMClassifier, RaFMRegressor, load
+from rafm import RaFMRegressor, load
 from rafm.errors import CheckpointError, ConfigError, DivergenceError, ResourceLimitError
 from rafm.model.file import Saved, save
 from rafm.options import resolve
@@ -21,7 +21,7 @@ from rafm.rows.spill import SpilledRows, SpillOptions
 from rafm.train import gibbs_engine, gibbs_run
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
-from rafm.train.trainer import Distilled, EpochFinished, Finished, PieceFinished, Resumed, train
+from rafm.train.trainer import Continued, Cut, Distilled, EpochFinished, Finished, PieceFinished, Resumed, train
 
 NOISE = 0.5
 
@@ -278,6 +278,74 @@ def test_rows_of_several_blocks_are_joined(ratings, monkeypatch):
     assert bytes_of(model_of(events_of(blocks, None, n_epochs=3))) == bytes_of(whole)
 
 
+# Starting from a model
+
+
+def test_sampling_begins_at_the_parameters_of_a_model(ratings, monkeypatch):
+    """Without any sweep the last sample is what the run began with."""
+    data, valid, test = ratings
+    large = [changed_rows(rows, labels=16 * rows.labels, values=2 * rows.values) for rows in (data.rows, valid, test)]
+    start = model_of(
+        list(train(source_of(large[0]), resolve(task="regression", model="fm", ranks=3, field_weights="off"), large[1]))
+    )
+    monkeypatch.setattr(gibbs_run.GibbsRun, "is_over", lambda run: True)
+    same = model_of(list(train(source_of(large[0]), options(ranks=3), large[1], start=start)))
+    np.testing.assert_allclose(same.predict(large[2]), start.predict(large[2]), rtol=1e-4)
+    few = changed_rows(large[0], indices=np.where(large[0].indices == 3, 4, large[0].indices))
+    events = list(
+        train(source_of(large[0]), options(ranks=1), large[1], start=model_of(events_of(source_of(few), None)))
+    )
+    assert [(event.features, event.new) for event in events if isinstance(event, Continued)] == [(49, 1)]
+
+
+def test_a_chain_that_begins_at_a_good_model_is_good_at_once(ratings):
+    data, valid, test = ratings
+    start = model_of(events_of(data, valid))
+    found = [model_of(list(train(data, options(n_epochs=4), valid, start=begin))) for begin in (None, start)]
+    assert rmse(found[1], test) < 0.6 * rmse(found[0], test)
+
+
+def test_models_of_another_form_are_no_start(ratings):
+    data, valid, _ = ratings
+    weighted = model_of(list(train(data, resolve(task="regression", model="fm", ranks=2, n_epochs=1), valid)))
+    with pytest.raises(ConfigError, match="cannot begin from a model that has field weights"):
+        list(train(data, options(), valid, start=weighted))
+    nested = model_of(list(train(data, resolve(task="regression", ranks=(1, 2), n_epochs=1), valid)))
+    with pytest.raises(ConfigError, match="that has the form of 'rafm'"):
+        list(train(data, options(), valid, start=nested))
+
+
+# Measured ranks
+
+
+def test_samples_are_distilled_into_vectors_of_measured_lengths(ratings, tmp_path):
+    data, valid, _ = ratings
+    chosen = {"model": "rafm", "ranks": "auto", "max_parameters": 110}
+    with Checkpoint(tmp_path, seconds=0) as checkpoint:
+        events = events_of(data, valid, checkpoint, **chosen)
+    large, cut, small = (event for event in events if isinstance(event, Distilled | Cut))
+    model = model_of(events)
+    assert 100 < model.n_parameters <= 110
+    assert model.plan.family == "difacto"
+    assert cut.before == 1 + 50 * 9
+    assert cut.parameters == model.n_parameters
+    assert small.after < small.before
+    scores = np.array([part.predict(data.rows) for part in (model, model_of(events_of(data, valid, ranks=8)))])
+    assert np.sqrt(np.mean((scores[0] - scores[1]) ** 2)) == pytest.approx(small.after, abs=0.2 * large.metrics["rmse"])
+    assert small.metrics["rmse"] < cut.value
+    assert small.metrics["rmse"] == pytest.approx(rmse(model, valid), rel=1e-4)
+    assert [entry["epoch"] for entry in model.history] == list(range(1, 41))
+    with Checkpoint(tmp_path, seconds=0) as checkpoint:  # resumed after the last sweep
+        assert bytes_of(model_of(events_of(data, valid, checkpoint, **chosen))) == bytes_of(model)
+
+
+def test_measured_lengths_need_validation_rows_and_leave_no_samples(ratings):
+    with pytest.raises(ConfigError, match="needs validation rows"):
+        events_of(ratings[0], None, model="rafm", ranks="auto")
+    with pytest.raises(ConfigError, match="keep_samples needs given ranks"):
+        options(model="rafm", ranks="auto", keep_samples=3)
+
+
 # Samples that are kept
 
 
@@ -347,8 +415,6 @@ def test_an_estimator_samples_saves_and_loads(ratings, tmp_path):
         fitted.partial_fit(matrix(valid), valid.labels)
     with pytest.raises(ConfigError, match="use fit"):
         RaFMRegressor(2, model="fm", optimizer="gibbs").partial_fit(matrix(valid), valid.labels)
-    with pytest.raises(ConfigError, match="requires loss='squared'"):
-        RaFMClassifier(2, model="fm", optimizer="gibbs").fit(matrix(valid), valid.labels > 0)
 
 
 def write_rows(path, rows):
@@ -369,6 +435,13 @@ def test_the_command_trains_evaluates_and_predicts(ratings, tmp_path):
     judged = run("evaluate", tmp_path / "m.rafm", tmp_path / "test.svm", "--json").json()
     assert judged["rmse"] < 0.4 * test.labels.std()
     assert len(run("predict", tmp_path / "m.rafm", tmp_path / "test.svm").out.splitlines()) == test.n_rows
+    begun = run(*common[:4], *chosen[:4], "--resume-from", tmp_path / "m.rafm", "--epochs", "7")
+    assert begun.code == 0, begun.err
+    assert run("evaluate", tmp_path / "m.rafm", tmp_path / "test.svm", "--json").json()["rmse"] < judged["rmse"] * 1.3
+    assert (
+        "cannot continue"
+        in run(*common[:2], "--out", tmp_path / "n.rafm", "--resume-from", tmp_path / "m.rafm").error()
+    )
     assert "--optimizer gibbs cannot train --model rafm" in run(*common, *chosen).error()
     assert "--keep-state" in run(*common, *chosen, "--model", "fm", "--keep-state").error()
 
