@@ -10,7 +10,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from .encode.spec import TableSpec
     from .errors import DataWarning, UnseenValuesWarning
-    from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load
+    from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load, tune
     from .losses.huber import Huber
     from .optimizers.adagrad import AdaGrad
     from .optimizers.adam import Adam
@@ -36,6 +36,7 @@ __all__ = [
     "UnseenValuesWarning",
     "__version__",
     "load",
+    "tune",
 ]
 
 _HOMES = {
@@ -43,6 +44,7 @@ _HOMES = {
     "RaFMRegressor": "estimators",
     "TableTransformer": "estimators",
     "load": "estimators",
+    "tune": "estimators",
     "DataWarning": "errors",
     "UnseenValuesWarning": "errors",
     "TableSpec": "encode.spec",

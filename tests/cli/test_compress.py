@@ -45,9 +45,11 @@ def test_a_level_becomes_a_model(folder):
 
 
 WRONG = {
-    "nothing to do": ((), "give either a size (--max-parameters, --max-bytes) or a level, not both"),
+    "nothing to do": ((), "give --bits, or a size (--max-parameters, --max-bytes), or a level"),
     "a level of an fm": (("--level", 1), "--level must be between 1 and 1 and needs --model rafm, found 1 for 'fm'"),
     "too small": (("--max-parameters", 3), "--max-parameters must be at least 23"),
+    "five bits": (("--bits", 5), "--bits must be one of 16, 8, 6, 4, found 5"),
+    "a size and a level": (("--level", 1, "--max-bytes", 999), "or a level; bits may be given with either"),
     "no number": (("--max-bytes", 0), "--max-bytes must be a whole number of at least 1, found 0"),
 }
 
@@ -65,3 +67,24 @@ def test_a_rafm_is_cut_too_and_a_model_is_not_overwritten(folder):
     assert found.code == 0, found.err
     assert load(folder / "low.rafm").n_parameters_ <= 100
     assert run("compress", folder / "rafm.rafm", "--out", folder / "rafm.rafm", "--level", 1).code == 2
+
+
+def test_fewer_bits_are_told_before_and_after(folder):
+    flags = ("--out", folder / "bits.rafm", "--bits", 8, "--valid", folder / "rows")
+    report = run("compress", folder / "fm.rafm", *flags, "--json").json()
+    assert report["after"]["bytes"] == (folder / "bits.rafm").stat().st_size < report["before"]["bytes"]
+    assert report["after"]["parameters"] == report["before"]["parameters"]
+    assert report["after"]["log_loss"] == pytest.approx(report["before"]["log_loss"], rel=0.01)
+    assert Predictor.load(folder / "bits.rafm").evaluate(folder / "rows")["log_loss"] == report["after"]["log_loss"]
+    assert run("inspect", folder / "bits.rafm", "--json").json()["bits"] == 8
+
+
+def test_a_file_of_few_bits_stays_within_its_bytes(folder):
+    run("compress", folder / "fm.rafm", "--out", folder / "bits.rafm", "--bits", 4)
+    limit = (folder / "bits.rafm").stat().st_size - 20
+    found = run("compress", folder / "fm.rafm", "--out", folder / "cut.rafm", "--bits", 4, "--max-bytes", limit)
+    assert found.code == 0, found.err
+    assert (folder / "cut.rafm").stat().st_size <= limit
+    again = run("compress", folder / "bits.rafm", "--out", folder / "again.rafm", "--max-parameters", 100)
+    assert again.code == 0, again.err
+    assert load(folder / "again.rafm").model_.parameters.bits == 4

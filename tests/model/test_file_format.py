@@ -63,6 +63,15 @@ def test_the_program_scores_a_model_with_field_weights(rescore, model, tmp_path)
     assert_same_scores(rescore, tmp_path / "m.rafm", check_batch(Batch(X.indptr, X.indices, X.data, X.shape[1])))
 
 
+@pytest.mark.parametrize("bits", [16, 8, 6, 4])
+@pytest.mark.parametrize("model", ["rafm", "lr", "difacto"])
+def test_the_program_scores_a_model_of_few_bits(rescore, model, bits, tmp_path):
+    X, y = long_tail()
+    make(model=model, n_epochs=10).fit(X, y).compress(bits=bits).save(tmp_path / "m.rafm")
+    X = X[:80]
+    assert_same_scores(rescore, tmp_path / "m.rafm", check_batch(Batch(X.indptr, X.indices, X.data, X.shape[1])))
+
+
 @pytest.mark.parametrize("model", ["rafm", "fm", "lr", "difacto"])
 def test_the_program_scores_a_sparse_model(rescore, model, tmp_path):
     X, y = long_tail()

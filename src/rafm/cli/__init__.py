@@ -28,12 +28,14 @@ from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
 from .explain import explain, importance
+from .export import export
 from .inspect import inspect
 from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
 from .spelling import in_flags, usage_message
 from .train import train
+from .tune import tune
 from .warmup import warmup
 
 # Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
@@ -49,6 +51,7 @@ app = typer.Typer(
 )
 for command in (
     train,
+    tune,
     evaluate,
     predict,
     inspect,
@@ -58,6 +61,7 @@ for command in (
     recommend,
     convert,
     compress,
+    export,
     demo,
     paper,
     bench,

@@ -95,6 +95,7 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
         "trained_rows": model.n_rows,
         "parameters": model.n_parameters,
         "bytes": Path(path).stat().st_size,
+        **({"bits": model.parameters.bits} if model.parameters.bits is not None else {}),
         "index_base": saved.index_base,
         **_plan_report(describe_plan(model.plan, model.counts, model.n_rows)),
         **_columns_report(saved.encoder),

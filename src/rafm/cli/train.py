@@ -94,7 +94,7 @@ def train(
     files = reading.read_options(options.loss.task, base, print_safely(stream))
     if start is not None and options.loss.is_classification:
         files = replace(files, labels=BinaryLabels.known(start.classes))
-    _check_table_flags(data, files, reading, given_options(context))
+    check_table_flags(data, files, reading, given_options(context))
     check_row_flags(data, files, given_options(context))
     check_fields_flag(data, files)
     with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
@@ -105,7 +105,7 @@ def train(
         print_safely(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
 
 
-def _check_table_flags(data: str, files: ReadOptions, reading: ReadingFlags, given: set[str]) -> None:
+def check_table_flags(data: str, files: ReadOptions, reading: ReadingFlags, given: set[str]) -> None:
     """Reject options about the columns of a table if the data have no columns, or were encoded before."""
     from ..errors import ConfigError
     from ..read.detect import NO_ROWS
@@ -200,7 +200,7 @@ def _options_to_resume(context: typer.Context, model: Model, chosen: dict[str, A
     return {**chosen, **{name: value for name, value in known.items() if name not in given}}
 
 
-def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple[Any, Any]:
+def open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple[Any, Any]:
     """Return the training rows and their encoder."""
     from ..errors import FeatureRangeError
     from ..read.open import further_rows, training_rows
@@ -220,7 +220,7 @@ def _open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple
     return rows, encoder
 
 
-def _check_size(encoder: Any) -> None:
+def check_size(encoder: Any) -> None:
     """Reject columns that would not fit into the header of a model file, before training."""
     if encoder is not None:
         from ..encode.serialize import check_size
@@ -256,9 +256,9 @@ def _run(
     from ..train.selection import train_and_select
 
     begun = seconds_without_compiling()
-    _note_threads(options.threads, threads_used(options))
-    rows, encoder = _open_rows(data, files, start, stream)
-    _check_size(encoder)
+    note_threads(options.threads, threads_used(options))
+    rows, encoder = open_rows(data, files, start, stream)
+    check_size(encoder)
     before = _renumbered(start, encoder)
     if options.measured or options.optimizer.is_sampler:
         options = replace(
@@ -301,7 +301,7 @@ def _run(
     }
 
 
-def _note_threads(asked: int, used: int) -> None:
+def note_threads(asked: int, used: int) -> None:
     if asked > used:
         print(f"note: training uses {used} of {asked} threads; more do not help this model", file=sys.stderr)
 

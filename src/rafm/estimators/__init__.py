@@ -4,5 +4,6 @@ from .classifier import RaFMClassifier
 from .loading import load
 from .regressor import RaFMRegressor
 from .transformer import TableTransformer
+from .tuning import tune
 
-__all__ = ["RaFMClassifier", "RaFMRegressor", "TableTransformer", "load"]
+__all__ = ["RaFMClassifier", "RaFMRegressor", "TableTransformer", "load", "tune"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -16,6 +17,7 @@ from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
 from ..encode.serialize import check_size
 from ..errors import ConfigError
+from ..export.export import export, note_of, target_of
 from ..files.atomic import PathLike
 from ..files.terminal import say
 from ..model import file as storage
@@ -142,11 +144,15 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
 
     def _options(self) -> TrainingOptions:
         """Return the checked options of training."""
+        return resolve(task=self._task(), **self._given())
+
+    def _given(self) -> dict[str, Any]:
+        """Return the options as they were given."""
         chosen = {name: getattr(self, parameter) for name, parameter in option_parameters(type(self))}
         chosen["threads"] = threads_of(self.n_jobs)
         whole = isinstance(self.random_state, int | np.integer)  # used as is, so that it equals --seed
         chosen["seed"] = int(self.random_state if whole else check_random_state(self.random_state).randint(2**31))
-        return resolve(task=self._task(), **chosen)
+        return chosen
 
     def _rows(
         self,
@@ -249,6 +255,22 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         model = self._trained if self._fitted() and keep_state else self._fitted()
         storage.save(path, self._saved(model))
 
+    def export(self, path: PathLike, to: str | None = None) -> None:
+        """Write the model for use without rafm; an existing file is replaced atomically.
+
+        Parameters
+        ----------
+        path : path
+            File to write.
+        to : {"onnx", "c", "python"}, default=None
+            What to write, by default what the name of the file says: .onnx, .c or .py. ONNX needs the package onnx.
+        """
+        saved = self._saved(self._fitted())
+        to = target_of(path) if to is None else to
+        export(saved, to, path)
+        if (note := note_of(saved, to)) is not None:
+            logging.getLogger("rafm").info(note)
+
     def _saved(self, model: Model) -> storage.Saved:
         """Return the content of the model's file."""
         return storage.Saved(model, self.encoder_, 0, *self._described())
@@ -265,9 +287,13 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         return storage.extra_bytes(self.encoder_, *self._described())
 
     def compress(
-        self, max_parameters: int | None = None, max_bytes: int | None = None, level: int | None = None
+        self,
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
+        level: int | None = None,
+        bits: int | None = None,
     ) -> Self:
-        """Return a smaller model: one whose vectors are cut to a size, or a level of a RaFM.
+        """Return a smaller model: fewer bits, vectors cut to a size, or a level of a RaFM.
 
         Vectors are rotated to their principal axes, which changes no score. Those of an FM or DiFacto are cut to
         lengths of their own, those of a RaFM level by level. `ranks="auto"` does the same and trains the result
@@ -281,13 +307,15 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
             Maximum size of the file that `save` writes.
         level : int, default=None
             Highest level of a RaFM to keep; the model then scores B_{1,level} of the paper.
+        bits : {16, 8, 6, 4}, default=None
+            Bits of each coordinate, by default those that it has: 32 after training. It is rounded after any cut.
 
         Returns
         -------
         RaFMClassifier or RaFMRegressor
             A new estimator; this one is not changed.
         """
-        small, found = compress(self._saved(self._fitted()), max_parameters, max_bytes, level).model, copy(self)
+        small, found = compress(self._saved(self._fitted()), max_parameters, max_bytes, level, bits).model, copy(self)
         found.ranks, found.model = small.plan.ranks, small.plan.family
         found._keep(small)
         return found

@@ -109,7 +109,7 @@ class Columns:
         squares = cgutils.alloca_once(b, narrow)
         b.store(zeros(kind) if self.anew else _load(b, out), sums)  # LLVM promotes these slots to registers
         b.store(zeros(narrow), squares)
-        with _turns(b, count, unrolled=width > NARROW) as index:
+        with turns(b, count, unrolled=width > NARROW) as index:
             place, x = b.load(b.gep(places, [index])), b.load(b.gep(values, [index]))
             vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
             term = b.fmul(vector, lanes_of(b, x, width), flags=FAST)
@@ -127,7 +127,7 @@ class Columns:
         for slot, out in zip(sums, outs):
             b.store(zeros(kind) if self.anew else _load(b, out), slot)
         b.store(zeros(narrow), squares)
-        with _turns(b, count, unrolled=width > NARROW) as index:
+        with turns(b, count, unrolled=width > NARROW) as index:
             place = b.load(b.gep(places, [index]))
             x, y = (b.load(b.gep(given, [index])) for given in (values, self.others[0]))
             vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
@@ -145,7 +145,7 @@ class Columns:
 
 
 @contextmanager
-def _turns(builder, count, unrolled):
+def turns(builder, count, unrolled):
     """Emit a loop of count iterations; allow LLVM to unroll it, or not."""
     before, body, after = builder.block, builder.append_basic_block("turn"), builder.append_basic_block("done")
     builder.cbranch(builder.icmp_signed(">", count, count.type(0)), body, after)

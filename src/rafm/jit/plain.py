@@ -41,6 +41,57 @@ def sum_listed_twice(records, places, q, values, e, others, count, shift, sums, 
 
 
 @compiled
+def add_codes(records, codes, places, q, values, e, count, shift, sums, j, n):
+    """Do what add_listed does with packed vectors: integers in the memory of the records, which scale and norm precede.
+
+    Places count elements of 4 bytes. The squared norms are those stored.
+    """
+    total, per_element = np.float32(0), 4 // codes.itemsize
+    for k in range(count):
+        o, x = places[q + k] + shift, values[e + k]
+        for f in range(n):
+            sums[j + f] += np.float32(codes[o * per_element + f]) * (x * records[o - 2])
+        total += x * x * records[o - 1]
+    return total
+
+
+@compiled
+def add_halves(records, codes, places, q, values, e, count, shift, sums, j, n):
+    """Do the same with two codes in each byte: code f in the lower half of byte f, code f + n / 2 in the upper one."""
+    total, half = np.float32(0), n // 2
+    for k in range(count):
+        o, x = places[q + k] + shift, values[e + k]
+        for f in range(half):
+            both = np.int64(codes[o * 4 + f])
+            for place, code in ((f, both & 15), (f + half, both >> 4)):
+                sums[j + place] += np.float32((code ^ 8) - 8) * (x * records[o - 2])  # 8 .. 15 are negative
+        total += x * x * records[o - 1]
+    return total
+
+
+def _packed_sums(add):
+    """Return the other three forms of add_codes or add_halves."""
+
+    @compiled
+    def sum_anew(records, codes, places, q, values, e, count, shift, sums, j, n):
+        clear(sums, j, n)
+        return add(records, codes, places, q, values, e, count, shift, sums, j, n)
+
+    @compiled
+    def add_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n):
+        total = add(records, codes, places, q, values, e, count, shift, sums, j, n)
+        return total - add(records, codes, places, q, others, q, count, shift, sums, k, n)
+
+    @compiled
+    def sum_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n):
+        clear(sums, j, n)
+        clear(sums, k, n)
+        return add_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n)
+
+    return sum_anew, add_twice, sum_twice
+
+
+@compiled
 def combined_norm(left, i, right, j, n, c, d):
     """Return |c * left + d * right|^2."""
     total = np.float32(0)
@@ -61,6 +112,10 @@ def combine(left, i, right, j, n, c, d):
 def clear(array, i, n):
     """Set array[i : i + n] to 0."""
     array[i : i + n] = 0
+
+
+sum_codes, add_codes_twice, sum_codes_twice = _packed_sums(add_codes)
+sum_halves, add_halves_twice, sum_halves_twice = _packed_sums(add_halves)
 
 
 @compiled

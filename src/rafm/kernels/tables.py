@@ -183,6 +183,20 @@ class FieldScoring(NamedTuple):
     values: np.ndarray  # y of a row's nonzeros
 
 
+class PackedCodes(NamedTuple):
+    """Records of packed vectors with codes of 8 or 16 bits."""
+
+    records: np.ndarray  # per vector: its scale, its squared norm, its codes
+    codes: np.ndarray  # the same memory as int8 or int16
+
+
+class PackedHalves(NamedTuple):
+    """Records with codes of 4 bits: the second half of a vector is in the upper halves of its bytes."""
+
+    records: np.ndarray
+    codes: np.ndarray  # the same memory as uint8
+
+
 class ScoringScratch(NamedTuple):
     """Scratch memory for scoring one row."""
 

@@ -25,8 +25,10 @@ from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
 from .model import Model
 from .names import are_names, put_names, take_names
+from .packed import BITS, read_packed, stored_shapes
 from .parameters import Parameters
 from .samples import Samples
+from .zero_vectors import with_zero_vectors, without_zero_vectors
 
 if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
@@ -76,7 +78,7 @@ def extra_bytes(encoder: TableEncoder | None, *others: Any) -> int:
 def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the tensors and the header of a model file."""
     model = saved.model
-    tensors = _without_zeros(model.parameters.arrays()) | {
+    tensors = without_zero_vectors(model.parameters.arrays()) | {
         "ids": _short(model.numbering.ids),
         "counts": _short(model.counts),
     }
@@ -98,6 +100,8 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         header["loss"] = {"name": model.loss.name, **vars(model.loss)}
     if model.parameters.states is not None:
         header["states_version"] = STATES_VERSION
+    if model.parameters.bits is not None:
+        header["bits"] = model.parameters.bits
     if model.n_dropped:  # optional fields are absent if unused
         header["dropped"] = model.n_dropped
     if saved.encoder is not None:
@@ -111,26 +115,6 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         tensors["fields"] = model.fields.numbers
         tensors |= put_names("fields", list(model.fields.names), header, tensors)
     return tensors, header
-
-
-def _without_zeros(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays without zero vectors; for blocks that have any, add the indices of the remaining ones."""
-    found = dict(arrays)
-    for name, block in arrays.items():
-        if name.startswith("factors.") and not (alive := block.any(axis=1)).all():
-            found[name] = block[alive]
-            found[name.replace("factors", "rows")] = np.flatnonzero(alive).astype(np.int32)
-    return found
-
-
-def _with_zeros(plan: RankPlan, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the tensors with zero vectors restored; the inverse of `_without_zeros`."""
-    found = dict(tensors)
-    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
-        if f"rows.{level}" in tensors:
-            found[f"factors.{level}"] = np.zeros((size, rank), np.float32)
-            found[f"factors.{level}"][tensors[f"rows.{level}"]] = tensors[f"factors.{level}"]
-    return found
 
 
 def _short(numbers: np.ndarray) -> np.ndarray:
@@ -171,7 +155,7 @@ def load(path: PathLike) -> Saved:
         numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
         counts=tensors["counts"].astype(np.int64),
         loss=_read_loss(header),
-        parameters=Parameters.from_arrays(_with_zeros(plan, tensors)),
+        parameters=_read_parameters(plan, header, tensors),
         n_rows=header["n_rows"],
         history=header["history"],
         best_epoch=header["best_epoch"],
@@ -181,6 +165,13 @@ def load(path: PathLike) -> Saved:
         samples=Samples.from_arrays(tensors),
     )
     return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
+
+
+def _read_parameters(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Parameters:
+    if "bits" not in header:
+        return Parameters.from_arrays(with_zero_vectors(plan, tensors))
+    weights, factors = read_packed(plan, header["bits"], tensors)
+    return Parameters(tensors["bias"], weights, factors, fields=tensors.get("field_weights"), bits=header["bits"])
 
 
 def _read_loss(header: dict[str, Any]) -> Loss:
@@ -258,12 +249,18 @@ def _check_header(header: dict[str, Any]) -> None:
         if not is_valid(header[name]):
             raise _invalid(header, name)
     _check_states_version(header)
+    if "bits" in header and (header["bits"] not in BITS or not _can_be_packed(header)):
+        raise _invalid(header, "bits")
     if not _is_whole(header.get("dropped", 0)):
         raise _invalid(header, "dropped")
     if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
     if "fields" in header and not (are_names(header["fields"]) and len(header["fields"]) < 2**31):
         raise _invalid(header, "fields")
+
+
+def _can_be_packed(header: dict[str, Any]) -> bool:
+    return "states_version" not in header and not FAMILIES[header["family"]].has_mixture
 
 
 def _invalid(header: dict[str, Any], name: str) -> ModelFormatError:
@@ -350,7 +347,10 @@ def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarra
     """Return the expected shape and types of each tensor; those of an encoder may have any length."""
     n, reals, wholes = plan.n_features, ("float32",), ("int32", "int64")
     wanted: _Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
-    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
+    if "bits" in header:
+        wanted |= stored_shapes(plan, header["bits"])
+    blocks = () if "bits" in header else zip(plan.sizes[1:], plan.block_ranks)
+    for level, (size, rank) in enumerate(blocks, start=1):
         if f"rows.{level}" in tensors:
             size = tensors[f"rows.{level}"].size
             wanted[f"rows.{level}"] = ((size,), ("int32",))

@@ -15,13 +15,14 @@ from ..losses.loss import Loss
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..plan.fields import FeatureFields
 from ..plan.layout import RecordLayout
+from ..plan.packed_layout import PackedLayout
 from ..plan.ranks import RankPlan
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering, number_rows
 from .parameters import Parameters
 from .samples import Samples
-from .scores import score, score_mixture
+from .scores import score, score_mixture, score_packed
 
 CHUNK_ROWS = 1 << 15  # rows scored by a thread at a time
 
@@ -49,7 +50,9 @@ class Model:
 
     @cached_property
     def _layout(self) -> RecordLayout:
-        return RecordLayout(self.plan, with_states=False)
+        if self.parameters.bits is None:
+            return RecordLayout(self.plan, with_states=False)
+        return PackedLayout(self.plan, with_states=False, bits=self.parameters.bits)
 
     @cached_property
     def _tables(self) -> Tables:
@@ -99,6 +102,9 @@ class Model:
         bias = self.parameters.bias[0]
         if self.parameters.mixture is not None:
             return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
+        if isinstance(self._layout, PackedLayout):
+            codes = self._layout.codes(self._records)
+            return score_packed(rows, self._tables, (self._records, codes), bias, level, self.parameters.fields)
         return score(rows, self._tables, self._records, bias, level, self.parameters.fields)
 
     def predict(self, batch: CheckedRows) -> np.ndarray:
@@ -128,9 +134,15 @@ class Model:
 
     def for_scoring(self) -> Model:
         """Return the model without what only training needs: optimiser state, and features that L1 set to 0."""
+        if self.parameters.bits is not None:
+            return self  # done before its vectors were packed
         model = replace(self, parameters=replace(self.parameters, states=None))
         name = self.options.get("optimizer")
         return model.without_zeros() if name in OPTIMIZERS and optimizer_class(name).has_l1 else model
+
+    def as_floats(self) -> Model:
+        """Return the model with vectors of floats, which need more memory."""
+        return self if self.parameters.bits is None else replace(self, parameters=self.parameters.as_floats())
 
     def without_zeros(self) -> Model:
         """Return the model without features whose parameters are all 0, which score like unknown ones.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ..plan.grouping import Grouping
+from .packed import packed_arrays
 
 
 @dataclass(frozen=True)
@@ -15,15 +17,17 @@ class Parameters:
     """Parameters of a model: bias, weights, and per block the vectors of the features that have it.
 
     bias: an array of one element. mixture: MRMA's mixture weights, one per feature and rank. fields: the weight of each
-    field, if they have weights. states: the optimiser state, if it was kept for further training.
+    field, if they have weights. states: the optimiser state, if it was kept for further training. bits: those of each
+    coordinate, if the blocks of factors are PackedVectors.
     """
 
     bias: np.ndarray
     weights: np.ndarray
-    factors: list[np.ndarray]
+    factors: list[Any]
     mixture: np.ndarray | None = None
     states: States | None = None
     fields: np.ndarray | None = None
+    bits: int | None = None
 
     def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Parameters:
         """Return these parameters with `change` applied to every array that has one line per feature."""
@@ -37,7 +41,11 @@ class Parameters:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all arrays by name, vectors as factors.1, factors.2, ...; the inverse of from_arrays."""
-        named = {"bias": self.bias, "weights": self.weights, **_numbered("factors", self.factors)}
+        named = {"bias": self.bias, "weights": self.weights}
+        if self.bits is None:
+            named |= _numbered("factors", self.factors)
+        else:
+            named |= packed_arrays(self.weights, self.factors, self.bits)
         mixture = {} if self.mixture is None else {"mixture": self.mixture}
         fields = {} if self.fields is None else {"field_weights": self.fields}
         return named | mixture | fields | ({} if self.states is None else self.states.arrays())
@@ -49,6 +57,12 @@ class Parameters:
         factors = _in_order("factors", arrays)
         more = (arrays.get("mixture"), states, arrays.get("field_weights"))
         return cls(arrays["bias"], arrays["weights"], factors, *more)
+
+    def as_floats(self) -> Parameters:
+        """Return these parameters with vectors of floats."""
+        if self.bits is None:
+            return self
+        return replace(self, factors=[np.asarray(block) for block in self.factors], bits=None)
 
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
         """Convert parameters trained on scaled data to the original labels and values.

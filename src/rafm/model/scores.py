@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..kernels import mixture, scoring
-from ..kernels.tables import FieldScoring, NoFieldWeights, Rows, Tables
+from ..kernels import mixture, packed, scoring
+from ..kernels.tables import FieldScoring, NoFieldWeights, PackedCodes, PackedHalves, Rows, Tables
 from ..plan.scratch import make_scoring_scratch
 
 
@@ -23,10 +25,32 @@ def score(
     scores = np.empty(rows.labels.size, records.dtype)
     level = tables.widths.size if level is None else level
     scratch = make_scoring_scratch(tables, longest, records.dtype, not is_single)
-    fields: FieldScoring | NoFieldWeights = NoFieldWeights()
-    if field_weights is not None:
-        fields = FieldScoring(field_weights, np.empty(longest, records.dtype))
+    fields = _scoring_fields(field_weights, longest, records.dtype)
     scoring.score_rows(rows, tables, records, bias, level, scratch, scores, fields)
+    return scores
+
+
+def _scoring_fields(field_weights: np.ndarray | None, longest: int, dtype: Any) -> FieldScoring | NoFieldWeights:
+    return NoFieldWeights() if field_weights is None else FieldScoring(field_weights, np.empty(longest, dtype))
+
+
+def score_packed(
+    rows: Rows,
+    tables: Tables,
+    stored: tuple[np.ndarray, np.ndarray],
+    bias: np.float32,
+    level: int | None = None,
+    field_weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Do the same for packed vectors; stored: the records, and the same memory as codes."""
+    is_single = rows.labels.size == 1
+    longest = rows.indices.size if is_single else int(np.diff(rows.indptr).max(initial=0))
+    kind = PackedHalves if stored[1].dtype == np.uint8 else PackedCodes
+    scores = np.empty(rows.labels.size, np.float32)
+    level = tables.widths.size if level is None else level
+    scratch = make_scoring_scratch(tables, longest, own_pages=not is_single)
+    fields = _scoring_fields(field_weights, longest, np.float32)
+    packed.score_packed_rows(rows, tables, kind(*stored), bias, level, scratch, scores, fields)
     return scores
 
 

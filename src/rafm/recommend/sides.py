@@ -56,7 +56,7 @@ def signed_sums(model: Model, batch: CheckedRows) -> Iterator[tuple[int, np.ndar
     for sign, values in _signed_values(model, rows):
         matrix = csr_matrix((values, rows.indices, rows.indptr), (batch.n_rows, model.plan.n_features))
         for block in factors:
-            yield sign, matrix[:, : len(block)] @ block
+            yield sign, matrix[:, : len(block)] @ block[: len(block)]  # vectors of few bits become floats
         for block, size in zip(factors, sizes[1:-1] if model.plan.nested else ()):
             yield -sign, matrix[:, :size] @ block[:size]
 

@@ -77,6 +77,7 @@ def warm_start(
 
     label_scale: the scale of the new rows; that of the model takes precedence if it has optimiser state.
     """
+    model = model.as_floats()
     states = model.parameters.states
     features, places = _continued_features(model, found, source, options)
     scale = label_scale if states is None else float(states.label_scale[0])

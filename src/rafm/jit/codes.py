@@ -1,0 +1,136 @@
+"""Sums of packed vectors as explicit SIMD instructions; plain.py has twins and says what they do."""
+
+# mypy: ignore-errors
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .compile import FAST
+from .emit import elements, emit_columns, lanes_of, turns, zeros
+
+WORD, FLOAT = ir.IntType(32), ir.FloatType()
+
+
+class CodeColumns:
+    """Emits the sums over all listed vectors, for one range of lanes; the first range adds the squared norms.
+
+    A lane is a code, or with halves a byte of two: its upper half belongs to the sums half a vector behind.
+    """
+
+    def __init__(self, builder, listed, sets, half, anew, total):
+        self.builder, self.listed, self.sets = builder, listed, sets
+        self.half, self.anew, self.total = half, anew, total
+
+    def emit(self, position, width):
+        b, (places, count, records, codes) = self.builder, self.listed
+        slots = [self._slots(sums, position, width) for _, sums in self.sets]
+        norms = cgutils.alloca_once_value(b, ir.Constant(FLOAT, 0.0))
+        b.store(ir.Constant(FLOAT, 0.0), norms)
+        per_element = count.type(WORD.width // codes.type.pointee.width)
+        with turns(b, count, unrolled=True) as index:
+            place = b.load(b.gep(places, [index]))
+            scale, norm = (b.load(b.gep(records, [b.add(place, place.type(before))])) for before in (-2, -1))
+            values = [b.load(b.gep(given, [index])) for given, _ in self.sets]
+            start = b.gep(b.gep(codes, [b.mul(place, per_element)]), [position])
+            start = b.bitcast(start, ir.VectorType(codes.type.pointee, width).as_pointer())
+            vectors = self._vectors(b.load(start, align=1))
+            for x, own in zip(values, slots):
+                factor = lanes_of(b, b.fmul(x, scale, flags=FAST), width)
+                for vector, (slot, _) in zip(vectors, own):
+                    b.store(b.fadd(b.fmul(vector, factor, flags=FAST), b.load(slot), flags=FAST), slot)
+            b.store(b.fadd(b.load(norms), b.fmul(self._square(values), norm, flags=FAST), flags=FAST), norms)
+        for slot, out in (each for own in slots for each in own):
+            b.store(b.load(slot), out, align=4)
+        with b.if_then(b.icmp_signed("==", position, position.type(0))):
+            b.store(b.fadd(b.load(self.total), b.load(norms), flags=FAST), self.total)
+
+    def _square(self, values):
+        """Return x^2, or x^2 - y^2 with two sets of values."""
+        b = self.builder
+        x, *others = (b.fmul(value, value, flags=FAST) for value in values)
+        return b.fsub(x, others[0], flags=FAST) if others else x
+
+    def _slots(self, sums, position, width):
+        """Return pairs of a register slot, set to 0 or the sums so far, and the place of these sums."""
+        b, kind = self.builder, ir.VectorType(FLOAT, width)
+        starts = [position] if self.half is None else [position, b.add(position, self.half)]
+        found = []
+        for start in starts:
+            out, slot = b.bitcast(b.gep(sums, [start]), kind.as_pointer()), cgutils.alloca_once(b, kind)
+            b.store(zeros(kind) if self.anew else b.load(out, align=4), slot)
+            found.append((slot, out))
+        return found
+
+    def _vectors(self, codes):
+        """Return codes as floats; both halves of bytes, each a two's complement number of 4 bits."""
+        b, kind = self.builder, codes.type
+
+        def of(number):
+            return ir.Constant(kind, [number] * kind.count)
+
+        wholes = [codes]
+        if self.half is not None:
+            parts = (b.and_(codes, of(15)), b.lshr(codes, of(4)))
+            wholes = [b.sub(b.xor(part, of(8)), of(8)) for part in parts]  # 8 .. 15 become -8 .. -1
+        wide, floats = ir.VectorType(WORD, kind.count), ir.VectorType(FLOAT, kind.count)
+        return [b.sitofp(b.sext(whole, wide), floats) for whole in wholes]
+
+
+def _emit(builder, held, listed, sets, size, kind):
+    """Emit the sums and return the squared norms; sets: values, and the sums they go to."""
+    (records, codes), (places, count, shift), (anew, halves) = held, listed, kind
+    codes = builder.gep(codes, [builder.mul(shift, shift.type(WORD.width // codes.type.pointee.width))])
+    total = cgutils.alloca_once_value(builder, ir.Constant(FLOAT, 0.0))
+    half = builder.lshr(size, size.type(1)) if halves else None
+    listed = (places, count, builder.gep(records, [shift]), codes)
+    columns = CodeColumns(builder, listed, sets, half, anew, total)
+    emit_columns(builder, columns, size if half is None else half)
+    return builder.load(total)
+
+
+def _adder(anew, halves):
+    """Make a compiled function that sums listed vectors, overwriting sums if anew."""
+
+    @intrinsic
+    def operation(typingctx, records, codes, places, q, values, e, count, shift, sums, j, n):
+        at = types.intp
+
+        def codegen(context, builder, signature, args):
+            _, _, _, q, _, e, count, shift, _, j, size = args
+            arrays = [elements(context, builder, signature, args, place) for place in (0, 1, 2, 4, 8)]
+            records, codes, places, values, sums = arrays
+            sets = [(builder.gep(values, [e]), builder.gep(sums, [j]))]
+            listed = (builder.gep(places, [q]), count, shift)
+            return _emit(builder, (records, codes), listed, sets, size, (anew, halves))
+
+        return types.float32(records, codes, places, at, values, at, at, at, sums, at, at), codegen
+
+    return operation
+
+
+def _twin_adder(anew, halves):
+    """Make a compiled function that sums listed vectors twice in one pass."""
+
+    @intrinsic
+    def operation(typingctx, records, codes, places, q, values, e, others, count, shift, sums, j, k, n):
+        at = types.intp
+
+        def codegen(context, builder, signature, args):
+            _, _, _, q, _, e, _, count, shift, _, j, k, size = args
+            arrays = [elements(context, builder, signature, args, place) for place in (0, 1, 2, 4, 6, 9)]
+            records, codes, places, values, others, sums = arrays
+            sets = [(builder.gep(values, [e]), builder.gep(sums, [j]))]
+            sets.append((builder.gep(others, [q]), builder.gep(sums, [k])))
+            listed = (builder.gep(places, [q]), count, shift)
+            return _emit(builder, (records, codes), listed, sets, size, (anew, halves))
+
+        return types.float32(records, codes, places, at, values, at, others, at, at, sums, at, at, at), codegen
+
+    return operation
+
+
+add_codes, sum_codes = _adder(False, halves=False), _adder(True, halves=False)
+add_halves, sum_halves = _adder(False, halves=True), _adder(True, halves=True)
+add_codes_twice, sum_codes_twice = _twin_adder(False, halves=False), _twin_adder(True, halves=False)
+add_halves_twice, sum_halves_twice = _twin_adder(False, halves=True), _twin_adder(True, halves=True)

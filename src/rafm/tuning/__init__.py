@@ -1,0 +1,1 @@
+"""Search options by trials on validation rows, under a budget of time and size."""

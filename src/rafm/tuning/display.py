@@ -1,0 +1,138 @@
+"""Print trials as a table, and the frontier of value against size as a table and a plot of characters."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Self, TextIO
+
+from ..files.terminal import printable
+from ..metrics import metric_class
+from .records import Record, frontier, settings_text
+from .tune import Event, TrialFinished, TrialProgress, TrialStarted, Tuned
+
+PLOT_WIDTH, PLOT_HEIGHT = 60, 12
+
+
+def trial_header(metric: str) -> str:
+    """Return the heading of the table of trials."""
+    return f"trial   {'valid ' + metric_class(metric).heading:>14}   parameters   epochs   seconds   settings"
+
+
+def trial_line(event: TrialFinished) -> str:
+    """Return the line of a trial.
+
+    >>> trial_line(TrialFinished(Record(3, "complete", 0.451, 1200, 9, 2.04, {"l2": 0.01}), is_best=True))
+    '    3          0.45100         1200        9       2.0   l2=0.01  best'
+    """
+    record, one = event.record, record_cells(event.record)
+    note = "  best" if event.is_best else "" if record.is_complete else f"  {record.state}"
+    return f"{record.number:5d}   {one}   {settings_text(record.settings)}{note}"
+
+
+def record_cells(record: Record) -> str:
+    """Return value, parameters, epochs and seconds as text of fixed width."""
+    value = "-" if record.value is None else f"{record.value:.5f}"
+    return f"{value:>14}   {record.parameters:10d}   {record.epochs:6d}   {record.seconds:7.1f}"
+
+
+def frontier_lines(event: Tuned) -> list[str]:
+    """Return the table of the trials that no other one beats in both size and value."""
+    lines = [f"frontier of {metric_class(event.metric).heading} against size:", trial_header(event.metric)]
+    for record in frontier(event.records, event.metric):
+        note = "  chosen" if record.number == event.best.number else ""
+        lines.append(f"{record.number:5d}   {record_cells(record)}   {settings_text(record.settings)}{note}")
+    return lines
+
+
+def plot_lines(event: Tuned) -> list[str]:
+    """Return a plot of value against size: trials are dots, those of the frontier o, the chosen one *."""
+    shown = [record for record in event.records if record.is_complete]
+    values = [float(record.value or 0) for record in shown]
+    sizes = [math.log(max(record.parameters, 1)) for record in shown]
+    best, beaten = event.best.number, {record.number for record in frontier(shown, event.metric)}
+    grid = [[" "] * PLOT_WIDTH for _ in range(PLOT_HEIGHT)]
+    marks = sorted(zip(shown, sizes, values), key=lambda one: (one[0].number == best, one[0].number in beaten))
+    for record, size, value in marks:  # the chosen one last, on top
+        mark = "*" if record.number == best else "o" if record.number in beaten else "."
+        row, place = _place(value, values, PLOT_HEIGHT), _place(size, sizes, PLOT_WIDTH)
+        grid[PLOT_HEIGHT - 1 - row][place] = mark
+    lines = [f"{'':10} |{''.join(line)}" for line in grid]
+    lines[0], lines[-1] = f"{max(values):10.5f}{lines[0][10:]}", f"{min(values):10.5f}{lines[-1][10:]}"
+    low, high = (f"{round(math.exp(size)):,}" for size in (min(sizes), max(sizes)))
+    return [*lines, f"{'':10} +{'-' * PLOT_WIDTH}", f"{'':11} {low}{high:>{PLOT_WIDTH - len(low)}} parameters"]
+
+
+def _place(value: float, values: Sequence[float], cells: int) -> int:
+    low, high = min(values), max(values)
+    return 0 if high == low else round((value - low) / (high - low) * (cells - 1))
+
+
+def show_trials(events: Iterable[Event], metric: str, stream: TextIO | None = None) -> Iterator[Event]:
+    """Pass events through, printing a line per trial; on a terminal, a line below shows the running one."""
+    out, is_headed = stream or sys.stdout, False
+    with (_Status if out.isatty() else _Plain)(out) as board:
+        for event in events:
+            with suppress(OSError):  # a closed pipe or a full disk must not stop tuning
+                if isinstance(event, TrialFinished):
+                    board.show([*([] if is_headed else [trial_header(metric)]), trial_line(event)])
+                    is_headed = True
+                elif isinstance(event, TrialStarted | TrialProgress):
+                    board.running(event)
+            yield event
+
+
+class _Plain:
+    """Prints lines."""
+
+    def __init__(self, out: TextIO):
+        self.out = out
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *leaving: object) -> None:
+        pass
+
+    def show(self, lines: list[str]) -> None:
+        print(printable("\n".join(lines)), file=self.out, flush=True)
+
+    def running(self, event: TrialStarted | TrialProgress) -> None:
+        pass
+
+
+class _Status:
+    """Prints lines on a terminal, and below them a line about the running trial."""
+
+    def __init__(self, out: TextIO):
+        from rich.console import Console
+
+        console: Any = Console(file=getattr(out, "unescaped", out), highlight=False, markup=False, soft_wrap=True)
+        self.console, self.status = console, console.status("")
+
+    def __enter__(self) -> Self:
+        self.status.start()
+        return self
+
+    def __exit__(self, *leaving: object) -> None:
+        self.status.stop()
+
+    def show(self, lines: list[str]) -> None:
+        self.console.print(printable("\n".join(lines)))
+
+    def running(self, event: TrialStarted | TrialProgress) -> None:
+        self.status.update(running_line(event))
+
+
+def running_line(event: TrialStarted | TrialProgress) -> str:
+    """Return the line about the running trial.
+
+    >>> running_line(TrialProgress(4, 7, 0.4512, seconds=31.0, of_seconds=120.0))
+    'trial 4, epoch 7: best 0.45120; 31 of 120 seconds'
+    """
+    if isinstance(event, TrialStarted):
+        return f"trial {event.number}: {settings_text(event.settings)}"
+    of = "" if event.of_seconds is None else f" of {event.of_seconds:.0f}"
+    return f"trial {event.number}, epoch {event.epoch}: best {event.value:.5f}; {event.seconds:.0f}{of} seconds"

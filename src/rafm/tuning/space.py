@@ -1,0 +1,141 @@
+"""What is tuned: the options that the user left open, and the range of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..checks import AUTO, MEASURED
+from ..options import TrainingOptions
+
+PLAIN, MEASURE, SAMPLE = "plain", "auto", "gibbs"  # recipes: ranks by counts, measured ranks, sampling
+RATE_RANGE, L2_RANGE, WEIGHT_RANGE = (1 / 6, 3.0), (1 / 10, 10.0), (1 / 4, 4.0)  # times the default
+SCALE_RANGE, INIT_RANGE, WEIGHTS_L2_RANGE = (0.25, 16.0), (0.003, 0.1), (1e-7, 1e-2)
+RANK_GROWTH = 4
+FREE_OPTIONS = {"seed", "metric", "n_epochs", "patience", "validation_fraction", "max_seconds", "loss"}  # of recipes
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Space:
+    """Options to be tuned.
+
+    Parameters
+    ----------
+    options : TrainingOptions
+        What the user gave, completed by the defaults.
+    fixed : frozenset of str
+        Names of the options that the user gave; they are not tuned.
+    n_fields : int
+        Number of fields in the data.
+    is_judged : bool
+        Whether the user gave validation rows. Otherwise the last step is to train on all rows, which dropping learning
+        rates do not allow.
+    """
+
+    options: TrainingOptions
+    fixed: frozenset[str]
+    n_fields: int = 0
+    is_judged: bool = True
+
+    def recipes(self) -> list[str]:
+        """Return the recipes that the given options allow.
+
+        >>> from rafm.options import resolve
+        >>> Space(resolve(task="regression"), frozenset()).recipes()
+        ['plain', 'auto', 'gibbs']
+        >>> Space(resolve(task="binary", ranks=8), frozenset({"ranks"})).recipes()
+        ['plain']
+        """
+        options, found = self.options, [PLAIN]
+        ranks_are_free = not self.fixed & {"ranks", "rank_scale", "levels", "update", "l1"}
+        can_cut = options.model == MEASURED and options.optimizer.name in ("adagrad", "sgd")
+        if ranks_are_free and can_cut and len(set(options.l2)) == 1:
+            found.append(MEASURE)
+        if options.loss.name == "squared" and self.fixed <= FREE_OPTIONS:
+            found.append(SAMPLE)
+        return found
+
+    def known(self) -> list[tuple[dict[str, Any], Settings]]:
+        """Return the trials to begin with: values to fix in the study, and settings; the first one is the defaults."""
+        starts: list[tuple[dict[str, Any], Settings]] = [({"recipe": PLAIN, **self._defaults()}, {})]
+        if MEASURE in self.recipes():
+            starts.append(({"recipe": MEASURE}, {"ranks": AUTO}))
+        if SAMPLE in self.recipes():
+            starts.append(({"recipe": SAMPLE, "rank": 5}, {"model": "fm", "optimizer": "gibbs", "ranks": (32,)}))
+        return starts
+
+    def suggest(self, trial: Any) -> Settings:
+        """Return the settings of a trial of Optuna."""
+        recipe = trial.suggest_categorical("recipe", self.recipes())
+        if recipe == SAMPLE:
+            return {"model": "fm", "optimizer": "gibbs", "ranks": (2 ** trial.suggest_int("rank", 3, 7),)}
+        settings = {name: draw(trial) for name, draw in self._numbers().items() if self._is_open(name, recipe)}
+        if recipe == MEASURE:
+            settings["ranks"] = AUTO
+        elif self.options.ranks and self._is_open("ranks", recipe):
+            settings["ranks"] = self._suggest_ranks(trial)
+        return settings
+
+    def suggest_known(self, trial: Any, fixed: dict[str, Any], settings: Settings) -> Settings:
+        """Return known settings; tell Optuna those that it could have suggested itself."""
+        if fixed == {"recipe": MEASURE}:  # learning rate and L2 are found by short runs
+            trial.suggest_categorical("recipe", self.recipes())
+        else:
+            self.suggest(trial)
+        return settings
+
+    def _is_open(self, name: str, recipe: str) -> bool:
+        is_by_count = self.options.family.levels_by_count and self.options.levels is None
+        needs = {"rank_scale": is_by_count and recipe == PLAIN, "dependent_weight": recipe == PLAIN}
+        return name not in self.fixed and needs.get(name, True)
+
+    def _suggest_ranks(self, trial: Any) -> tuple[int, ...]:
+        first = 2 ** trial.suggest_int("first_rank", 1, 7 if self.options.family.max_ranks == 1 else 5)
+        count = 1 if self.options.family.max_ranks == 1 else trial.suggest_int("n_ranks", 1, 3)
+        return tuple(first * RANK_GROWTH**k for k in range(count))
+
+    def _numbers(self) -> dict[str, Callable[[Any], Any]]:
+        """Return how to draw each option but the ranks."""
+        options = self.options
+        if options.optimizer.is_sampler:
+            return {}
+        draws = {"learning_rate": _log("learning_rate", *_times(options.learning_rate, RATE_RANGE))}
+        if not options.ranks:
+            return draws | {"l2_weights": _log("l2_weights", *WEIGHTS_L2_RANGE)}
+        draws["l2"] = _log("l2", *_times(options.loss.l2, L2_RANGE))
+        draws["rank_scale"] = _log("rank_scale", *SCALE_RANGE)
+        draws["init_scale"] = _log("init_scale", *INIT_RANGE)
+        draws["averaging"] = lambda trial: trial.suggest_categorical("averaging", [False, True])
+        if options.family.nested and options.joint:
+            weights = _times(options.loss.dependent_weight, WEIGHT_RANGE)
+            draws["dependent_weight"] = _log("dependent_weight", *weights)
+        if options.optimizer.name != "ftrl" and self.is_judged:
+            draws["rate_drops"] = lambda trial: trial.suggest_int("rate_drops", 0, 2)
+        if options.family.uses_fields and self.n_fields > 1:
+            draws["field_weights"] = lambda trial: trial.suggest_categorical("field_weights", ["on", "off"])
+        return draws
+
+    def _defaults(self) -> dict[str, Any]:
+        """Return the defaults as values in the study."""
+        options = self.options
+        found = {name: getattr(options, name) for name in self._numbers()}
+        found["l2"] = options.loss.l2
+        if "l2_weights" in found:  # 0 by default, which a log scale lacks
+            found["l2_weights"] = WEIGHTS_L2_RANGE[0]
+        if "field_weights" in found:
+            found["field_weights"] = "off" if options.field_weights == "off" else "on"
+        if options.ranks:
+            nearest = min(range(1, 8), key=lambda k: abs(2**k - options.ranks[0]))
+            found |= {"first_rank": min(nearest, 5), "n_ranks": min(len(options.ranks), 3), "rank": 5}
+        return found
+
+
+def _times(default: float, factors: tuple[float, float]) -> tuple[float, float]:
+    return default * factors[0], default * factors[1]
+
+
+def _log(name: str, low: float, high: float) -> Callable[[Any], float]:
+    """Return how to draw a number on a log scale, rounded so that it can be typed."""
+    return lambda trial: float(f"{trial.suggest_float(name, low, high, log=True):.3g}")
