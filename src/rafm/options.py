@@ -207,9 +207,7 @@ class TrainingOptions:
         parse=checks.numbers_or_auto,
         is_kept=False,
     )
-    l2_weights: float = option(
-        0.0, "L2 penalty of linear weights at each occurrence.", checks.l2_weights, "float", float
-    )
+    l2_weights: float = option(0.0, "L2 penalty of weights at each occurrence.", checks.l2_weights, "float", float)
     l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
@@ -352,11 +350,9 @@ class TrainingOptions:
         """
         times = max(1.0, nonzeros / USUAL_NONZEROS)  # see decisions 0009 and 0020
         changed: dict[str, Any] = {}
-        if self.optimizer.is_sampler:
-            return self
-        if not self.is_rate_given:
+        if not (self.is_rate_given or self.optimizer.is_sampler):
             changed["learning_rate"] = self.learning_rate * times**-1.5
-        if not self.is_l2_given and self.loss.is_classification:
+        if self.loss.is_classification and not (self.is_l2_given or self.optimizer.is_sampler):
             changed["l2"] = tuple(penalty * times**2 for penalty in self.l2)
         return replace(self, **changed)
 

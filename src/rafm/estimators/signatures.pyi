@@ -87,7 +87,7 @@ class ClassifierSignature:
             more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
             runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
         l2_weights : float, default=0.0
-            L2 penalty of linear weights at each occurrence.
+            L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
@@ -216,7 +216,7 @@ class RegressorSignature:
             more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
             runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
         l2_weights : float, default=0.0
-            L2 penalty of linear weights at each occurrence.
+            L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
