@@ -45,7 +45,7 @@ class Samples:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Samples | None:
         """Return the samples stored in these arrays, None if there are none."""
-        if f"{PREFIX}bias" not in arrays:
+        if f"{PREFIX}bias" not in arrays:  # most models have none
             return None
         n_levels = sum(name.startswith(f"{PREFIX}factors.") for name in arrays)
         factors = [arrays[f"{PREFIX}factors.{level}"] for level in range(1, n_levels + 1)]

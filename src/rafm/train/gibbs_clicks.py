@@ -37,8 +37,8 @@ class ClickEngine(GibbsEngine):
             what = f"label {rows.labels[wrong[0]]:g}" if wrong.size else "row weights other than 1"
             raise DataValueError(f"optimizer='gibbs' samples labels 0 and 1 without weights, found {what}")
         super().__init__(rows, plan, fields, seed, bias / LOGIT_SCALE, threads)
-        self.given = rows
-        self.signs = np.where(self.design.labels > 0, 1, -1).astype(np.int8)
+        self.given = rows  # in their order, to distil on
+        self.signs = np.where(self.design.labels > 0, 1, -1).astype(np.int8)  # of z
         self.design.labels[:] = 0  # z; the errors are the negative scores until it is drawn
         self.renew()
         self.others = recombined(rows, fields, seed) if fields is not None else None
@@ -55,13 +55,13 @@ class ClickEngine(GibbsEngine):
 
     def sample(self, first: int, stop: int, sweep: int, collects: bool) -> None:
         """Draw z at the start of a sweep, then factors first .. stop - 1."""
-        if first == 0:
+        if first == 0:  # not in the middle of a sweep, where a resumed run may begin
             self.team.run(lambda team: draw_latent(self.design, self.signs, self.chain.errors, sweep, *self.key, team))
         super().sample(first, stop, sweep, collects)
 
     def collect(self, collects: bool) -> float:
         """Collect the probabilities of training rows and of others; return the log loss of the former."""
-        scores = self.design.labels - self.chain.errors
+        scores = self.design.labels - self.chain.errors  # z minus its noise
         if collects:
             self.totals += ndtr(scores)
         if collects and self.others is not None:
@@ -97,13 +97,13 @@ def recombined(rows: Rows, fields: np.ndarray, seed: int) -> Rows:
     rng, n, sizes = np.random.default_rng([seed, 1]), rows.labels.size, np.diff(rows.indptr)
     partner, field = rng.permutation(n), rng.integers(0, int(fields.max(initial=0)) + 1, n)
     owner = np.repeat(np.arange(n), sizes)
-    own = np.flatnonzero(fields[rows.indices] != field[owner])
+    own = np.flatnonzero(fields[rows.indices] != field[owner])  # entries that stay
     starts, lengths = rows.indptr[partner], sizes[partner]
     taken = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(lengths.sum())
-    receiver = np.repeat(np.arange(n), lengths)
+    receiver = np.repeat(np.arange(n), lengths)  # of the entries of its partner, of which one field fits
     fits = fields[rows.indices[taken]] == field[receiver]
     entries, places = np.concatenate([own, taken[fits]]), np.concatenate([owner[own], receiver[fits]])
-    order = np.lexsort((rows.indices[entries], places))
+    order = np.lexsort((rows.indices[entries], places))  # rows have ascending features
     indptr = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=n))])
     entries = entries[order]
     return rows._replace(indptr=indptr, middles=indptr[1:], indices=rows.indices[entries], values=rows.values[entries])
@@ -146,6 +146,7 @@ class ClickRun(GibbsRun):
         with self.uninterrupted():
             self.is_released = True
             kept, (student, gap) = int(self.engine.collected[0]), self.engine.student()
+            # From here on the student is the engine: it scores the validation rows and has the parameters.
             self.engine = student  # type: ignore[assignment]
             self.scaled = None if self.held_out is None else self._calibrated(self.held_out)
             self.at = replace(self.at, best_epoch=self.at.epoch - 1)
@@ -182,6 +183,7 @@ def calibration(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> 
         p = expit(X @ found)
         gradient = X.T @ (weights * (p - labels))
         curvature = (X * (weights * np.maximum(p * (1 - p), 1e-9))[:, None]).T @ X + 1e-9 * np.eye(2)
+        # Far from the minimum the curvature is too small, and a whole step would be too long.
         step = np.linalg.solve(curvature, gradient)
         found = found - step / max(1.0, np.abs(step).max())
     return max(float(found[0]), LEAST_SCALE), float(found[1])

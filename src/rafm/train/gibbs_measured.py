@@ -39,6 +39,7 @@ def train_sampled_measured(job: Job, options: TrainingOptions) -> Iterator[Event
     yield Planned(features.plan, features.counts, job.found.rows)
     run = make_run(job, features, large)
     yield from job.train(run)
+    # Before the distillation, which overwrites the chain.
     reason, target = run.why_over(), run.engine.mean_scores()
     first = run.distil()
     yield first
@@ -67,7 +68,7 @@ def _cut_and_distil(
     plan, l2 = cut.plan, options.l2[:1] * len(cut.plan.ranks)
     chosen = replace(options, model=plan.family, ranks=plan.ranks, l2=l2, measured=False, keep_samples=0)
     last = make_run(job, small, chosen)
-    last.at, last.begun = at, run.begun
+    last.at, last.begun = at, run.begun  # history and time are those of the large model
     yield last.distil_into(_scaled(cut, last), target, first.samples)
     yield Finished(model_of(last, small, job.found.rows), reason)
 

@@ -34,6 +34,7 @@ def begin_from(engine: GibbsEngine, model: Model, features: PlannedFeatures, lab
     at = np.minimum(np.searchsorted(ids, features.numbering.ids), max(ids.size - 1, 0))
     is_known = ids[at] == features.numbering.ids if ids.size else np.zeros(at.size, bool)
     own, numbers = by_id[at[is_known]], np.flatnonzero(is_known)  # in the model, and in the plan
+    # Training divides labels and values by scales of its own, so parameters are multiplied by them.
     scales = np.ones(model.plan.n_features, np.float32)
     scales[own] = features.value_scales[numbers]
     found = model.parameters.undo_scaling(1 / label_scale, 1 / scales)
@@ -43,6 +44,7 @@ def begin_from(engine: GibbsEngine, model: Model, features: PlannedFeatures, lab
     chain.numbers[0, places[numbers]] = found.weights[own]
     for block in found.factors:
         for coordinate in block.T[: max(engine.n_factors + 1 - first, 0)]:
+            # both the model and the plan may have vectors of different lengths
             has = (own < len(block)) & (lengths[numbers] >= first)
             chain.numbers[first, places[numbers[has]]] = coordinate[own[has]]
             first += 1
