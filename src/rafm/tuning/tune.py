@@ -344,7 +344,7 @@ class TrialRun:
             if isinstance(event, Selected) and not self.tuner.is_improvement(self.value):
                 return  # no need to train on all rows
             if isinstance(event, EpochFinished) and event.metrics:
-                yield from self._note(event, is_first)
+                yield from self._note(event)
                 if self.state == PRUNED:
                     return
             if isinstance(event, Finished):
@@ -358,7 +358,11 @@ class TrialRun:
         limits = [limit for limit in (self.options.max_seconds, self.tuner.limits.seconds) if limit is not None]
         return min(limits, default=None)
 
-    def _note(self, event: EpochFinished, is_first: bool) -> Iterator[Event]:
+    def _is_comparable(self) -> bool:
+        """Return whether the trial may end early: not the known ones, nor samplers, whose first epochs say little."""
+        return self.number > len(self.tuner.space.known()) and not self.options.optimizer.is_sampler
+
+    def _note(self, event: EpochFinished) -> Iterator[Event]:
         value = event.metrics[self.options.metric]
         if is_better(self.options.metric, value, self.value):
             self.value = value
@@ -366,7 +370,7 @@ class TrialRun:
             return
         self.epochs = event.epoch
         self.trial.report(self.value, event.epoch)
-        if not is_first and self.trial.should_prune():
+        if self._is_comparable() and self.trial.should_prune():
             self.state = PRUNED
         tuner = self.tuner
         yield TrialProgress(self.number, event.epoch, self.value, tuner.seconds(), tuner.budget_seconds())
