@@ -1,10 +1,17 @@
 """Worlds as trained models whose features have scattered ids, and their rows as batches of ids."""
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+from hypothesis import strategies as st
+from worlds import make_world
+
+from rafm.compress.quantise import quantise
 from rafm.losses import loss_named
+from rafm.model.file import Saved
 from rafm.model.model import Model
 from rafm.model.parameters import Parameters
+from rafm.plan.fields import FeatureFields
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.numbering import Numbering
 
@@ -16,9 +23,14 @@ def model_of(world, loss="squared", seed=0):
     ids = np.random.default_rng(seed).permutation(N_INPUTS)[: world.plan.n_features]
     weights, factors = world.arrays(np.float32)
     mixture = world.model["mixture"].astype(np.float32) if world.plan.family == "mrma" else None
-    parameters = Parameters(np.array([world.model["bias"]], np.float32), weights, factors, mixture)
+    t, fields = None, None
+    if "t" in world.model:
+        t, numbers = world.model["t"].astype(np.float32), np.array(world.model["fields"], np.int32)
+        fields = FeatureFields(tuple(f"field {number}" for number in range(t.size)), numbers)
+    parameters = Parameters(np.array([world.model["bias"]], np.float32), weights, factors, mixture, fields=t)
     counts = np.arange(weights.size, 0, -1)
-    return Model(world.plan, Numbering(ids, N_INPUTS), counts, loss_named(loss), parameters, n_rows=100)
+    numbering = Numbering(ids, N_INPUTS)
+    return Model(world.plan, numbering, counts, loss_named(loss), parameters, n_rows=100, fields=fields)
 
 
 def by_id(model, rows, extra=()):
@@ -32,3 +44,43 @@ def by_id(model, rows, extra=()):
         values += np.concatenate([x, np.ones(len(extra))])[order].tolist()
         indptr.append(len(indices))
     return check_batch(Batch(np.array(indptr), np.array(indices, int), np.array(values), 10**6))
+
+
+WORLDS = {  # name: family, ranks, levels, number of fields, loss, bits, index base
+    "rafm": ("rafm", (3, 5, 70), [3, 3, 3, 2, 2, 1, 1, 0, 0], 0, "log", None, 1),
+    "rafm with field weights": ("rafm", (2, 9), [2, 2, 2, 2, 1, 1, 1, 0], 3, "squared", None, 0),
+    "fm": ("fm", (17,), [1] * 9, 0, "poisson", None, 0),
+    "fm with field weights": ("fm", (4,), [1] * 9, 2, "log", None, 0),
+    "difacto": ("difacto", (1, 5, 9), [3, 3, 2, 2, 1, 1, 0], 2, "huber", None, 0),
+    "lr": ("lr", (), [0] * 9, 0, "log", None, 1),
+    "mrma": ("mrma", (2, 66), [2] * 12, 0, "squared", None, 0),
+    "16 bits": ("rafm", (3, 9), [2, 2, 2, 1, 1, 1], 2, "squared", 16, 0),
+    "8 bits": ("fm", (7,), [1] * 9, 0, "log", 8, 0),
+    "6 bits": ("difacto", (3, 7), [2, 2, 1, 1, 0], 0, "log", 6, 0),
+    "4 bits": ("rafm", (3, 6, 9), [3, 3, 3, 2, 2, 1, 1], 2, "log", 4, 1),
+    "no features": ("fm", (4,), [], 0, "log", None, 0),
+}
+
+
+def saved_world(name):
+    """Return one of WORLDS as the content of a model file, with vectors as long as those of trained models."""
+    family, ranks, levels, n_fields, loss, bits, base = WORLDS[name]
+    model = model_of(make_world(family, ranks, levels, seed=3, n_fields=n_fields), loss)
+    shorter = [block * np.float32(0.25) for block in model.parameters.factors]
+    model = replace(model, parameters=replace(model.parameters, factors=shorter))
+    return Saved(model if bits is None else quantise(model, bits), index_base=base)
+
+
+def rows_of_ids(model, longest=7):
+    """Draw rows as {id: value}: known and unknown ids in any order, values of both signs, some of them 0."""
+    known = st.sampled_from([*model.numbering.ids.tolist(), 0]) if model.plan.n_features else st.just(0)
+    ids = st.one_of(known, st.integers(0, 2 * N_INPUTS))
+    two = model.plan.traits.has_mixture
+    return st.dictionaries(ids, st.floats(-2, 2, width=16), min_size=2 if two else 0, max_size=3 if two else longest)
+
+
+def as_batch(rows):
+    """Return rows of {id: value} as checked rows."""
+    indptr = np.cumsum([0, *map(len, rows)])
+    ids, values = ([entry for row in rows for entry in part(row)] for part in (dict.keys, dict.values))
+    return check_batch(Batch(indptr, np.array(ids, int), np.array(values, float), 10**6))

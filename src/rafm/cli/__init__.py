@@ -28,6 +28,7 @@ from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
 from .explain import explain, importance
+from .export import export
 from .inspect import inspect
 from .paper import paper
 from .predict import predict
@@ -62,6 +63,7 @@ for command in (
     report,
     convert,
     compress,
+    export,
     demo,
     paper,
     bench,

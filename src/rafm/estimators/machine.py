@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -16,6 +17,7 @@ from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
 from ..encode.serialize import check_size
 from ..errors import ConfigError
+from ..export.export import export, note_of, target_of
 from ..files.atomic import PathLike
 from ..files.terminal import say
 from ..model import file as storage
@@ -252,6 +254,22 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         """
         model = self._trained if self._fitted() and keep_state else self._fitted()
         storage.save(path, self._saved(model))
+
+    def export(self, path: PathLike, to: str | None = None) -> None:
+        """Write the model for use without rafm; an existing file is replaced atomically.
+
+        Parameters
+        ----------
+        path : path
+            File to write.
+        to : {"onnx", "c", "python"}, default=None
+            What to write, by default what the name of the file says: .onnx, .c or .py. ONNX needs the package onnx.
+        """
+        saved = self._saved(self._fitted())
+        to = target_of(path) if to is None else to
+        export(saved, to, path)
+        if (note := note_of(saved, to)) is not None:
+            logging.getLogger("rafm").info(note)
 
     def _saved(self, model: Model) -> storage.Saved:
         """Return the content of the model's file."""

@@ -1,0 +1,1 @@
+"""Models for use without rafm: as a C program, a Python program or an ONNX graph."""

@@ -1,0 +1,143 @@
+"""Write a model as an ONNX graph.
+
+The inputs are `ids` and `values` of shape (rows, entries), padded with the id -1; or, for a model of a table whose
+columns ONNX can encode, one input of shape (rows, 1) per column. The outputs are `score` and `prediction`, one per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..errors import ConfigError, ResourceLimitError
+from ..model.file import Saved
+from ..model.model import Model
+from ..model.packed import PackedVectors
+from .graph import Graph
+from .onnx_columns import column_inputs, unsupported
+
+MAX_BYTES = 2**31 - 2**24  # of a protocol buffer, less some room
+LINKS = {"binary": "Sigmoid", "count": "Exp", "regression": "Identity"}
+NO_PACKAGE = "the onnx package is missing; install rafm[export]"
+
+
+def onnx_model(saved: Saved) -> Iterator[bytes]:
+    """Yield the file."""
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise ConfigError(NO_PACKAGE, key="to") from None
+    model = saved.model
+    if 4 * model.n_parameters + 16 * model.plan.n_features + 8 * table_size(model) > MAX_BYTES:
+        raise ResourceLimitError(
+            f"the model has {model.n_parameters} parameters, which do not fit into the 2 GiB of an ONNX file. Make it "
+            "smaller first, with compress and max_parameters."
+        )
+    graph = Graph()
+    if saved.encoder is not None and not unsupported(saved.encoder):
+        ids, values = column_inputs(graph, saved.encoder)
+    else:
+        ids, values = (graph.input(name, kind, "entries") for name, kind in (("ids", np.int64), ("values", np.float32)))
+    score = Scoring(graph, model, ids, values).score()
+    graph.output("Identity", [score], "score")
+    graph.output(LINKS[model.loss.task], [score], "prediction")
+    about = {"family": model.plan.family, "task": model.loss.task, "index_base": str(saved.index_base)}
+    yield graph.finish("rafm", about | ({} if saved.classes is None else {"classes": repr(saved.classes)}))
+
+
+def table_size(model: Model) -> int:
+    """Return the size of a table of all ids, or 0 if they are so scattered that a map of the known ones is better."""
+    n_inputs, n = model.numbering.n_inputs, model.plan.n_features
+    return 0 if n and n_inputs > 8 * n + (1 << 16) else n_inputs + 1
+
+
+class Scoring:
+    """Emits the score of rows of ids and values."""
+
+    def __init__(self, graph: Graph, model: Model, ids: str, values: str):
+        self.graph, self.model, self.n = graph, model, model.plan.n_features
+        self.numbers, self.values = self._numbers(ids), values
+
+    def score(self) -> str:
+        """Return the name of the scores."""
+        g, found = self.graph, self.model.parameters
+        weights = self._look_up(np.append(found.weights, np.float32(0)), self.numbers)
+        score = g.add(g.sum(g.mul(weights, self.values), 1), np.float32(found.bias[0]))
+        if self.model.plan.traits.has_mixture:
+            return g.add(score, self._mixture())
+        for block in range(self.model.plan.n_levels):
+            score = g.add(score, self._pairs(block, self.values))
+        if found.fields is None or self.model.fields is None:
+            return score
+        of_features = np.append(found.fields[self.model.fields.numbers], np.float32(0))
+        weighted = g.mul(self.values, self._look_up(of_features, self.numbers))
+        for block in range(self.model.plan.n_levels):
+            score = g.sub(score, self._pairs(block, weighted))
+        return score
+
+    def _numbers(self, ids: str) -> str:
+        """Return feature numbers, n for ids that the model does not know."""
+        g, numbering = self.graph, self.model.numbering
+        if numbering.n_inputs > 8 * self.n + (1 << 16):
+            keys = {
+                "keys_int64s": numbering.ids.tolist(),
+                "values_int64s": list(range(self.n)),
+                "default_int64": self.n,
+            }
+            if self.n:
+                return g.node("LabelEncoder", [ids], domain="ai.onnx.ml", **keys)
+        table = np.full(table_size(self.model), self.n, np.int64)
+        table[numbering.ids] = np.arange(self.n)
+        last = np.int64(numbering.n_inputs)
+        outside = g.node("Or", [g.node("Less", [ids, np.int64(0)]), g.node("GreaterOrEqual", [ids, last])])
+        return self._look_up(table, g.node("Where", [outside, last, ids]))
+
+    def _look_up(self, table: np.ndarray, places: str) -> str:
+        return self.graph.node("Gather", [table, places], axis=0)
+
+    def _vectors(self, block: int) -> str:
+        """Return the vectors of a block, zeros for features without one: shape (rows, entries, rank)."""
+        g, stored, size = self.graph, self.model.parameters.factors[block], self.model.plan.sizes[block + 1]
+        places = g.node("Min", [self.numbers, np.int64(size)])
+        if not isinstance(stored, PackedVectors):
+            return self._look_up(np.pad(stored, ((0, 1), (0, 0))), places)
+        codes = stored.integers() if stored.bits == 16 else stored.integers().astype(np.int8)
+        floats = g.cast(self._look_up(np.pad(codes, ((0, 1), (0, 0))), places), np.float32)
+        scales = self._look_up(np.append(stored.scales(), np.float32(0)), places)
+        return g.mul(floats, g.expand(scales, 2))
+
+    def _pairs(self, block: int, values: str) -> str:
+        """Return the pairs of a block that have a free feature, as kernels/scoring.py says."""
+        g, plan = self.graph, self.model.plan
+        terms = g.mul(self._vectors(block), g.expand(values, 2))
+        norms, sums = g.sum(g.mul(terms, terms), 2), g.sum(terms, 1)
+        total = g.sum(g.mul(sums, sums), 1)
+        if plan.nested and block + 1 < plan.n_levels:
+            dependent = g.cast(g.node("Less", [self.numbers, np.int64(plan.sizes[block + 2])]), np.float32)
+            own = g.sum(g.mul(terms, g.expand(dependent, 2)), 1)
+            total = g.sub(total, g.sum(g.mul(own, own), 1))
+            norms = g.mul(norms, g.sub(np.float32(1), dependent))
+        return g.mul(g.sub(total, g.sum(norms, 1)), np.float32(0.5))
+
+    def _mixture(self) -> str:
+        """Return the pair of rows that have exactly two known features, a mean over ranks; 0 for all others."""
+        g, mixture = self.graph, np.asarray(self.model.parameters.mixture)
+        is_zero = g.node("Equal", [self.values, np.float32(0)])
+        places = g.node("Where", [is_zero, np.int64(self.n), self.numbers])
+        count = g.sum(g.cast(g.node("Less", [places, np.int64(self.n)]), np.float32), 1)
+        shares = self._look_up(np.vstack([mixture, np.ones_like(mixture[:1])]), places)
+        shares = g.node("ReduceProd", [shares, np.array([1])], keepdims=0)
+        products = [g.expand(self._pairs(block, self.values), 1) for block in range(self.model.plan.n_levels)]
+        joined = g.node("Concat", products, axis=1)
+        mean = g.node("Div", [g.sum(g.mul(shares, joined), 1), g.sum(shares, 1)])
+        return g.node("Where", [g.node("Equal", [count, np.float32(2)]), mean, np.float32(0)])
+
+
+def note_of(saved: Saved) -> str | None:
+    """Return why a graph takes ids although the model was trained on a table, or None."""
+    if saved.encoder is None or not (found := unsupported(saved.encoder)):
+        return None
+    name, reason = next(iter(found.items()))
+    others = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"the graph takes feature ids, not columns: ONNX cannot encode column {name!r} ({reason}){others}"

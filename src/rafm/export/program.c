@@ -1,0 +1,380 @@
+/* What follows is the same for every model. To use it as a library, compile with -DRAFM_NO_MAIN. */
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef RAFM_MAX_NONZEROS
+#define RAFM_MAX_NONZEROS 1024 /* known features of a row; they are sorted on the stack */
+#endif
+#define CHUNK 64 /* coordinates summed at a time */
+
+enum { RAFM_OK = 0, RAFM_TOO_MANY = 1, RAFM_REPEATED = 2, RAFM_NOT_FINITE = 3, RAFM_NEGATIVE = 4 };
+
+int rafm_score(const int64_t *ids, const float *values, size_t n, double *score);
+int rafm_predict(const int64_t *ids, const float *values, size_t n, double *prediction);
+const char *rafm_message(int code);
+
+/* Return the number of a feature, or -1 if the model does not know it. */
+static int32_t number_of(int64_t id)
+{
+#if DENSE_IDS
+    (void)n_features;
+    return id < N_INPUTS ? numbers[id] : -1;
+#else
+    size_t low = 0, high = n_features;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (sorted_ids[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n_features && sorted_ids[low] == id ? sorted_numbers[low] : -1;
+#endif
+}
+
+/* Sort the known features of a row by number, which is by falling level; Shell sort needs no memory. */
+static void sort_row(int32_t *row, double *x, size_t n)
+{
+    size_t gap = 1;
+    while (gap < n / 3)
+        gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (size_t q = gap; q < n; q++) {
+            int32_t i = row[q];
+            double value = x[q];
+            size_t at = q;
+            for (; at >= gap && row[at - gap] > i; at -= gap) {
+                row[at] = row[at - gap];
+                x[at] = x[at - gap];
+            }
+            row[at] = i;
+            x[at] = value;
+        }
+}
+
+#if N_BLOCKS > 0
+/* Copy coordinates of the vector of feature i in block p. */
+static void read_vector(size_t p, int32_t i, size_t from, size_t width, double *out)
+{
+    size_t start = (size_t)i * strides[p];
+#if BITS == 32
+    for (size_t c = 0; c < width; c++)
+        out[c] = (double)blocks[p][start + from + c];
+#else
+    double scale = (double)scales[p][i];
+    for (size_t c = 0; c < width; c++) {
+#if BITS == 4
+        int both = blocks[p][start + (from + c) / 2];
+        int code = (from + c) % 2 ? both >> 4 : both & 15;
+        out[c] = scale * (double)((code ^ 8) - 8); /* 8 to 15 are negative */
+#else
+        out[c] = scale * (double)blocks[p][start + from + c];
+#endif
+    }
+#endif
+}
+
+#endif
+
+#if N_BLOCKS > 0 && !MIXTURE
+/* Return the number of leading features below a bound; numbers ascend. */
+static size_t count_below(const int32_t *row, size_t n, int32_t bound)
+{
+    size_t count = 0;
+    while (count < n && row[count] < bound)
+        count++;
+    return count;
+}
+
+static double square(const double *sums)
+{
+    double total = 0;
+    for (size_t c = 0; c < CHUNK; c++)
+        total += sums[c] * sums[c];
+    return total;
+}
+
+/* Return the pairs of block p that have a feature behind the first `dependents`:
+   (|S|^2 - |T|^2 - sum |v x|^2) / 2, with S over all features, T over the dependent ones, the last sum over the others. */
+static double pairs_of_block(size_t p, const int32_t *row, const double *x, size_t dependents, size_t n)
+{
+    double total = 0;
+    for (size_t from = 0; from < ranks[p]; from += CHUNK) {
+        size_t width = ranks[p] - from < CHUNK ? ranks[p] - from : CHUNK;
+        double sums[CHUNK] = {0}, vector[CHUNK];
+        for (size_t q = 0; q < n; q++) {
+            if (q == dependents)
+                total -= square(sums);
+            read_vector(p, row[q], from, width, vector);
+            double own = 0;
+            for (size_t c = 0; c < width; c++) {
+                double z = vector[c] * x[q];
+                sums[c] += z;
+                own += z * z;
+            }
+            if (q >= dependents)
+                total -= own;
+        }
+        total += square(sums);
+    }
+    return total / 2;
+}
+#endif
+
+/* Return what the pairs of a row add to its score. */
+static double pairs_of_row(const int32_t *row, const double *x, size_t n)
+{
+    double total = 0;
+#if MIXTURE
+    double weights_sum = 0;
+    if (n != 2)
+        return 0;
+    for (size_t p = 0; p < N_BLOCKS; p++) {
+        double share = (double)mixture[(size_t)row[0] * N_BLOCKS + p] * (double)mixture[(size_t)row[1] * N_BLOCKS + p];
+        double left[CHUNK], right[CHUNK], product = 0;
+        for (size_t from = 0; from < ranks[p]; from += CHUNK) {
+            size_t width = ranks[p] - from < CHUNK ? ranks[p] - from : CHUNK;
+            read_vector(p, row[0], from, width, left);
+            read_vector(p, row[1], from, width, right);
+            for (size_t c = 0; c < width; c++)
+                product += left[c] * right[c];
+        }
+        total += share * product;
+        weights_sum += share;
+    }
+    return total / weights_sum * x[0] * x[1];
+#elif N_BLOCKS > 0
+    double y[RAFM_MAX_NONZEROS];
+    for (size_t q = 0; N_FIELD_WEIGHTS && q < n; q++)
+        y[q] = x[q] * (double)field_weights[fields[row[q]]];
+    for (size_t p = 0; p < N_BLOCKS; p++) {
+        size_t stop = count_below(row, n, sizes[p]);
+        size_t dependents = NESTED && p + 1 < N_BLOCKS ? count_below(row, n, sizes[p + 1]) : 0;
+        if (dependents == stop || stop < 2)
+            continue;
+        total += pairs_of_block(p, row, x, dependents, stop);
+        if (N_FIELD_WEIGHTS)
+            total -= pairs_of_block(p, row, y, dependents, stop);
+    }
+    return total;
+#else
+    (void)row;
+    (void)x;
+    (void)n;
+    return total;
+#endif
+}
+
+/* Set the score of a row of n feature ids, from 0 on, and their values; return RAFM_OK or what is wrong. */
+int rafm_score(const int64_t *ids, const float *values, size_t n, double *score)
+{
+    int32_t row[RAFM_MAX_NONZEROS];
+    double x[RAFM_MAX_NONZEROS], total = (double)bias;
+    size_t known = 0;
+    for (size_t e = 0; e < n; e++) {
+        if (ids[e] < 0)
+            return RAFM_NEGATIVE;
+        if (!isfinite(values[e]))
+            return RAFM_NOT_FINITE;
+        int32_t i = number_of(ids[e]);
+        if (i < 0)
+            continue;
+        if (known == RAFM_MAX_NONZEROS)
+            return RAFM_TOO_MANY;
+        row[known] = i;
+        x[known++] = (double)values[e];
+    }
+    sort_row(row, x, known);
+    size_t kept = 0;
+    for (size_t q = 0; q < known; q++) {
+        if (q > 0 && row[q] == row[q - 1])
+            return RAFM_REPEATED;
+        total += (double)weights[row[q]] * x[q];
+    }
+    for (size_t q = 0; q < known; q++) /* a value of 0 is as good as none */
+        if (x[q] < 0 || x[q] > 0) {
+            row[kept] = row[q];
+            x[kept++] = x[q];
+        }
+    total += pairs_of_row(row, x, kept);
+    if (!isfinite(total))
+        return RAFM_NOT_FINITE;
+    *score = total;
+    return RAFM_OK;
+}
+
+/* Set the prediction of a row: a probability, a value or an expected count. */
+int rafm_predict(const int64_t *ids, const float *values, size_t n, double *prediction)
+{
+    double score = 0;
+    int code = rafm_score(ids, values, n, &score);
+    if (code != RAFM_OK)
+        return code;
+#if LINK == 1
+    double small = exp(-fabs(score));
+    *prediction = (score >= 0 ? 1 : small) / (1 + small);
+#elif LINK == 2
+    *prediction = exp(score);
+#else
+    *prediction = score;
+#endif
+    return RAFM_OK;
+}
+
+/* Return the meaning of a code. */
+const char *rafm_message(int code)
+{
+    switch (code) {
+    case RAFM_OK:
+        return "ok";
+    case RAFM_TOO_MANY:
+        return "too many features; compile with a larger RAFM_MAX_NONZEROS";
+    case RAFM_REPEATED:
+        return "a feature id occurs twice";
+    case RAFM_NEGATIVE:
+        return "a feature id is below the first one";
+    default:
+        return "a value or the score is not finite";
+    }
+}
+
+#ifndef RAFM_NO_MAIN
+/* Read a line of any length without its end; return 0 at the end of the file, -1 without memory. */
+static int read_line(FILE *file, char **line, size_t *room)
+{
+    size_t size = 0;
+    for (;;) {
+        int c = getc(file);
+        if (size + 1 >= *room) {
+            size_t more = *room ? 2 * *room : 256;
+            char *grown = realloc(*line, more);
+            if (grown == NULL)
+                return -1;
+            *line = grown;
+            *room = more;
+        }
+        if (c == EOF || c == '\n') {
+            (*line)[size] = 0;
+            return c != EOF || size > 0;
+        }
+        (*line)[size++] = (char)c;
+    }
+}
+
+struct row {
+    int64_t *ids;
+    float *values;
+    size_t n, room;
+};
+
+static int append(struct row *row, int64_t id, float value)
+{
+    if (row->n == row->room) {
+        size_t more = row->room ? 2 * row->room : 64;
+        int64_t *ids = realloc(row->ids, more * sizeof *ids);
+        if (ids != NULL)
+            row->ids = ids;
+        float *values = realloc(row->values, more * sizeof *values);
+        if (values != NULL)
+            row->values = values;
+        if (ids == NULL || values == NULL)
+            return -1;
+        row->room = more;
+    }
+    row->ids[row->n] = id;
+    row->values[row->n++] = value;
+    return 0;
+}
+
+static int is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Parse "id:value" up to a blank; return its length, or 0 if it is something else. */
+static size_t parse_entry(const char *text, int64_t *id, float *value)
+{
+    size_t size = strcspn(text, " \t\r"), digits = strspn(text, "0123456789");
+    char *end = NULL;
+    if (digits == 0 || text[digits] != ':' || digits + 1 == size)
+        return 0;
+    if (strspn(text + digits + 1, "0123456789+-.eE") != size - digits - 1)
+        return 0; /* nan, inf and hexadecimal numbers */
+    errno = 0;
+    *id = strtoll(text, NULL, 10);
+    if (errno != 0)
+        return 0;
+    *value = (float)strtod(text + digits + 1, &end);
+    return end == text + size ? size : 0;
+}
+
+/* Parse a line "label id:value ...", whose label may be missing; return NULL, or where it is wrong. */
+static const char *parse_line(char *line, struct row *row)
+{
+    char *comment = strchr(line, '#');
+    if (comment != NULL)
+        *comment = 0;
+    row->n = 0;
+    for (const char *at = line; *at;) {
+        int64_t id = 0;
+        float value = 0;
+        if (is_blank(*at)) {
+            at++;
+            continue;
+        }
+        size_t size = parse_entry(at, &id, &value);
+        if (size > 0) {
+            if (append(row, id - INDEX_BASE, value) != 0)
+                return at;
+        } else if (strspn(line, " \t") == (size_t)(at - line) && memchr(at, ':', strcspn(at, " \t\r")) == NULL) {
+            size = strcspn(at, " \t\r"); /* the label */
+        } else {
+            return at;
+        }
+        at += size;
+    }
+    return NULL;
+}
+
+/* Read libsvm lines from standard input and print one prediction per line. */
+int main(void)
+{
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    struct row row = {NULL, NULL, 0, 0};
+    int status = 0, more;
+    while (status == 0 && (more = read_line(stdin, &line, &room)) > 0) {
+        double prediction = 0;
+        number++;
+        if (line[strspn(line, " \t\r")] == 0 || line[strspn(line, " \t\r")] == '#')
+            continue;
+        const char *wrong = parse_line(line, &row);
+        if (wrong != NULL) {
+            fprintf(stderr, "error: -:%zu:%td: expected id:value\n", number, wrong - line + 1);
+            status = 3;
+            break;
+        }
+        int code = rafm_predict(row.ids, row.values, row.n, &prediction);
+        if (code != RAFM_OK) {
+            fprintf(stderr, "error: -:%zu: %s\n", number, rafm_message(code));
+            status = 3;
+        } else if (printf("%.17g\n", prediction) < 0) {
+            status = 6;
+        }
+    }
+    if (status == 0 && more < 0) {
+        fprintf(stderr, "error: out of memory\n");
+        status = 6;
+    }
+    if (fflush(stdout) != 0 || ferror(stdin))
+        status = 6;
+    free(line);
+    free(row.ids);
+    free(row.values);
+    return status;
+}
+#endif
