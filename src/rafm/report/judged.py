@@ -20,9 +20,9 @@ from ..rows.blocks import join_rows, take_rows
 from ..rows.checked import CheckedRows
 
 CURVE_ROWS = 200_000  # whose predictions are kept for histograms
-IMPORTANCE_ROWS, IMPORTANCE_REPEATS = 10_000, 3
-OVERVIEW_ROWS = 500
-ROC_POINTS = 200
+IMPORTANCE_ROWS, IMPORTANCE_REPEATS = 10_000, 3  # seconds, not minutes, for 100 columns
+OVERVIEW_ROWS = 500  # explained one by one
+ROC_POINTS = 200  # more cannot be seen
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def judge(
         scores = model.scores(batch, threads=threads)
         evaluation.add(batch.labels, scores, np.ones(batch.n_rows) if batch.weights is None else batch.weights)
         nonzeros += batch.indices.size
+        # of rows of ids; a table drops what its encoder does not know
         unseen += int((model.numbering.lookup(batch.indices) < 0).sum())
         if n_kept < CURVE_ROWS:
             kept.append(np.stack([batch.labels, model.loss.predict(scores.astype(float))]))

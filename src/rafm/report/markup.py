@@ -58,6 +58,7 @@ def figures(*pictures: str) -> str:
 
 def bars(caption: str, heading: tuple[str, str], rows: Sequence[tuple[str, float, str]]) -> str:
     """Return a table with a bar for each number: (name, size, text)."""
+    # the longest bar fills its cell
     largest = max((abs(size) for _, size, _ in rows), default=0.0) or 1.0
     body = "".join(
         f'<tr><th scope="row">{text_of(name)}</th><td class="bar"><span class="{"minus" if size < 0 else "plus"}" '

@@ -15,8 +15,8 @@ from ..plan.ranks import describe_plan
 from .judged import Judged
 from .markup import bars, figure, figures, paragraph, section, table, text_of
 
-MOST_FIELDS, MOST_PAIRS, MOST_COLUMNS = 12, 15, 20
-CURVE_POINTS, N_BINS = 200, 40
+MOST_FIELDS, MOST_PAIRS, MOST_COLUMNS = 12, 15, 20  # of tables
+CURVE_POINTS, N_BINS = 200, 40  # of curves and histograms
 TASKS = {"binary": "clicks (two classes)", "regression": "ratings (numbers)", "count": "counts"}
 
 
@@ -137,6 +137,7 @@ def frequencies(model: Model) -> str:
     if not counts.size or not plan.ranks:
         return ""
     order = np.argsort(-counts, kind="stable")
+    # evenly spaced on the logarithmic axis
     places = np.unique(np.geomspace(1, counts.size, min(CURVE_POINTS, counts.size)).astype(int)) - 1
     ranks = np.array([0, *plan.ranks])[plan.levels()]
     x = (places + 1).astype(float).tolist()
@@ -177,6 +178,7 @@ def interactions(model: Model, judged: Judged | None) -> str:
     if judged is not None and judged.terms is not None:
         terms = judged.terms
         by_column = [(" x ".join(pair), size, f"{size:.4f}") for pair, size in [*terms.column_pairs.items()]]
+        # rows of ids have as many columns as features: nothing to sum up
         if len({name for pair in terms.column_pairs for name in pair}) <= MOST_COLUMNS and by_column:
             parts += bars("Mean absolute size of pairs of columns", ("columns", "size"), by_column[:MOST_PAIRS])
         pairs = [(" x ".join(pair), size, f"{size:.4f}") for pair, size in [*terms.pairs.items()][:MOST_PAIRS]]
@@ -238,6 +240,7 @@ def train_command(model: Model) -> str:
     words = ["rafm train TRAIN --out MODEL", f"--task {model.loss.task}", f"--model {model.plan.family}"]
     if model.plan.ranks:
         words.append(f"--ranks {','.join(map(str, model.plan.ranks))}")
+    # what the same command would use by itself need not be said
     usual = resolve(task=model.loss.task, model=model.plan.family, ranks=model.plan.ranks or None).summary()
     for name, declared in declared_options():
         value = model.options.get(name)

@@ -12,7 +12,7 @@ from ..options import TrainingOptions
 PLAIN, MEASURE, SAMPLE = "plain", "auto", "gibbs"  # recipes: ranks by counts, measured ranks, sampling
 RATE_RANGE, L2_RANGE, WEIGHT_RANGE = (1 / 6, 3.0), (1 / 10, 10.0), (1 / 4, 4.0)  # times the default
 SCALE_RANGE, INIT_RANGE, WEIGHTS_L2_RANGE = (0.25, 16.0), (0.003, 0.1), (1e-7, 1e-2)
-RANK_GROWTH = 4
+RANK_GROWTH = 4  # from one rank to the next, as in the defaults
 FREE_OPTIONS = {"seed", "metric", "n_epochs", "patience", "validation_fraction", "max_seconds", "loss"}  # of recipes
 Settings = dict[str, Any]
 
@@ -69,7 +69,7 @@ class Space:
     def suggest(self, trial: Any) -> Settings:
         """Return the settings of a trial of Optuna."""
         recipe = trial.suggest_categorical("recipe", self.recipes())
-        if recipe == SAMPLE:
+        if recipe == SAMPLE:  # priors are learned, so there is nothing else to choose
             return {"model": "fm", "optimizer": "gibbs", "ranks": (2 ** trial.suggest_int("rank", 3, 7),)}
         settings = {name: draw(trial) for name, draw in self._numbers().items() if self._is_open(name, recipe)}
         if recipe == MEASURE:

@@ -157,6 +157,7 @@ def tune(
     judged = None if valid is None else RowsFingerprint.of(valid)
     known = identity(defaults, fingerprint, judged, None, fields) | limits.size_options()
     known["given"] = ", ".join(sorted(subject.fixed))
+    # ranges of the search surround what these rows get by default
     adapted = defaults.for_rows_of(found.counts.sum() / found.rows)
     space = Space(adapted, subject.fixed, 0 if fields is None else len(fields.names), valid is not None)
     with open_study(study, space, known) as opened:
@@ -256,7 +257,7 @@ class Tuner:
             rejected = 0
             yield TrialStarted(len(self.study.records) + 1, settings)
             record = yield from self._run(trial, settings)
-            if record.state == TIMED_OUT:
+            if record.state == TIMED_OUT:  # another one would not end in time either
                 break
         best = best_of(self.study.records, self.metric)
         if best is None:
@@ -290,6 +291,7 @@ class Tuner:
             yield from run.events()
         except DivergenceError:
             run.state = DIVERGED
+        # the plan is a bound of the size; this is the file itself
         if run.model is not None and self.exceeds(run.model):
             run.state, run.model = TOO_LARGE, None
         taken = seconds_without_compiling() - before
@@ -297,7 +299,7 @@ class Tuner:
         best = best_of(self.study.records, self.metric)
         is_best = record.is_complete and (best is None or is_better(self.metric, record.value, best.value))
         self.study.tell(trial, record, self.seconds())
-        if is_best:
+        if is_best:  # after the record: a kill in between costs a training, not a result
             assert run.model is not None
             self._keep(run.model)
         self._set_rungs()
