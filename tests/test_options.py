@@ -46,14 +46,17 @@ def test_a_choice_that_cannot_work_is_named(key, value):
 
 
 @pytest.mark.parametrize(
-    ("task", "learning_rate", "l2", "dependent_weight"), [("binary", 0.2, 5e-3, 0.5), ("regression", 0.1, 0.1, 3)]
+    ("task", "ranks", "learning_rate", "l2", "dependent_weight"),
+    [("binary", (8, 32, 128), 0.2, 5e-3, 0.5), ("regression", (8, 32), 0.1, 0.1, 3)],
 )
-def test_defaults_depend_on_the_task(task, learning_rate, l2, dependent_weight):
+def test_defaults_depend_on_the_task(task, ranks, learning_rate, l2, dependent_weight):
     options = resolve(task=task)
-    assert (options.learning_rate, options.l2, options.l2_weights) == (learning_rate, (l2,) * 3, 0)
+    assert (options.learning_rate, options.l2, options.l2_weights) == (learning_rate, (l2,) * len(ranks), 0)
     assert options.dependent_weight == dependent_weight
     assert resolve(task=task, update="algorithm1").dependent_weight == 1
-    assert (options.model, options.ranks, options.rule) == ("rafm", (8, 32, 128), NearestRank(1.0))
+    assert (options.model, options.ranks, options.rule) == ("rafm", ranks, NearestRank(4.0))
+    assert resolve(task=task, ranks=(8, 32)).rule == NearestRank(1.0)  # the paper's
+    assert options.init_scale == (0.03 if task == "binary" else 0.01)
     assert options.joint
     assert options.optimizer == AdaGrad()
 

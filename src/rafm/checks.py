@@ -62,10 +62,11 @@ def loss(name: str, value: Any, chosen: dict[str, Any]) -> Loss:
 
 
 def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
-    """Check whether to average; the average of a large model is the best one to cut."""
+    """Check whether to average, which is the default if there are epochs to average over (decision 0020)."""
     import numpy as np
 
-    value = chosen["is_measured"] if value is None else value
+    if value is None:  # zeros of ftrl would not stay zeros
+        value = chosen["n_epochs"] > 1 and not (chosen["optimizer"].is_sampler or chosen["optimizer"].name == "ftrl")
     if not isinstance(value, bool | np.bool_):
         raise ConfigError(f"{name} must be True or False, found {value!r}", key=name)
     _check_unused(name, value or None, chosen)
@@ -77,7 +78,7 @@ def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     if chosen["optimizer"].is_sampler:
         _check_unused(name, value, chosen)
         return None
-    usual = 0.03 if chosen["is_measured"] and chosen["loss"].is_classification else 0.01
+    usual = 0.03 if chosen["loss"].is_classification else 0.01
     return number(positive=True)(name, usual if value is None else value, chosen)
 
 
@@ -111,7 +112,17 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
         if chosen["model"] != MEASURED:
             raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
     chosen["is_measured"] = isinstance(value, str)
-    return check_ranks(chosen["model"], None if isinstance(value, str) else value)
+    given = None if isinstance(value, str) else value
+    chosen["are_ranks_given"] = given is not None
+    if given is None and chosen["model"] == MEASURED:
+        given = chosen["loss"].default_ranks
+    return check_ranks(chosen["model"], given)
+
+
+def rank_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
+    """Check the scale; ranks that are given mean the paper's rule unless it is given, too."""
+    usual = 4.0 if FAMILIES[chosen["model"]].levels_by_count and not chosen["are_ranks_given"] else 1.0
+    return number(positive=True)(name, usual if value is None else value, chosen)
 
 
 def budget(name: str, value: Any, chosen: dict[str, Any]) -> int | None:

@@ -111,8 +111,8 @@ class TrainingOptions:
     )
     ranks: tuple[int, ...] = option(
         None,
-        "Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure which length "
-        "each vector needs, and cut it. Needs validation rows.",
+        "Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model first, "
+        "measure which length each vector needs, and cut it. Needs validation rows.",
         checks.ranks,
         'int, sequence of int or "auto"',
         str,
@@ -136,9 +136,10 @@ class TrainingOptions:
         is_kept=False,
     )
     rank_scale: float = option(
-        1.0,
-        "A feature seen n times gets the rank nearest to this number times n, on a log scale.",
-        number(positive=True),
+        None,
+        "A feature seen n times gets the rank nearest to this number times n, on a log scale (default: 1, as in the "
+        "paper; 4 if ranks are not given either).",
+        checks.rank_scale,
         "float",
         float,
     )
@@ -197,9 +198,9 @@ class TrainingOptions:
     )
     l2: tuple[float, ...] = option(
         None,
-        "L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts, "
-        "0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000 training rows "
-        "(default with ranks auto).",
+        "L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks, more for "
+        "clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short runs on validation rows "
+        "if there are at most 200,000 training rows (default with ranks auto).",
         checks.l2,
         'float, sequence of float or "auto"',
         str,
@@ -209,13 +210,7 @@ class TrainingOptions:
     l2_weights: float = option(
         0.0, "L2 penalty of linear weights at each occurrence.", checks.l2_weights, "float", float
     )
-    l1: float = option(
-        0.0,
-        "L1 penalty that sets whole factor vectors to 0 (ftrl only).",
-        checks.l1,
-        "float",
-        float,
-    )
+    l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
         None,
@@ -235,7 +230,7 @@ class TrainingOptions:
     averaging: bool = option(
         None,
         "Average the parameters over epochs, and judge and keep the average: after each epoch the average moves half "
-        "way to the current parameters (default: only with ranks auto).",
+        "way to the current parameters (default: on, except with ftrl and gibbs).",
         checks.averaging,
         "bool",
         bool,
@@ -250,7 +245,7 @@ class TrainingOptions:
     )
     init_scale: float = option(
         None,
-        "Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).",
+        "Standard deviation of the initial factors (default: 0.03 for clicks, 0.01 for ratings and counts).",
         checks.init_scale,
         "float",
         float,
@@ -308,8 +303,9 @@ class TrainingOptions:
         is_kept=False,
         has_effect=False,
     )
-    # Switches without a flag of their own; a given learning rate is never adapted to the rows.
+    # Switches without a flag of their own; a given learning rate or L2 is never adapted to the rows.
     is_rate_given: bool = field(default=True)
+    is_l2_given: bool = field(default=True)
     shuffle: bool = field(default=True)  # otherwise rows are visited in input order
     keep_state: bool = field(default=False)  # whether the model keeps its optimiser state
     replan: bool = field(default=False)  # whether to raise the features of a resumed model to higher ranks
@@ -342,19 +338,22 @@ class TrainingOptions:
         return math.log(self.negative_rate)
 
     def for_rows_of(self, nonzeros: float) -> TrainingOptions:
-        """Return the options with a lower default learning rate for rows with many nonzeros.
+        """Return the options with a lower default learning rate and, for clicks, a higher L2 if rows are long.
 
-        A step moves all features of a row at once, so the score of the row moves further the more there are.
+        A step moves all features of a row at once, so the score of the row moves further the more there are; and the
+        number of pairs, each of which adds some noise, grows with the square of the length.
 
-        >>> round(resolve(task="binary").for_rows_of(40).learning_rate, 3)
-        0.025
+        >>> adapted = resolve(task="binary").for_rows_of(40)
+        >>> round(adapted.learning_rate, 3), round(adapted.l2[0], 3)
+        (0.025, 0.08)
         """
-        share = min(1.0, (USUAL_NONZEROS / max(nonzeros, 1.0)) ** 1.5)  # see decision 0009
-        return (
-            self
-            if self.is_rate_given or self.optimizer.is_sampler
-            else replace(self, learning_rate=self.learning_rate * share)
-        )
+        times = max(1.0, nonzeros / USUAL_NONZEROS)  # see decisions 0009 and 0020
+        changed: dict[str, Any] = {}
+        if not (self.is_rate_given or self.optimizer.is_sampler):
+            changed["learning_rate"] = self.learning_rate * times**-1.5
+        if not self.is_l2_given and self.loss.is_classification:
+            changed["l2"] = tuple(penalty * times**2 for penalty in self.l2)
+        return replace(self, **changed)
 
     def summary(self) -> dict[str, Any]:
         """Return the options as plain values for the model file; explicit levels are stored in the plan."""
@@ -385,8 +384,8 @@ class TrainingOptions:
 def declared_options() -> Iterator[tuple[str, Option]]:
     """Yield the name and the declaration of every option.
 
-    >>> dict(declared_options())["rank_scale"].default
-    1.0
+    >>> dict(declared_options())["update"].default
+    'joint'
     """
     declared: tuple[Field[Any], ...] = fields(TrainingOptions)
     return ((one.name, one.metadata["option"]) for one in declared if "option" in one.metadata)
@@ -423,10 +422,10 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    del chosen["task"]
     measured, searched = chosen.pop("is_measured"), tuple(chosen.pop("searched"))
-    is_rate_given = given.get("learning_rate") is not None and "learning_rate" not in searched
-    return TrainingOptions(**chosen, is_rate_given=is_rate_given, measured=measured, searched=searched)
+    rate, l2 = (given.get(name) is not None and name not in searched for name in ("learning_rate", "l2"))
+    known = {name: chosen[name] for name in declared}
+    return TrainingOptions(**known, is_rate_given=rate, is_l2_given=l2, measured=measured, searched=searched)
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def predictions(folder, model="m.rafm", data="valid.svm"):
 
 
 def test_train_shows_plan_and_epochs_and_saves_the_model(folder, tmp_path):
-    ran = train(folder, tmp_path / "m.rafm", "--valid", folder / "valid.svm")
+    ran = train(folder, tmp_path / "m.rafm", "--valid", folder / "valid.svm", "--learning-rate", "0.2")
     lines = ran.out.splitlines()
     assert lines[0].startswith("level  rank  features")
     header = next(i for i, line in enumerate(lines) if line.startswith("epoch"))
@@ -113,8 +113,8 @@ def test_options_reach_the_training_and_are_kept_in_the_file(folder, tmp_path):
         "l2_weights": 0.5,
         "l1": 0.0,
         "l1_weights": 0.0,
-        "init_scale": 0.01,
-        "averaging": False,
+        "init_scale": 0.03,
+        "averaging": True,
         "rate_drops": 0,
         "n_epochs": 2,
         "patience": 7,

@@ -22,10 +22,9 @@ from tables import mixed as mixed_table
 from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import TableSpec
 from rafm.inspect import examine as examining
-from rafm.inspect.columns import join_frequencies
 from rafm.inspect.examine import examine
 from rafm.inspect.leaks import assign_halves
-from rafm.inspect.report import BINS, histogram, plan_for, suggest_ranks
+from rafm.inspect.report import BINS, histogram, plan_for
 from rafm.inspect.sketch import Frequencies
 from rafm.model.file import load
 from rafm.plan.ranks import NearestRank, describe_plan, plan_ranks
@@ -419,30 +418,16 @@ def test_a_plan_from_frequencies_is_that_of_the_features_one_by_one(counts, scal
     assert json.dumps(found.described) == json.dumps(describe_plan(expected, np.array(counts)[order], 50))
 
 
-def test_ranks_are_suggested_while_enough_features_would_get_them():
-    def suggested(**features):
-        return suggest_ranks(Frequencies(np.array([int(c[1:]) for c in features]), np.array([*features.values()])))
-
-    assert suggested(n2=1000) == (8,)
-    assert suggested(n2=10, n16=15) == (8,)
-    assert suggested(n2=10, n16=16) == (8, 32)
-    assert suggested(n2=10, n10000=16) == (8, 32, 128, 512)
-    assert suggest_ranks(join_frequencies([])) == (8,)
-    many = Frequencies(np.array([10_000]), np.array([100]))
-    assert suggest_ranks(many, "regression") == (8, 32)  # ratings gain nothing from large ranks
-    assert suggest_ranks(many, "count") == (8, 32, 128, 512)
-
-
-@pytest.mark.parametrize(("n_rows", "default"), [(60, False), (1400, True)])
-def test_the_suggestion_says_whether_train_does_it_anyway(tmp_path, n_rows, default):
+@pytest.mark.parametrize(("task", "labels"), [("binary", 2), ("regression", 5)])
+def test_the_plan_is_that_of_training(tmp_path, task, labels):
     path, out = tmp_path / "t.svm", tmp_path / "m.rafm"
-    path.write_text("".join(f"{i % 2} {i % 20}:1 {20 + i % 3}:1\n" for i in range(n_rows)))
-    ran, report = run("inspect", path), inspect(path)
-    ranks = ",".join(map(str, report["ranks"]))
-    assert run("train", path, "--out", out, "--epochs", "1").code == 0
-    trained = ",".join(map(str, load(out).model.plan.ranks))
-    assert (ranks == trained) == default
-    assert f"--ranks {ranks} ({'the default' if default else f'default: {trained}'}) would give\n" in ran.out
+    path.write_text("".join(f"{i % labels} {i % 20}:1 {20 + i % 3}:1\n" for i in range(1400)))
+    ran, report = run("inspect", path, "--task", task), inspect(path, "--task", task)
+    assert run("train", path, "--out", out, "--epochs", "1", "--task", task).code == 0
+    trained = load(out).model.plan
+    assert report["ranks"] == [*trained.ranks]
+    assert f"--ranks {','.join(map(str, trained.ranks))} --rank-scale 4 (the default) would give\n" in ran.out
+    assert f"{trained.n_parameters} " in ran.out
 
 
 MEASURE = """

@@ -30,7 +30,7 @@ def named(model):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_average_moves_half_way_to_the_parameters_of_each_epoch(family, clicks):
     chosen = {"model": family, "ranks": FAMILIES[family]}
-    epochs = [named(train_model(clicks[0], options(**chosen, n_epochs=n))) for n in (1, 2, 3)]
+    epochs = [named(train_model(clicks[0], options(**chosen, n_epochs=n, averaging=False))) for n in (1, 2, 3)]
     found = named(train_model(clicks[0], options(**chosen, n_epochs=3, averaging=True)))
     for name, array in found.items():
         first, second, third = (epoch[name] for epoch in epochs)
@@ -50,13 +50,13 @@ def test_the_history_judges_the_average(clicks):
 
 
 def stalling(**chosen):
-    return options(n_epochs=40, patience=2, learning_rate=2.0, l2=0.01, **chosen)
+    return options(n_epochs=40, patience=2, learning_rate=2.0, l2=0.01, init_scale=0.01, **chosen)
 
 
 def test_the_rate_drops_to_a_fifth_from_the_best_epoch(clicks):
     """The epoch after a drop starts from the best one: its training loss is that of no other epoch."""
     data, valid = clicks
-    plain, dropped = (train_model(data, stalling(rate_drops=n), valid) for n in (0, 1))
+    plain, dropped = (train_model(data, stalling(rate_drops=n, averaging=False), valid) for n in (0, 1))
     n = len(plain.history)
     assert n < 40
     assert dropped.history[:n] == plain.history

@@ -10,7 +10,7 @@ import worlds
 BENCH = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "bench_memory.py"))
 N_ROWS, SIZES = 150_000, [2000] * 26  # from here on every reader works on full blocks
 CONSTANT = 700  # MB: twice what was measured, of which 130 are the interpreter and the libraries
-GROWN = 250  # MB: twice what was measured
+GROWN = 350  # MB: 1.5 times what training with a share held out takes, which has the largest growth
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,14 +22,12 @@ def peaks(folder, n_rows):
     """Return the most memory that each command took on so many rows with the same distinct values."""
     text, arrow, model = folder / "log.txt", folder / "log.arrow", folder / "m.rafm"
     BENCH["write_criteo"](text, n_rows, SIZES)
-    options = ["--epochs", 1, "--ranks", 8, "--valid-share", 0, "--out", model]  # nothing held out: one pass
+    options = ["--epochs", 1, "--ranks", 8, "--out", model]
     commands = {
         "convert": ["convert", text, arrow],
-        "train from Arrow": ["train", arrow, *options],
+        "train from Arrow": ["train", arrow, *options, "--valid-share", 0],
         "train from text": ["train", text, *options, "--memory", 50, "--spill", folder],
         "predict": ["predict", model, text, "--out", folder / "predictions"],
-        "evaluate": ["evaluate", model, text],
-        "inspect": ["inspect", text],
     }
     return {name: BENCH["run"](*arguments).peak for name, arguments in commands.items()}
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -131,7 +132,7 @@ def test_few_rows_of_noise_are_no_worse_than_a_constant_on_average():
 
 def test_a_lower_learning_rate_is_tried_if_the_best_epoch_is_one_of_the_first(clicks, many_rows):
     """Which of the rates is better is told by their metrics; a rate that was given is never changed."""
-    events = list(train_and_select(clicks, options()))
+    events = list(train_and_select(clicks, options(averaging=False)))
     (slowed, *_), model = of_kind(events, Slowed), events[-1].model
     assert slowed.share == 0.25
     at = events.index(slowed)
@@ -142,6 +143,46 @@ def test_a_lower_learning_rate_is_tried_if_the_best_epoch_is_one_of_the_first(cl
     second = min(event.metrics["log_loss"] for place, event in epochs if place > at)
     assert (model.options["learning_rate"] < 0.2) == (second < first)
     assert not of_kind(train_and_select(clicks, options(learning_rate=0.2)), Slowed)
+
+
+@pytest.fixture
+def early(clicks):
+    """Rows, validation rows and options whose best epoch is one of the first."""
+    data, valid = take_rows(clicks, 0, 700), take_rows(clicks, 700, 1000)
+    return data, valid, options(averaging=False, patience=1, ranks=(16, 32), rank_scale=5)
+
+
+def test_a_lower_learning_rate_is_tried_with_given_validation_rows_too(early):
+    data, valid, chosen = early
+    events = list(train_and_select(data, chosen, valid))
+    shares = [event.share for event in of_kind(events, Slowed)]
+    assert shares == [0.25, 0.0625][: len(shares)]
+    assert shares
+    losses = [event.metrics["log_loss"] for event in of_kind(events, EpochFinished)]
+    assert events[-1].best_value == min(losses)
+    rate = model_of(events).options["learning_rate"]
+    alone = model_of(train_and_select(data, replace(chosen, learning_rate=rate, is_rate_given=True), valid))
+    assert bytes_of(alone) == bytes_of(model_of(events))
+    assert not of_kind(train_and_select(data, replace(chosen, is_rate_given=True), valid), Slowed)
+
+
+def test_runs_with_lower_rates_resume_where_they_were_killed(early, monkeypatch, tmp_path):
+    monkeypatch.setattr(record_engine, "PIECE_ROWS", 256)
+    data, valid, chosen = early
+    expected, seen, resumed = model_of(train_and_select(data, chosen, valid)), [], 0
+    for stop_after in range(5, 200, 3):
+        seen = []
+        with suppress(Killed), Checkpoint(tmp_path, seconds=0) as checkpoint:
+            for event in train_and_select(data, chosen, valid, checkpoint):
+                seen.append(event)
+                if len(seen) == stop_after:
+                    raise Killed
+        resumed += any("run-2" in event.folder for event in of_kind(seen, Resumed))
+        if isinstance(seen[-1], Finished):
+            break
+    assert resumed
+    assert bytes_of(model_of(seen)) == bytes_of(expected)
+    assert model_of(seen).history == expected.history
 
 
 @pytest.mark.parametrize("metric", ["auc", "normalized_entropy"])

@@ -34,10 +34,10 @@ def inspect(
     path: Annotated[
         str, typer.Argument(metavar="DATA|MODEL", help='Data file, "-" for standard input, or model file (.rafm).')
     ],
-    ranks: Annotated[str | None, typer.Option(help="Ranks to plan for the data (default: suggested).")] = None,
+    ranks: Annotated[str | None, typer.Option(help="Ranks to plan for the data (default: those of training).")] = None,
     rank_scale: Annotated[
-        float, typer.Option(help="A feature seen n times gets the rank nearest to this number times n, on a log scale.")
-    ] = 1.0,
+        float | None, typer.Option(help="A feature seen n times gets the rank nearest to this number times n.")
+    ] = None,
     task: Annotated[
         str | None, typer.Option(help=f"Kind of labels: {one_of(TASKS)} (default: binary if there are two).")
     ] = None,
@@ -165,22 +165,24 @@ def _history_line(entry: dict[str, Any], best: int) -> str:
     return f"epoch {entry['epoch']:3d}   " + "   ".join(numbers) + ("   kept" if entry["epoch"] == best else "")
 
 
-def _data_report(path: str, ranks: str | None, rank_scale: float, files: Any) -> tuple[dict[str, Any], list[str]]:
+def _data_report(
+    path: str, ranks: str | None, rank_scale: float | None, files: Any
+) -> tuple[dict[str, Any], list[str]]:
     from ..inspect.examine import examine
-    from ..inspect.report import as_json, as_lines, plan_for, suggest_ranks
+    from ..inspect.report import as_json, as_lines, plan_for
     from ..options import resolve
     from ..train.progress import level_lines
 
     found = examine(path, files)
     summary = as_json(found)
     task = files.task if found.labels.are_numbers else summary["task"] or TASKS[0]
-    usual = resolve(task=task).ranks
-    given = suggest_ranks(found.frequencies(), task) if ranks is None else whole_numbers(ranks, "ranks")
-    plan, described = plan_for(found.frequencies(), given, rank_scale, found.rows)
-    report = summary | {"ranks": list(given), "rank_scale": rank_scale} | _plan_report(described)
-    default = " (the default)" if given == usual else f" (default: {','.join(map(str, usual))})"
-    suggested = f"--ranks {','.join(map(str, given))}" + (f"{default} would give" if ranks is None else " give")
-    return report, [*as_lines(found), "", suggested, *level_lines(plan, described)]
+    given = None if ranks is None else whole_numbers(ranks, "ranks")
+    usual = resolve(task=task, ranks=given, rank_scale=rank_scale)
+    plan, described = plan_for(found.frequencies(), usual.ranks, usual.rank_scale, found.rows)
+    report = summary | {"ranks": list(usual.ranks), "rank_scale": usual.rank_scale} | _plan_report(described)
+    is_default = "" if given or rank_scale else " (the default)"
+    planned = f"--ranks {','.join(map(str, usual.ranks))} --rank-scale {usual.rank_scale:g}{is_default} would give"
+    return report, [*as_lines(found), "", planned, *level_lines(plan, described)]
 
 
 def _listed(report: dict[str, Any], skip: tuple[str, ...]) -> list[str]:

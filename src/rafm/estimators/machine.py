@@ -111,7 +111,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, replan: bool, classes: Any = None) -> Self:
         """Train for one pass over the rows, in order, starting from the current model if there is one."""
-        options = replace(self._options(), n_epochs=1, shuffle=False, keep_state=True, replan=replan)
+        options = replace(self._options(), n_epochs=1, averaging=False, shuffle=False, keep_state=True, replan=replan)
         start, encoder = None, None
         if not hasattr(self, "model_"):
             data = self._rows(X, y, sample_weight, fitting=True, classes=classes)

@@ -18,7 +18,7 @@ class ClassifierSignature:
         model: str = "rafm",
         max_parameters: int | None = None,
         max_bytes: int | None = None,
-        rank_scale: float = 1.0,
+        rank_scale: float | None = None,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
@@ -50,8 +50,8 @@ class ClassifierSignature:
         Parameters
         ----------
         ranks : int, sequence of int or "auto", default=None
-            Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure
-            which length each vector needs, and cut it. Needs validation rows.
+            Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
+            first, measure which length each vector needs, and cut it. Needs validation rows.
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
@@ -61,8 +61,9 @@ class ClassifierSignature:
             best).
         max_bytes : int, default=None
             With ranks auto: maximum size of the model file, without optimiser state.
-        rank_scale : float, default=1.0
-            A feature seen n times gets the rank nearest to this number times n, on a log scale.
+        rank_scale : float, default=None
+            A feature seen n times gets the rank nearest to this number times n, on a log scale (default: 1,
+            as in the paper; 4 if ranks are not given either).
         levels : rule or array of int, default=None
             Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.
         update : str, default="joint"
@@ -81,9 +82,9 @@ class ClassifierSignature:
             10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
             validation rows (default with ranks auto).
         l2 : float, sequence of float or "auto", default=None
-            L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts,
-            0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000
-            training rows (default with ranks auto).
+            L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
+            more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
+            runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of linear weights at each occurrence.
         l1 : float, default=0.0
@@ -97,12 +98,13 @@ class ClassifierSignature:
             times as many.
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
-            moves half way to the current parameters (default: only with ranks auto).
+            moves half way to the current parameters (default: on, except with ftrl and gibbs).
         rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
-            Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
+            Standard deviation of the initial factors (default: 0.03 for clicks, 0.01 for ratings and
+            counts).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
@@ -140,7 +142,7 @@ class RegressorSignature:
         model: str = "rafm",
         max_parameters: int | None = None,
         max_bytes: int | None = None,
-        rank_scale: float = 1.0,
+        rank_scale: float | None = None,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
@@ -172,8 +174,8 @@ class RegressorSignature:
         Parameters
         ----------
         ranks : int, sequence of int or "auto", default=None
-            Increasing ranks (default: 8,32,128; 32 for fm), or auto: train a large model first, measure
-            which length each vector needs, and cut it. Needs validation rows.
+            Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
+            first, measure which length each vector needs, and cut it. Needs validation rows.
         loss : str or settings, default="squared"
             "squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.
         model : str, default="rafm"
@@ -185,8 +187,9 @@ class RegressorSignature:
             best).
         max_bytes : int, default=None
             With ranks auto: maximum size of the model file, without optimiser state.
-        rank_scale : float, default=1.0
-            A feature seen n times gets the rank nearest to this number times n, on a log scale.
+        rank_scale : float, default=None
+            A feature seen n times gets the rank nearest to this number times n, on a log scale (default: 1,
+            as in the paper; 4 if ranks are not given either).
         levels : rule or array of int, default=None
             Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.
         update : str, default="joint"
@@ -205,9 +208,9 @@ class RegressorSignature:
             10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
             validation rows (default with ranks auto).
         l2 : float, sequence of float or "auto", default=None
-            L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for clicks and counts,
-            0.1 for ratings), or auto: chosen by short runs on validation rows if there are at most 200,000
-            training rows (default with ranks auto).
+            L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
+            more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
+            runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of linear weights at each occurrence.
         l1 : float, default=0.0
@@ -221,12 +224,13 @@ class RegressorSignature:
             times as many.
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
-            moves half way to the current parameters (default: only with ranks auto).
+            moves half way to the current parameters (default: on, except with ftrl and gibbs).
         rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
-            Standard deviation of the initial factors (default: 0.01; for clicks with ranks auto 0.03).
+            Standard deviation of the initial factors (default: 0.03 for clicks, 0.01 for ratings and
+            counts).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).

@@ -15,7 +15,6 @@ from .sketch import Frequencies
 
 BINS = (1, 3, 9, 33, 129, 513, 2049, 8193)  # lower ends of counts, as in Figure 1 of the paper
 SHOWN_SHARE = 0.0005  # if the most frequent value is rarer than this, it is not shown
-COMMON_RANKS = (8, 32, 128, 512)
 
 
 class Planning(NamedTuple):
@@ -23,18 +22,6 @@ class Planning(NamedTuple):
 
     plan: RankPlan
     described: list[dict[str, float]]
-
-
-def suggest_ranks(found: Frequencies, task: str | None = None, least: int = 16) -> tuple[int, ...]:
-    """Return the common ranks that at least `least` features would get; always the lowest. Ratings get no large ones.
-
-    >>> suggest_ranks(Frequencies(np.array([2, 40]), np.array([1000, 50])))
-    (8, 32)
-    >>> suggest_ranks(Frequencies(np.array([9000]), np.array([50])), "regression")
-    (8, 32)
-    """
-    lowest, *others = COMMON_RANKS if task != "regression" else COMMON_RANKS[:2]
-    return (lowest, *(rank for rank in others if found.features[found.counts >= rank / 2].sum() >= least))
 
 
 def plan_for(found: Frequencies, ranks: tuple[int, ...], scale: float, n_rows: int) -> Planning:

@@ -33,6 +33,7 @@ class Huber(Loss):
     learning_rate = 0.1
     l2 = 0.1
     dependent_weight = 3.0
+    default_ranks = (8, 32)
     scales_labels = True
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ class Loss:
     learning_rate: ClassVar[float]  # default, as are the next two
     l2: ClassVar[float]
     dependent_weight: ClassVar[float]  # for the joint rule
+    default_ranks: ClassVar[tuple[int, ...]] = (8, 32, 128)  # of RaFM
     uses_exp: ClassVar[bool] = False
     scales_labels: ClassVar[bool] = False  # whether training may divide labels by a constant and undo it in the model
     is_classification: ClassVar[bool] = False

@@ -23,6 +23,7 @@ class Squared(Loss):
     learning_rate = 0.1
     l2 = 0.1
     dependent_weight = 3.0
+    default_ranks = (8, 32)
     scales_labels = True
 
     @staticmethod

@@ -70,7 +70,7 @@ def from_halves(halves: np.ndarray) -> np.ndarray:
     """Return pairs of bytes as float32 numbers; the inverse of `upper_halves`.
 
     >>> from_halves(upper_halves(np.float32([1, -2.5, 3.14159])))
-    array([ 1.     , -2.5    ,  3.140625], dtype=float32)
+    array([ 1.      , -2.5     ,  3.140625], dtype=float32)
     """
     whole = np.ascontiguousarray(halves).view("<u2").reshape(-1).astype(np.uint32) << np.uint32(16)
     return whole.view(np.float32)

@@ -18,7 +18,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -62,6 +62,9 @@ class NoCheckpoint:
 
     def __exit__(self, *leaving: object) -> None:
         pass
+
+    def of_run(self, number: int) -> NoCheckpoint:
+        return self
 
     def uninterrupted(self) -> nullcontext[None]:
         return nullcontext()
@@ -127,6 +130,13 @@ class Checkpoint:
         finally:
             self._stop_listening()
             self.lock.close()
+
+    def of_run(self, number: int) -> AbstractContextManager[Checkpoint]:
+        """Return the checkpoint of one of several runs: of the first one this, of others a directory in it."""
+        if number == 1:
+            return nullcontext(self)
+        self.capture = _nothing  # the runs before are complete
+        return Checkpoint(self.folder / f"run-{number}", self.seconds, self.tell)
 
     def find(self, identity: dict[str, Any]) -> State | None:
         """Return the newest state of this run, None if there is none; reject that of another run."""

@@ -69,6 +69,9 @@ def train_and_select(
         Memory for the rows that are held out; no limit by default.
     """
     checkpoint, source, stop = checkpoint or NoCheckpoint(), as_source(data), stop or Stop()
+    if valid is not None and start is None and not options.is_rate_given and not needs_validation(options):
+        yield from slow_down(source, options, valid, checkpoint, stop)
+        return
     if valid is not None or not options.validation_fraction:
         for event in train(source, options, valid, checkpoint, start, stop):
             yield event
@@ -97,6 +100,40 @@ def usual_epochs(n_rows: int) -> int:
     return max(SAFE_EPOCHS, n_rows // EPOCH_ROWS)
 
 
+def needs_validation(options: TrainingOptions) -> bool:
+    """Return whether a run finds its settings by validation rows, so that it cannot be repeated without."""
+    is_found = options.measured or options.searched
+    return bool(is_found or options.rate_drops or options.optimizer.is_sampler)
+
+
+def slow_down(
+    source: RowSource,
+    options: TrainingOptions,
+    valid: CheckedRows | RowSource,
+    checkpoint: Checkpoint | NoCheckpoint,
+    stop: Stop,
+) -> Iterator[Event]:
+    """Train with validation rows, and again with a lower learning rate while the best epoch is one of the first."""
+    best, share, left = None, 1.0, options.max_seconds  # type: Finished | None, float, float | None
+    for number in range(1, MAX_RUNS + 1):
+        run = replace(options, learning_rate=options.learning_rate * share, max_seconds=left)
+        with checkpoint.of_run(number) as own:
+            for event in train(source, run, valid, own, None, stop):
+                if not isinstance(event, Finished) and (number == 1 or not isinstance(event, Planned)):
+                    yield event
+        assert isinstance(event, Finished)
+        is_better_now = best is None or is_better(options.metric, event.best_value, best.best_value)
+        best = event if is_better_now else best
+        left = None if left is None else max(left - event.seconds, 1e-9)
+        is_early = event.reason == "patience" and event.model.best_epoch <= EARLY_EPOCH
+        if number == MAX_RUNS or not (is_early and is_better_now):
+            break
+        share /= SLOWER
+        yield Slowed(share)
+    assert best is not None
+    yield best
+
+
 class Selection:
     """Chooses the number of epochs and the learning rate, then trains on all rows."""
 
@@ -111,9 +148,7 @@ class Selection:
     ):
         self.source, self.counts, self.options, self.start = source, counts, options, start
         self.room, self.stop, self.two_classes = room, stop, options.loss.is_classification
-        # What is measured or searched, samplers and dropping rates need validation rows: their first model is kept.
-        is_found = options.measured or options.searched
-        self.keeps_first = bool(is_found or options.rate_drops or options.optimizer.is_sampler)
+        self.keeps_first = needs_validation(options)
         self.has_few_rows = counts.rows <= FEW_ROWS and not self.keeps_first
 
     def is_possible(self) -> bool:

@@ -58,6 +58,7 @@ def measure(config: dict[str, Any], folder: Path) -> Result:
     rows = check_batch(Batch(indptr, indices, np.ones(indices.size, np.float32), N_FEATURES, labels))
     levels = sum((np.arange(N_FEATURES) < size).astype(int) for size in sizes)  # F_1 to F_m are nested
     shared: dict[str, Any] = {"task": "binary", "n_epochs": EPOCHS, "patience": None, "learning_rate": 0.01}
+    shared["averaging"] = False
     seconds = time_pass(rows, resolve(model="rafm", ranks=ranks, levels=np.asarray(levels), **shared))
     whole = time_pass(rows, resolve(model="fm", ranks=TOP_RANK, **shared))
     # Factors that the rows touch, as drawn.

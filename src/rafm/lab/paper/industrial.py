@@ -54,6 +54,8 @@ def stream_run(config: dict[str, Any], folder: Path) -> Result:
         optimizer=config["optimizer"],
         l2=config["l2"],
         n_epochs=config["passes"],
+        averaging=False,
+        init_scale=0.01,
         patience=None,
         seed=config["seed"],
     )

@@ -99,6 +99,8 @@ def options_of(run: Run, found: DataSet) -> TrainingOptions:
         update=run.update,
         l2=run.l2,
         n_epochs=run.epochs,
+        averaging=False,  # as in the paper
+        init_scale=0.01,
         patience=run.patience,
         seed=run.seed,
     )
