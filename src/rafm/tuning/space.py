@@ -104,7 +104,7 @@ class Space:
         draws = {"learning_rate": _log("learning_rate", *_times(options.learning_rate, RATE_RANGE))}
         if not options.ranks:
             return draws | {"l2_weights": _log("l2_weights", *WEIGHTS_L2_RANGE)}
-        draws["l2"] = _log("l2", *_times(options.loss.l2, L2_RANGE))
+        draws["l2"] = _log("l2", *_times(self._l2(), L2_RANGE))
         draws["rank_scale"] = _log("rank_scale", *SCALE_RANGE)
         draws["init_scale"] = _log("init_scale", *INIT_RANGE)
         draws["averaging"] = lambda trial: trial.suggest_categorical("averaging", [False, True])
@@ -117,11 +117,15 @@ class Space:
             draws["field_weights"] = lambda trial: trial.suggest_categorical("field_weights", ["on", "off"])
         return draws
 
+    def _l2(self) -> float:
+        """Return the default L2, which depends on the length of rows."""
+        return next(iter(self.options.l2), 0.0) or self.options.loss.l2
+
     def _defaults(self) -> dict[str, Any]:
         """Return the defaults as values in the study."""
         options = self.options
         found = {name: getattr(options, name) for name in self._numbers()}
-        found["l2"] = options.loss.l2
+        found["l2"] = self._l2()
         if "l2_weights" in found:  # 0 by default, which a log scale lacks
             found["l2_weights"] = WEIGHTS_L2_RANGE[0]
         if "field_weights" in found:
