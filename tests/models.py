@@ -68,7 +68,10 @@ def saved_world(name):
     model = model_of(make_world(family, ranks, levels, seed=3, n_fields=n_fields), loss)
     shorter = [block * np.float32(0.25) for block in model.parameters.factors]
     model = replace(model, parameters=replace(model.parameters, factors=shorter))
-    return Saved(model if bits is None else quantise(model, bits), index_base=base)
+    saved = Saved(model if bits is None else quantise(model, bits), index_base=base)
+    # Scored once, so that nothing is imported later: Hypothesis draws constants that it finds in imported modules.
+    saved.model.predict(as_batch([dict.fromkeys(model.numbering.ids[:2].tolist(), 1.0)]))
+    return saved
 
 
 def rows_of_ids(model, longest=7):

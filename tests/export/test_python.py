@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from models import WORLDS, as_batch, rows_of_ids, saved_world
 
 from rafm import RaFMClassifier
+from rafm.encode.casts import as_text
+from rafm.encode.strings import hash_buckets
 from rafm.errors import ConfigError
 from rafm.export import program as source
 from rafm.export.export import export
@@ -123,15 +125,11 @@ def test_raw_values_are_encoded_and_predicted_as_by_the_model(table, record):
     st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.floats(-1e-3, 1e-3), st.integers(-(2**62), 2**62))
 )
 def test_numbers_are_written_as_in_training(number):
-    from rafm.encode.casts import as_text
-
     assert source.number_text(number) == as_text(pa.array([number]))[0].as_py()
 
 
 @given(st.binary(max_size=100))
 def test_the_hash_is_that_of_the_encoder(data):
-    from rafm.encode.strings import hash_buckets
-
     assert source.hash64(data) % 997 == hash_buckets(pa.array([data]), 997)[0]
 
 

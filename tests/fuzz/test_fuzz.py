@@ -48,7 +48,7 @@ def test_examples_and_their_mutants_are_read_or_refused(targets, name):
     for example in examples:
         data = example.read_bytes()
         targets[name](data)
-        for _ in range(40):
+        for _ in range(15):
             targets[name](mutate(data, draw))
 
 
@@ -57,7 +57,7 @@ def test_examples_and_their_mutants_are_read_or_refused(targets, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_what_coverage_leads_to_is_read_or_refused(tmp_path, name):
     shutil.copytree(HERE / "corpus" / name, tmp_path / "corpus")
-    options = ["-seed=1", "-runs=200", "-max_len=200", "-max_total_time=20", f"-artifact_prefix={tmp_path}/"]
+    options = ["-seed=1", "-runs=100", "-max_len=200", "-max_total_time=20", f"-artifact_prefix={tmp_path}/"]
     process = subprocess.run(
         [sys.executable, "-W", "ignore", HERE / "targets.py", name, tmp_path / "corpus", *options],
         env=os.environ | {"PYTHONPATH": str(SRC), "NUMBA_DISABLE_JIT": "1", "TMPDIR": str(tmp_path)},

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import naive
 import numpy as np
@@ -93,7 +94,5 @@ print(json.dumps(errors))
 
 def test_the_plain_twins_score_alike():
     """Uncompiled, as with bounds checks: the same checks on other code."""
-    from pathlib import Path
-
     found = run_python("-c", PLAIN, path=Path(__file__).parent, NUMBA_DISABLE_JIT="1")
     assert json.loads(found) == [16, 16, 8, 8, 4, 4]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fitted import long_tail, make
+from fitted import long_tail, make, two_fields
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -99,8 +99,6 @@ def test_training_goes_on_in_floats(model):
 def test_a_mixture_and_odd_numbers_of_bits_are_refused(model):
     with pytest.raises(ConfigError, match="bits must be one of 16, 8, 6, 4, found 5"):
         model[1].compress(bits=5)
-    from fitted import two_fields
-
     with pytest.raises(ConfigError, match="a mrma model cannot have fewer bits"):
         make(model="mrma").fit(*two_fields()[0]).compress(bits=8)
 

@@ -10,6 +10,10 @@ from numba.extending import overload
 from .compile import MATHS
 from .helper import helper
 
+# Those of helpers: see helper.py
+OPTIONS = {"forceinline": True, "_nrt": False, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+OPTIONS |= MATHS
+
 
 def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
     """Return a helper (code, ...) that calls functions[code](...); all take the same arguments.
@@ -33,14 +37,9 @@ def chosen_by_type(functions: Mapping[type, Callable]) -> Callable:
     def choose(first, *arguments):
         return functions[type(first)](first, *arguments)
 
-    @overload(choose, strict=False, jit_options={"forceinline": True, "_nrt": False, "nogil": True, **MATHS})
+    @overload(choose, strict=False, jit_options=OPTIONS)
     def choose_compiled(first, *arguments):
-        function = functions[first.instance_class]
-
-        def forward(first, *arguments):
-            return function(first, *arguments)
-
-        return forward
+        return functions[first.instance_class].py_func
 
     return choose
 
