@@ -137,7 +137,8 @@ def _search(
     limits = Limits(search.trials, search.budget_seconds, training["max_parameters"], training["max_bytes"])
     checked = Subject(None, None, task, open_options, fixed).options({})  # type: ignore[arg-type]
     check_positive(reading.positive, checked.loss)
-    note_threads(checked.threads, threads_used(checked))
+    if "threads" in given:
+        note_threads(checked.threads, threads_used(checked))
     rows, encoder = open_rows(data, files, None, stream)
     check_size(encoder)
     held_out = None if valid is None else labelled_rows(valid, files, encoder)

@@ -70,12 +70,16 @@ def learning(model: Model) -> str:
     series = [Series(f"training {heading}", epochs, [entry["train_loss"] for entry in model.history], "line", 1)]
     judged = [(epoch, entry.get(f"valid_{name}")) for epoch, entry in zip(epochs, model.history)]
     if known := [(epoch, value) for epoch, value in judged if value is not None]:
-        series.append(Series(f"validation {heading}", *map(list, zip(*known)), "line", 2))  # type: ignore[arg-type]
+        series.append(Series(f"validation {heading}", *_columns(known), "line", 2))
     if best := [pair for pair in known if pair[0] == model.best_epoch]:
-        series.append(Series("kept", *map(list, zip(*best)), "marks", 2))  # type: ignore[arg-type]
+        series.append(Series("kept", *_columns(best), "marks", 2))
     drawn = chart(f"{heading} by epoch", Axis("epoch"), Axis(heading), series)
     caption = "Training loss is measured while training, so the first epochs look worse than they are."
     return section("Learning curves", figures(figure(drawn, caption)))
+
+
+def _columns(pairs: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in pairs], [y for _, y in pairs]
 
 
 def quality(model: Model, judged: Judged | None) -> str:
@@ -157,7 +161,7 @@ def frequencies(model: Model) -> str:
 
 def _levels(model: Model) -> str:
     *levels, fm = describe_plan(model.plan, model.counts, model.n_rows)
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (level, f"{row['rank']:,}", f"{row['features']:,}", f"{row['share_of_nonzeros']:.1%}", f"{row['parameters']:,}",
          f"{row['bytes']:,}", f"{row['factors_per_row']:.1f}")
         for level, row in enumerate(levels, 1)
