@@ -173,7 +173,7 @@ class TrainingOptions:
     )
     optimizer: Optimizer = option(
         "adagrad",
-        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])}, which samples models and distils them into one.",
+        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])}, which samples models and distils one of them.",
         checks.optimizer,
         "str or settings",
         str,

@@ -35,6 +35,7 @@ from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
 from .serve import serve
+from .report import report
 from .spelling import in_flags, usage_message
 from .train import train
 from .tune import tune
@@ -62,6 +63,7 @@ for command in (
     similar,
     recommend,
     serve,
+    report,
     convert,
     compress,
     export,

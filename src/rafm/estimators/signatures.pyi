@@ -73,8 +73,7 @@ class ClassifierSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
-            one.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
         field_weights : str, default="auto"
             Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
             fields or more).
@@ -202,8 +201,7 @@ class RegressorSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
-            one.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
         field_weights : str, default="auto"
             Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
             fields or more).
