@@ -34,8 +34,8 @@ from .inspect import inspect
 from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
-from .serve import serve
 from .report import report
+from .serve import serve
 from .spelling import in_flags, usage_message
 from .train import train
 from .tune import tune
