@@ -34,6 +34,7 @@ from .inspect import inspect
 from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
+from .report import report
 from .serve import serve
 from .spelling import in_flags, usage_message
 from .train import train
@@ -61,6 +62,7 @@ for command in (
     importance,
     similar,
     recommend,
+    report,
     serve,
     convert,
     compress,
