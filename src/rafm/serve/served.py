@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..recommend.top import Catalogue
 
 CHUNK_BYTES = 1 << 20
+SIMPLE_CELLS = {"text": "2000-01-01", "number": 0.5, "boolean": True, "time": "2000-01-01", "list": ["a", "a"]}
 TRIES = 5  # to read a file that is being replaced
 Signature = tuple[int, int, int]
 
@@ -109,8 +111,11 @@ def _digest(path: str) -> str:
 
 
 def warm_up(scorer: Scorer) -> None:
-    """Compile the kernels, or load them from the cache, by scoring a row without features."""
-    model = scorer.saved.model
+    """Compile the kernels, or load them from the cache, by scoring a row without features, and one of simple cells."""
+    model, encoder = scorer.saved.model, scorer.saved.encoder
+    for column in encoder.columns if encoder is not None else ():
+        with suppress(DataValueError):  # not every kind takes such a cell; it has run its kernels all the same
+            scorer.encode([{column.name: SIMPLE_CELLS.get(column.cell_type)}], partial=True)
     one_row = number_row([], [], model.numbering)
     assert one_row is not None
     model.score_numbered(one_row)
