@@ -98,7 +98,7 @@ class ClassifierSignature:
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
         keep_samples : int, default=0
-            With gibbs: sampled models to keep, for `return_std`.
+            Sampled models to keep (gibbs only).
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: on, except with ftrl and gibbs).
@@ -106,8 +106,8 @@ class ClassifierSignature:
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
-            Standard deviation of the initial factors (default: 0.03 for clicks, 0.01 for ratings and
-            counts).
+            Standard deviation of the initial factors (default: 0.03 for 10,000 clicks and more, otherwise
+            0.01).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
@@ -227,7 +227,7 @@ class RegressorSignature:
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
         keep_samples : int, default=0
-            With gibbs: sampled models to keep, for `return_std`.
+            Sampled models to keep (gibbs only).
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: on, except with ftrl and gibbs).
@@ -235,8 +235,8 @@ class RegressorSignature:
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
-            Standard deviation of the initial factors (default: 0.03 for clicks, 0.01 for ratings and
-            counts).
+            Standard deviation of the initial factors (default: 0.03 for 10,000 clicks and more, otherwise
+            0.01).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).

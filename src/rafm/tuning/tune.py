@@ -157,7 +157,7 @@ def tune(
     judged = None if valid is None else RowsFingerprint.of(valid)
     known = identity(defaults, fingerprint, judged, None, fields) | limits.size_options()
     known["given"] = ", ".join(sorted(subject.fixed))
-    adapted = defaults.for_rows_of(found.counts.sum() / found.rows)
+    adapted = defaults.for_rows(found.rows, found.counts.sum() / found.rows)
     space = Space(adapted, subject.fixed, 0 if fields is None else len(fields.names), valid is not None)
     with open_study(study, space, known) as opened:
         yield from Tuner(subject, limits, keeper, opened, space, found, begun).events()
