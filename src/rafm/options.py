@@ -226,9 +226,7 @@ class TrainingOptions:
         "int or None",
         int,
     )
-    keep_samples: int = option(
-        0, "With gibbs: sampled models to keep, for `return_std`.", checks.keep_samples, "int", int, is_kept=False
-    )
+    keep_samples: int = option(0, "Sampled models to keep (gibbs).", checks.keep_samples, "int", int, is_kept=False)
     averaging: bool = option(
         None,
         "Average the parameters over epochs, and judge and keep the average: after each epoch the average moves half "

@@ -277,3 +277,12 @@ def test_rows_without_the_weights_of_training_count_one_each(tmp_path, format):
     assert (ran.code, ran.err) == (0, f"warning: {bare} has no weights 'w': each row counts 1\n")
     predicted = np.array(run("predict", tmp_path / "m.rafm", bare).out.split(), float)
     assert ran.json()["log_loss"] == pytest.approx(log_loss(rows.y, predicted), rel=1e-6)
+
+
+def test_labels_that_are_all_the_same_give_no_hint_of_more_epochs(tmp_path):
+    (tmp_path / "ones.svm").write_text(rows_of_pairs(labels=("1", "1")))
+    flags = ["--valid", tmp_path / "ones.svm", "--out", tmp_path / "m.rafm", *FAST]
+    ran = run("train", tmp_path / "ones.svm", *flags)
+    assert ran.code == 0
+    assert "all labels are the same" in ran.err
+    assert "may improve" not in ran.out

@@ -155,6 +155,30 @@ def _ending_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+class _LostInterrupts:
+    """Ends the command as Ctrl-C and SIGTERM do if they arrive in a callback of the compiler, where Python drops them.
+
+    The compiler then fails for lack of what the callback was to do, and that error is not worth telling.
+    """
+
+    def __init__(self) -> None:
+        self.found: BaseException | None = None
+
+    def __enter__(self) -> None:
+        self.before, sys.unraisablehook = sys.unraisablehook, self._take
+
+    def _take(self, dropped: Any) -> None:
+        if isinstance(dropped.exc_value, KeyboardInterrupt | Terminated):
+            self.found = dropped.exc_value
+        else:
+            self.before(dropped)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        sys.unraisablehook = self.before
+        if self.found is not None and kind is not None and issubclass(kind, Exception):
+            raise self.found from None
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line."""
     text = message.in_flags() if isinstance(message, DataWarning) else in_flags(str(message))

@@ -282,7 +282,8 @@ def _run(
     size = save(out, Saved(fitted, encoder, files.index_base, classes, columns))
     done = 0 if before is None else len(before.history)
     # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
-    progressive = {} if before is None else {"progressive_loss": fitted.history[done]["train_loss"]}
+    anew = before is None or options.optimizer.is_sampler  # a sampled model has a history of its own
+    progressive = {} if anew else {"progressive_loss": fitted.history[done]["train_loss"]}
     return {
         "model": fitted.plan.family,
         "task": fitted.loss.task,

@@ -97,7 +97,7 @@ class ClassifierSignature:
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
         keep_samples : int, default=0
-            With gibbs: sampled models to keep, for `return_std`.
+            Sampled models to keep (gibbs).
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: on, except with ftrl and gibbs).
@@ -225,7 +225,7 @@ class RegressorSignature:
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
         keep_samples : int, default=0
-            With gibbs: sampled models to keep, for `return_std`.
+            Sampled models to keep (gibbs).
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: on, except with ftrl and gibbs).

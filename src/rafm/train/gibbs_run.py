@@ -20,7 +20,7 @@ from ..plan.features import PlannedFeatures
 from ..plan.grouping import Grouping, one_group
 from ..plan.ranks import RankPlan
 from ..rows.stats import RowStats
-from .events import Continued, Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
+from .events import Begun, Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
 from .gibbs_engine import Gap, GibbsEngine
 from .gibbs_start import begin_from
 from .job import Job, model_of
@@ -40,7 +40,7 @@ def train_sampled(job: Job, options: TrainingOptions, start: Model | None = None
     yield Planned(features.plan, features.counts, job.found.rows)
     run = make_run(job, features, options)
     if start is not None:
-        yield Continued(start.plan.n_features, begin_from(run.engine, start, features, run.start_scale), False)
+        yield Begun(start.plan.n_features, begin_from(run.engine, start, features, run.start_scale), False)
     yield from job.train(run)
     reason = run.why_over()
     yield run.distil()

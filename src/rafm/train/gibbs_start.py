@@ -40,7 +40,7 @@ def begin_from(engine: GibbsEngine, model: Model, features: PlannedFeatures, lab
     found = model.parameters.undo_scaling(1 / label_scale, 1 / scales)
     lengths = np.concatenate([[0], np.cumsum(features.plan.block_ranks)]).astype(np.int64)[features.plan.levels()]
     chain, places, first = engine.chain, engine.arrangement.places, 1
-    chain.bias[0] = found.bias[0] / np.float32(label_scale)
+    chain.bias[0] = found.bias[0]
     chain.numbers[0, places[numbers]] = found.weights[own]
     for block in found.factors:
         for coordinate in block.T[: max(engine.n_factors + 1 - first, 0)]:
