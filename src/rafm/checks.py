@@ -84,7 +84,8 @@ def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
 
 def rate_drops(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of drops; the state of FTRL depends on its learning rate, which cannot change."""
-    found = whole(least=0)(name, int(chosen["is_measured"]) if value is None else value, chosen)
+    usual = int(chosen["is_measured"] and not chosen["optimizer"].is_sampler)
+    found = whole(least=0)(name, usual if value is None else value, chosen)
     _check_unused(name, found or None, chosen)
     if found and chosen["optimizer"].name == "ftrl":
         raise ConfigError(f"{name} must be 0 with optimizer='ftrl', whose learning rate cannot change", key=name)
@@ -160,7 +161,8 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     """Check that the optimiser can train the model family."""
     found, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
-    if found.families is not None and chosen["model"] not in found.families:
+    is_chosen = found.is_sampler and chosen["is_measured"]  # then the sampler chooses the family
+    if found.families is not None and chosen["model"] not in found.families and not is_chosen:
         families = ", ".join(map(repr, found.families))
         raise ConfigError(
             f"{name} {found.name!r} cannot train model {chosen['model']!r}, only {families}. Use model='difacto' for "
@@ -173,8 +175,12 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
             "Use another loss or optimizer.",
             key=name,
         )
-    if chosen["is_measured"] and found.name not in ("adagrad", "sgd"):
-        raise ConfigError(f"ranks='auto' requires optimizer='adagrad' or 'sgd', found {found.name!r}", key=name)
+    if is_chosen and chosen["loss"].is_classification:
+        raise ConfigError(f"ranks='auto' samples ratings only; give ranks, or drop {name}='gibbs'", key=name)
+    if chosen["is_measured"] and found.name not in ("adagrad", "sgd", "gibbs"):
+        raise ConfigError(
+            f"ranks='auto' requires optimizer='adagrad', 'sgd' or 'gibbs', found {found.name!r}", key=name
+        )
     if allowed is not None and found.name not in allowed:
         raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
@@ -234,8 +240,21 @@ def _check_unused(name: str, value: Any, chosen: dict[str, Any]) -> None:
 
 def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of epochs; its default depends on the optimiser. A large model to be cut needs more."""
-    usual = 100 if chosen["is_measured"] else chosen["optimizer"].n_epochs
+    sampler = chosen["optimizer"].is_sampler
+    usual = 100 if chosen["is_measured"] and not sampler else chosen["optimizer"].n_epochs
     return whole()(name, usual if value is None else value, chosen)
+
+
+def keep_samples(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of samples to keep, which only samplers have."""
+    found = whole(least=0)(name, value, chosen)
+    if found and not chosen["optimizer"].is_sampler:
+        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer has samples", key=name)
+    if found and chosen["loss"].is_classification:
+        raise ConfigError(f"{name} is for ratings: samples of clicks have no log odds", key=name)
+    if found and chosen["is_measured"]:
+        raise ConfigError(f"{name} needs given ranks: samples of ranks='auto' are longer than its vectors", key=name)
+    return found
 
 
 def l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
@@ -263,6 +282,10 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
     rate = number(positive=True)(name, value, chosen)
     if rate > 1:
         raise ConfigError(f"{name} must be at most 1, found {value!r}", key=name)
+    if rate < 1 and chosen["optimizer"].is_sampler:
+        raise ConfigError(
+            f"{name} has no effect with optimizer='gibbs', which is calibrated on validation rows", key=name
+        )
     if rate < 1 and chosen["loss"].task != "binary":
         raise ConfigError(f"{name} requires task='binary': other tasks have no negatives", key=name)
     return rate

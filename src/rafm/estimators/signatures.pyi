@@ -31,6 +31,7 @@ class ClassifierSignature:
         l1_weights: float = 0.0,
         n_epochs: int | None = None,
         patience: int | None = 3,
+        keep_samples: int = 0,
         averaging: bool | None = None,
         rate_drops: int | None = None,
         init_scale: float | None = None,
@@ -72,8 +73,8 @@ class ClassifierSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
-            distils them into one.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
+            one.
         field_weights : str, default="auto"
             Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
             fields or more).
@@ -86,7 +87,7 @@ class ClassifierSignature:
             more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
             runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
         l2_weights : float, default=0.0
-            L2 penalty of linear weights at each occurrence.
+            L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
@@ -96,6 +97,8 @@ class ClassifierSignature:
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
+        keep_samples : int, default=0
+            Sampled models to keep (gibbs).
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: on, except with ftrl and gibbs).
@@ -155,6 +158,7 @@ class RegressorSignature:
         l1_weights: float = 0.0,
         n_epochs: int | None = None,
         patience: int | None = 3,
+        keep_samples: int = 0,
         averaging: bool | None = None,
         rate_drops: int | None = None,
         init_scale: float | None = None,
@@ -198,8 +202,8 @@ class RegressorSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
-            distils them into one.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
+            one.
         field_weights : str, default="auto"
             Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
             fields or more).
@@ -212,7 +216,7 @@ class RegressorSignature:
             more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
             runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
         l2_weights : float, default=0.0
-            L2 penalty of linear weights at each occurrence.
+            L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
@@ -222,6 +226,8 @@ class RegressorSignature:
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
+        keep_samples : int, default=0
+            Sampled models to keep (gibbs).
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: on, except with ftrl and gibbs).

@@ -16,6 +16,7 @@ from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
 from .events import (
+    Begun,
     Continued,
     Cut,
     Distilled,
@@ -186,6 +187,8 @@ def event_lines(event: Event) -> list[str]:
     """Return the lines to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
+    if isinstance(event, Begun):
+        return [f"sampling begins at a model with {event.features} features; {event.new} new"]
     if isinstance(event, Continued):
         return continued_lines(event)
     if isinstance(event, Searched):

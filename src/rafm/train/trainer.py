@@ -105,14 +105,15 @@ def train(
     state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     scale = choose_label_scale(found.label_spread, options.loss)
     job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state, stop or Stop())
-    if start is not None:
+    if options.optimizer.is_sampler:  # imported here: its kernels are compiled only if they are used
+        from .gibbs_measured import train_sampled_measured
+        from .gibbs_run import train_sampled
+
+        yield from train_sampled_measured(job, options) if options.measured else train_sampled(job, options, start)
+    elif start is not None:
         yield from _continue(job, options, start)
     elif options.measured:
         yield from train_measured(job, options)
-    elif options.optimizer.is_sampler:
-        from .gibbs_run import train_sampled  # its kernels are compiled only if they are used
-
-        yield from train_sampled(job, options)
     else:
         options, job = yield from search_settings(job, options)
         yield from train_plain(job, options)
