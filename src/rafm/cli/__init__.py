@@ -104,6 +104,7 @@ def main() -> NoReturn:
         # standalone_mode=False below: typer would otherwise print its own errors and choose the exit code
         with (
             _ending_on_sigterm(),
+            _LostInterrupts(),
             safe_streams(),
             warnings.catch_warnings(),
             WithoutPandas(),
