@@ -257,9 +257,9 @@ def test_rows_of_a_label_alone_or_of_unknown_ids_score_the_bias(folder):  # case
     assert [float(line) for line in found] == pytest.approx([1 / (1 + np.exp(-bias))] * 3, rel=1e-8)
 
 
-def test_predict_of_no_rows_prints_nothing(folder):  # case 8
+def test_predict_of_no_rows_prints_no_predictions(folder):  # case 8
     ran = run("predict", folder / "m.rafm", "-", stdin=b"")
-    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert (ran.code, ran.out, ran.err) == (0, "", "note: stdin: 0 rows\n")
 
 
 def test_labels_of_rows_to_predict_do_not_matter(folder, tmp_path):

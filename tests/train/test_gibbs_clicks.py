@@ -180,7 +180,7 @@ def test_without_validation_rows_or_fields_a_model_comes_out_too(clicks):
     ("changes", "message"),
     [
         ({"labels": np.full(2000, 0.5)}, "samples labels 0 and 1 without weights, found label 0.5"),
-        ({"weights": np.full(2000, 2.0)}, "found row weights other than 1"),
+        ({"weights": np.linspace(1, 3, 2000)}, "found row weights other than 1"),
     ],
 )
 def test_labels_between_and_weights_are_refused(changes, clicks, message):
