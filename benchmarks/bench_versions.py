@@ -28,7 +28,8 @@ import rafm
 
 # Versions that hold out rows or average epochs by default must not do so here.
 known = inspect.signature(rafm.RaFMClassifier).parameters
-PLAIN = {name: value for name, value in {"validation_fraction": 0, "averaging": False}.items() if name in known}
+PLAIN = {"validation_fraction": 0, "averaging": False, "init_scale": 0.01}
+PLAIN = {name: value for name, value in PLAIN.items() if name in known}
 
 def rows(n, width, features, seed=0):
     draw = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
 """Compare models of one size: FM, RaFM by counts, and measured ranks, with and without each part of the recipe.
 
-    RAFM_DATA=folder python experiments/measured_ranks.py [SET ...] [--seeds N] [--parts]
+    RAFM_DATA=folder python experiments/measured_ranks.py [SET ...] [--seeds N] [--parts] [--only MODEL]
 
 A set is a folder with SET.train.libfm.gz, SET.validation.libfm.gz, SET.test.libfm.gz and features.tsv.gz, the fields of
 its ids. All models get the training rows, their fields, the validation rows and a number of parameters, and nothing
@@ -68,7 +68,7 @@ def candidates(task: str, size: int, rows: RowSource, with_parts: bool) -> dict[
     return models
 
 
-def compare(name: str, seeds: int, with_parts: bool) -> dict[str, list[float]]:
+def compare(name: str, seeds: int, with_parts: bool, only: str | None) -> dict[str, list[float]]:
     """Return the test losses of each model on one set, by seed."""
     task, size = SIZES[name]
     folder = Path(os.environ.get("RAFM_DATA", "data")) / name
@@ -77,6 +77,8 @@ def compare(name: str, seeds: int, with_parts: bool) -> dict[str, list[float]]:
     valid, test = (labelled_rows(folder / f"{name}.{part}.libfm.gz", files, None) for part in ("validation", "test"))
     found: dict[str, list[float]] = {}
     for title, options in candidates(task, size, rows, with_parts).items():
+        if only not in (None, title):
+            continue
         for seed in range(seeds):
             begun = time.process_time()
             model = train_model(rows, replace(options, seed=seed), valid)
@@ -103,7 +105,11 @@ def print_table(results: dict[str, dict[str, list[float]]]) -> None:
     print("\n| set, parameters | " + " | ".join(titles) + " |\n|---|" + "--:|" * len(titles))
     for name, found in results.items():
         size = f"{SIZES[name][1] / 1e6:.2f} M"
-        print(f"| {name}, {size} | " + " | ".join(f"{np.mean(found[title]):.4f}" for title in titles) + " |")
+        print(
+            f"| {name}, {size} | "
+            + " | ".join(f"{np.mean(found[title]):.4f} ± {np.std(found[title]):.4f}" for title in titles)
+            + " |"
+        )
 
 
 if __name__ == "__main__":
@@ -111,5 +117,6 @@ if __name__ == "__main__":
     parser.add_argument("sets", nargs="*", default=[*SIZES])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--only")
     given = parser.parse_args()
-    print_table({name: compare(name, given.seeds, given.parts) for name in given.sets})
+    print_table({name: compare(name, given.seeds, given.parts, given.only) for name in given.sets})

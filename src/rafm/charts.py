@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-WIDTH, HEIGHT = 480, 300
+WIDTH, HEIGHT = 480, 300  # of the drawing; a page scales it
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 16, 44  # margins
 LEGEND_HEIGHT = 18
-N_TICKS = 5
+N_TICKS = 5  # about so many per axis
 COLOURS = ("#0b66c3", "#b4490a", "#0d7a4f", "#8a3ffc", "#6b6b6b")
 STYLE = "".join(
     f".line{k}{{stroke:{colour};fill:none;stroke-width:2}}.mark{k}{{fill:{colour};stroke:{colour}}}"
@@ -25,6 +25,7 @@ STYLE = "".join(
 STYLE += (
     ".axis{stroke:#888;stroke-width:1;fill:none}.grid{stroke:#8884;stroke-width:1}text{font:12px sans-serif;fill:#333}"
 )
+# one per series, so that a print without colours can be read
 DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4")
 Kind = Literal["line", "marks", "bars", "steps"]
 
@@ -59,7 +60,7 @@ class Scale:
         shown = [value for value in values if math.isfinite(value) and (value > 0 or not axis.is_log)]
         low = axis.low if axis.low is not None else min(shown, default=1.0 if axis.is_log else 0.0)
         high = axis.high if axis.high is not None else max(shown, default=10.0 if axis.is_log else 1.0)
-        if low == high:
+        if low == high:  # a single value: some room on both sides
             low, high = (low / 2, high * 2) if axis.is_log else (low - 0.5, high + 0.5)
         self.low, self.high = low, high
 
@@ -68,6 +69,7 @@ class Scale:
             share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         else:
             share = (value - self.low) / (self.high - self.low)
+        # what lies beyond given limits is drawn at the edge
         return self.start + min(max(share, -0.02), 1.02) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
@@ -81,7 +83,7 @@ def ticks(low: float, high: float) -> list[float]:
     >>> ticks(0, 1)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
-    raw = (high - low) / N_TICKS
+    raw = (high - low) / N_TICKS  # rounded up to 1, 2 or 5 times a power of ten
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
@@ -95,7 +97,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     [10.0, 100.0, 1000.0]
     """
     powers = [10.0**k for k in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
-    if len(powers) > 7:
+    if len(powers) > 7:  # many decades: every second power, or fewer
         powers = powers[:: -(-len(powers) // 7)]
     return powers if len(powers) > 1 else ticks(low, high)
 
@@ -117,6 +119,7 @@ def chart(title: str, x: Axis, y: Axis, series: Sequence[Series], extra: str = "
     legend = [one for one in series if one.name] if len([one for one in series if one.name]) > 1 else []
     top = TOP + LEGEND_HEIGHT * -(-len(legend) // 2)
     across = Scale(x, [value for one in series for value in one.x], LEFT, WIDTH - RIGHT)
+    # bars start from 0, which must be in the picture
     lowest = [0.0] if any(one.kind == "bars" for one in series) and not y.is_log else []
     up = Scale(y, [*lowest, *(value for one in series for value in one.y)], HEIGHT - BOTTOM, top)
     parts = [*_axes(x, y, across, up, top), *(_series(one, across, up) for one in series), extra]
@@ -182,6 +185,7 @@ def _shape(x: float, y: float, style: int, title: str = "") -> str:
 def _bars(one: Series, points: list[tuple[float, float]], floor: float) -> str:
     gaps = [after[0] - before[0] for before, after in itertools.pairwise(points)]
     width = max(min(gaps, default=20.0) * 0.84, 1.0)
+    # bars of a second series lie over those of the first
     hollow = ";fill-opacity:.35" if one.style != 1 else ""
     return "".join(
         f'<rect class="mark{one.style}" style="stroke:none{hollow}" x="{x - width / 2:.1f}" y="{min(y, floor):.1f}" '

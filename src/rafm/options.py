@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .plan.ranks import LevelRule
 
 USUAL_NONZEROS = 10.0  # per row; rows with more get a lower default learning rate
+ADAPTABLE = ("learning_rate", "l2", "init_scale")
+MANY_ROWS = 10_000  # clicks start from a larger spread
 
 
 @dataclass(frozen=True)
@@ -253,7 +255,7 @@ class TrainingOptions:
     )
     init_scale: float = option(
         None,
-        "Standard deviation of the initial factors (default: 0.03 for clicks, 0.01 for ratings and counts).",
+        "Standard deviation of the initial factors (default: 0.03 for 10,000 clicks and more, otherwise 0.01).",
         checks.init_scale,
         "float",
         float,
@@ -311,9 +313,8 @@ class TrainingOptions:
         is_kept=False,
         has_effect=False,
     )
-    # Switches without a flag of their own; a given learning rate or L2 is never adapted to the rows.
-    is_rate_given: bool = field(default=True)
-    is_l2_given: bool = field(default=True)
+    # Switches without a flag of their own
+    adaptable: frozenset[str] = field(default=frozenset())  # names of options to adapt to the rows: those not given
     shuffle: bool = field(default=True)  # otherwise rows are visited in input order
     keep_state: bool = field(default=False)  # whether the model keeps its optimiser state
     replan: bool = field(default=False)  # whether to raise the features of a resumed model to higher ranks
@@ -345,22 +346,23 @@ class TrainingOptions:
         # Keeping a share r of the negatives multiplies the odds by 1/r; log(r) takes that back.
         return math.log(self.negative_rate)
 
-    def for_rows_of(self, nonzeros: float) -> TrainingOptions:
-        """Return the options with a lower default learning rate and, for clicks, a higher L2 if rows are long.
+    def for_rows(self, n_rows: int, nonzeros: float) -> TrainingOptions:
+        """Return the options with defaults that suit so many rows with so many nonzeros each; see decision 0020.
 
-        A step moves all features of a row at once, so the score of the row moves further the more there are; and the
-        number of pairs, each of which adds some noise, grows with the square of the length.
+        A step moves all features of a row at once, so the score of a long row moves further. The number of pairs, each
+        of which adds some noise, grows with the square of the length. Few rows cannot unlearn the noise of the start.
 
-        >>> adapted = resolve(task="binary").for_rows_of(40)
-        >>> round(adapted.learning_rate, 3), round(adapted.l2[0], 3)
-        (0.025, 0.08)
+        >>> adapted = resolve(task="binary").for_rows(1000, 40.0)
+        >>> round(adapted.learning_rate, 3), round(adapted.l2[0], 3), adapted.init_scale
+        (0.025, 0.08, 0.01)
         """
-        times = max(1.0, nonzeros / USUAL_NONZEROS)  # see decisions 0009 and 0020
-        changed: dict[str, Any] = {}
-        if not (self.is_rate_given or self.optimizer.is_sampler):
+        times, changed = max(1.0, nonzeros / USUAL_NONZEROS), dict[str, Any]()  # see decision 0009
+        if "learning_rate" in self.adaptable:
             changed["learning_rate"] = self.learning_rate * times**-1.5
-        if not self.is_l2_given and self.loss.is_classification:
+        if "l2" in self.adaptable and self.loss.is_classification:
             changed["l2"] = tuple(penalty * times**2 for penalty in self.l2)
+        if "init_scale" in self.adaptable and n_rows < MANY_ROWS:
+            changed["init_scale"] = 0.01
         return replace(self, **changed)
 
     def summary(self) -> dict[str, Any]:
@@ -376,15 +378,12 @@ class TrainingOptions:
             "l2": list(self.l2) if len(set(self.l2)) > 1 else next(iter(self.l2), None),
         }
 
-    def _measuring(self) -> tuple[str, ...]:
-        """Return the names of the switches of what is measured, if anything is."""
-        return ("searched",) * bool(self.searched) + ("measured", "memory", "reserved_bytes") * self.measured
-
     def identity(self) -> dict[str, Any]:
         """Return all options that decide what a run computes, by the names that users know."""
         chosen = {one.flag or name: getattr(self, name) for name, one in declared_options() if one.has_effect}
-        switches = {name: getattr(self, name) for name in ("shuffle", "keep_state", "replan", *self._measuring())}
-        return {"task": self.loss.task, **chosen, **switches}
+        measuring = ("searched",) * bool(self.searched) + ("measured", "memory", "reserved_bytes") * self.measured
+        switches = ("shuffle", "keep_state", "replan", *measuring)
+        return {"task": self.loss.task, **chosen, **{name: getattr(self, name) for name in switches}}
 
 
 def declared_options() -> Iterator[tuple[str, Option]]:
@@ -424,9 +423,10 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
     measured, searched = chosen.pop("is_measured"), tuple(chosen.pop("searched"))
-    rate, l2 = (given.get(name) is not None and name not in searched for name in ("learning_rate", "l2"))
     known = {name: chosen[name] for name in declared}
-    return TrainingOptions(**known, is_rate_given=rate, is_l2_given=l2, measured=measured, searched=searched)
+    free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
+    adaptable = frozenset(() if chosen["optimizer"].is_sampler else free)
+    return TrainingOptions(**known, adaptable=adaptable, measured=measured, searched=searched)
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:

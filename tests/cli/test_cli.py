@@ -113,7 +113,7 @@ def test_options_reach_the_training_and_are_kept_in_the_file(folder, tmp_path):
         "l2_weights": 0.5,
         "l1": 0.0,
         "l1_weights": 0.0,
-        "init_scale": 0.03,
+        "init_scale": 0.01,
         "averaging": True,
         "rate_drops": 0,
         "n_epochs": 2,

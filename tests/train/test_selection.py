@@ -161,9 +161,15 @@ def test_a_lower_learning_rate_is_tried_with_given_validation_rows_too(early):
     losses = [event.metrics["log_loss"] for event in of_kind(events, EpochFinished)]
     assert events[-1].best_value == min(losses)
     rate = model_of(events).options["learning_rate"]
-    alone = model_of(train_and_select(data, replace(chosen, learning_rate=rate, is_rate_given=True), valid))
+    alone = model_of(
+        train_and_select(
+            data, replace(chosen, learning_rate=rate, adaptable=chosen.adaptable - {"learning_rate"}), valid
+        )
+    )
     assert bytes_of(alone) == bytes_of(model_of(events))
-    assert not of_kind(train_and_select(data, replace(chosen, is_rate_given=True), valid), Slowed)
+    assert not of_kind(
+        train_and_select(data, replace(chosen, adaptable=chosen.adaptable - {"learning_rate"}), valid), Slowed
+    )
 
 
 def test_runs_with_lower_rates_resume_where_they_were_killed(early, monkeypatch, tmp_path):

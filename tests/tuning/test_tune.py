@@ -69,6 +69,7 @@ def test_the_printed_command_gives_the_same_model(folder, case):
 def test_a_study_that_is_killed_and_resumed_ends_as_if_nothing_had_happened(folder):
     given = ("--valid", folder / "valid.svm", "--trials", 4, *FAST)
     whole = tuned(folder, *given, out="whole.rafm")
+    assert [trial["state"] for trial in whole["trials"][:2]] == ["complete"] * 2  # defaults and measured ranks
     process = start("tune", folder / "rows.svm", "--out", folder / "killed.rafm", *given)
     for line in process.stdout:  # the second trial is done when its line is there
         if line.startswith(b"    2 "):

@@ -33,6 +33,7 @@ from .inspect import inspect
 from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
+from .report import report
 from .spelling import in_flags, usage_message
 from .train import train
 from .tune import tune
@@ -59,6 +60,7 @@ for command in (
     importance,
     similar,
     recommend,
+    report,
     convert,
     compress,
     export,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,12 +20,42 @@ from .arguments import (
     print_notes,
     read_options,
 )
+from .groups import flag_name, with_groups
+from .recommend import read_side
+
+if TYPE_CHECKING:
+    from ..predictor import Predictor
+    from ..read.open import ReadOptions
 
 
+@dataclass(frozen=True)
+class RankingFlags:
+    """How to evaluate recommendations."""
+
+    ranking: Annotated[
+        bool, typer.Option("--ranking", help="Rank the catalogue of --items for each context of DATA instead.")
+    ] = False
+    items: Annotated[str | None, typer.Option(metavar="FILE", help="Ranking: file with one row per item.")] = None
+    at: Annotated[str, typer.Option(metavar="K,...", help="Ranking: lengths of the lists.")] = "10"
+    exclude: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Ranking: rows that are not recommended, such as training rows.")
+    ] = None
+    leave_one_out: Annotated[
+        bool, typer.Option("--leave-one-out", help="Ranking: only the last relevant item of a context counts.")
+    ] = False
+    relevant: Annotated[
+        float | None,
+        typer.Option(metavar="LABEL", help="Ranking: smallest label of a relevant item (default: above 0)."),
+    ] = None
+    threads: Annotated[int, typer.Option(min=1, help="Ranking: worker threads.")] = 1
+
+
+@with_groups
 def evaluate(
     context: typer.Context,
     model: ModelPath,
     data: DataPath,
+    ranked: RankingFlags,
     index_base: Annotated[
         int | None, typer.Option(help="Smallest feature id in DATA; must match the model (default: the model's).")
     ] = None,
@@ -36,6 +67,9 @@ def evaluate(
 
     Clicks: log loss, AUC and calibration. Ratings: RMSE and MAE. Counts: Poisson deviance, MAE and RMSE.
     For tables, values never seen in training are reported on stderr, and as `coverage` with --json.
+
+    With --ranking, for each context (e.g. user) of the rows: precision, recall, NDCG, MAP, MRR and hit rate of the best
+    items of a catalogue, and the share of the catalogue that is recommended to anyone.
     """
     from ..encode.coverage import Coverage
     from ..errors import DataValueError
@@ -45,6 +79,11 @@ def evaluate(
     # "binary" is a placeholder: the predictor uses the task of the model.
     predictor, files = Predictor.load(model), read_options("binary", format, duplicates)
     check_row_flags(data, files, given_options(context))
+    _check_ranking_flags(ranked, given_options(context))
+    if ranked.ranking:
+        found = _evaluate_ranking(predictor, data, files, index_base, ranked)
+        print_json(found) if json else print_metrics(found)
+        return
     found = predictor.evaluate(data, files, index_base, coverage)
     if not found["rows"]:
         raise DataValueError("no rows", path=data)
@@ -55,6 +94,37 @@ def evaluate(
         print_metrics(found)
         _print_reliability(table)
     print_notes(coverage)
+
+
+def _check_ranking_flags(ranked: RankingFlags, given: set[str]) -> None:
+    """Reject flags of rankings without --ranking, and a ranking without a catalogue."""
+    from ..errors import ConfigError
+
+    names = {name for name in vars(ranked) if name != "ranking"} & given
+    if names and not ranked.ranking:
+        raise ConfigError(f"{flag_name(min(names))} is for rankings: add --ranking", key=min(names))
+    if ranked.ranking and ranked.items is None:
+        raise ConfigError("--ranking needs a catalogue: add --items FILE", key="items")
+
+
+def _evaluate_ranking(
+    predictor: Predictor, data: str, files: ReadOptions, index_base: int | None, ranked: RankingFlags
+) -> dict[str, Any]:
+    """Read rows and catalogue, and return the metrics of rankings."""
+    from ..checks import whole_numbers
+    from ..errors import DataValueError
+    from ..ranked import evaluate_ranking
+    from ..rows.blocks import join_rows
+
+    at = whole_numbers(ranked.at, "at")
+    batches = [*predictor.batches(data, files, index_base)]
+    if not batches:
+        raise DataValueError("no rows", path=data)
+    assert ranked.items is not None
+    items = read_side(predictor, ranked.items, files)
+    seen = None if ranked.exclude is None else read_side(predictor, ranked.exclude, files)
+    chosen = at, seen, ranked.leave_one_out, ranked.relevant, ranked.threads
+    return evaluate_ranking(predictor.saved.model, join_rows(batches), items, *chosen)
 
 
 def _print_reliability(table: list[dict[str, float]]) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..model.model import Model
     from ..tuning.tune import Tuned
 
+# not flags of `rafm train`, or not needed for the same model
 SEARCH_FLAGS = ("data", "out", "valid", "trials", "budget_seconds", "study", "plot", "json", "threads")
 SIZE_FLAGS = ("max_parameters", "max_bytes")
 
@@ -90,7 +91,7 @@ def tune(
     check_table_flags(data, files, reading, given)
     check_row_flags(data, files, given)
     check_fields_flag(data, files)
-    if "threads" not in given:
+    if "threads" not in given:  # more do not help a training
         training["threads"] = min(2, os.cpu_count() or 1)
     found, keeper = _search(data, valid, out, task, training, given, files, reading, search, study, stream, begun)
     if search.plot is not None:
@@ -136,7 +137,8 @@ def _search(
     limits = Limits(search.trials, search.budget_seconds, training["max_parameters"], training["max_bytes"])
     checked = Subject(None, None, task, open_options, fixed).options({})  # type: ignore[arg-type]
     check_positive(reading.positive, checked.loss)
-    note_threads(checked.threads, threads_used(checked))
+    if "threads" in given:
+        note_threads(checked.threads, threads_used(checked))
     rows, encoder = open_rows(data, files, None, stream)
     check_size(encoder)
     held_out = None if valid is None else labelled_rows(valid, files, encoder)

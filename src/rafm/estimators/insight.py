@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from ..explain.shapley import ShapleyValues
     from ..explain.terms import Explanations
     from ..explain.views import Overview
+    from ..model.file import Saved
     from ..model.model import Model
     from ..recommend.top import Recommended
+    from ..report.page import Report
     from ..rows.checked import CheckedRows
 
 
@@ -29,7 +31,12 @@ class Insight:
     def _fitted(self) -> Model:
         raise NotImplementedError
 
-    def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool) -> CheckedRows:
+    def _rows(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, coverage: Any = None
+    ) -> CheckedRows:
+        raise NotImplementedError
+
+    def _saved(self, model: Model) -> Saved:
         raise NotImplementedError
 
     def _names(self) -> FeatureNames:
@@ -131,6 +138,36 @@ class Insight:
         from ..explain.views import overview
 
         return overview(self._fitted(), self._rows(X, fitting=False), self._names())
+
+    def report(self, X: Any = None, y: Any = None, title: str = "model") -> Report:
+        """Return a page about the model: what it was trained on, how well it does, and what it looks at.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table, default=None
+            Test rows, for quality, importance and coverage.
+        y : array of shape (n_rows,), default=None
+            Their labels.
+        title : str, default="model"
+            What the page calls the model.
+
+        Returns
+        -------
+        Report
+            Notebooks show it; `save(path)` writes it as one HTML file.
+        """
+        from ..encode.coverage import Coverage
+        from ..report.judged import judge
+        from ..report.page import Report, report_page
+        from .arguments import threads_of
+
+        judged, coverage = None, Coverage()
+        if X is not None:
+            if y is None:
+                raise ConfigError("a report on rows needs their labels: pass y", key="y")
+            rows = self._rows(X, y, fitting=False, coverage=coverage)
+            judged = judge(self._fitted(), [rows], self._names(), "the test rows", coverage, threads_of(self.n_jobs))
+        return Report(report_page(self._saved(self._fitted()), judged, title))
 
     def similar(
         self, name: str, top: int = 10, level: int | None = None, measure: str = "behaviour", damping: float = 20.0

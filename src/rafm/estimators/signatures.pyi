@@ -107,8 +107,8 @@ class ClassifierSignature:
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
-            Standard deviation of the initial factors (default: 0.03 for clicks, 0.01 for ratings and
-            counts).
+            Standard deviation of the initial factors (default: 0.03 for 10,000 clicks and more, otherwise
+            0.01).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).
@@ -237,8 +237,8 @@ class RegressorSignature:
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
         init_scale : float, default=None
-            Standard deviation of the initial factors (default: 0.03 for clicks, 0.01 for ratings and
-            counts).
+            Standard deviation of the initial factors (default: 0.03 for 10,000 clicks and more, otherwise
+            0.01).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance or huber_loss (default: that of the loss).

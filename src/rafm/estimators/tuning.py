@@ -20,6 +20,7 @@ from .machine import FactorizationMachine
 from .parameters import option_parameters
 
 Machine = TypeVar("Machine", bound=FactorizationMachine)
+# given or not, they are no reason to leave an option alone
 NOT_TUNED = ("seed", "threads", "max_parameters", "max_bytes")
 
 

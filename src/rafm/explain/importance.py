@@ -54,7 +54,8 @@ def measure_importance(
     if batch.labels is None or batch.n_rows < 2:
         raise DataValueError("importance needs at least two labelled rows")
     column_of = names.columns_of(batch.indices)
-    chosen = frequent_columns(column_of) if columns is None else [*_places(columns, names)]
+    known = column_of[column_of < len(names.players)]  # ids beyond those of training add nothing
+    chosen = frequent_columns(known) if columns is None else [*_places(columns, names)]
     before = row_losses(model, batch)
     weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights.astype(float)
 

@@ -63,7 +63,7 @@ def find_settings(job: Job, options: TrainingOptions) -> tuple[TrainingOptions, 
 
 def with_settings(options: TrainingOptions, rate: float, l2: float) -> TrainingOptions:
     """Return options with this learning rate and L2, and nothing left to find."""
-    return replace(options, learning_rate=rate, l2=(l2,) * len(options.l2), searched=(), is_rate_given=True)
+    return replace(options, learning_rate=rate, l2=(l2,) * len(options.l2), searched=(), adaptable=frozenset())
 
 
 def climb(judge: Callable[[Settings], float], start: Settings, place: int, factor: float) -> Settings:

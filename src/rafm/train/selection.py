@@ -69,7 +69,7 @@ def train_and_select(
         Memory for the rows that are held out; no limit by default.
     """
     checkpoint, source, stop = checkpoint or NoCheckpoint(), as_source(data), stop or Stop()
-    if valid is not None and start is None and not options.is_rate_given and not needs_validation(options):
+    if valid is not None and start is None and "learning_rate" in options.adaptable and not needs_validation(options):
         yield from slow_down(source, options, valid, checkpoint, stop)
         return
     if valid is not None or not options.validation_fraction:
@@ -166,7 +166,9 @@ class Selection:
             is_better_now = best is None or is_better(self.options.metric, found.best_value, best.best_value)
             if is_better_now:
                 best, model = found, own
-            is_slow_enough = options.is_rate_given or found.best_epoch > EARLY_EPOCH or self.keeps_first
+            is_slow_enough = (
+                "learning_rate" not in options.adaptable or found.best_epoch > EARLY_EPOCH or self.keeps_first
+            )
             if is_slow_enough or not is_better_now or found.reason in ("time", "callback"):
                 break
             options = replace(options, learning_rate=options.learning_rate / SLOWER)

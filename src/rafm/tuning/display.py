@@ -13,7 +13,7 @@ from ..metrics import metric_class
 from .records import Record, frontier, settings_text
 from .tune import Event, TrialFinished, TrialProgress, TrialStarted, Tuned
 
-PLOT_WIDTH, PLOT_HEIGHT = 60, 12
+PLOT_WIDTH, PLOT_HEIGHT = 60, 12  # characters
 
 
 def trial_header(metric: str) -> str:

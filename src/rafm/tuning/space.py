@@ -12,7 +12,7 @@ from ..options import TrainingOptions
 PLAIN, MEASURE, SAMPLE = "plain", "auto", "gibbs"  # recipes: ranks by counts, measured ranks, sampling
 RATE_RANGE, L2_RANGE, WEIGHT_RANGE = (1 / 6, 3.0), (1 / 10, 10.0), (1 / 4, 4.0)  # times the default
 SCALE_RANGE, INIT_RANGE, WEIGHTS_L2_RANGE = (0.25, 16.0), (0.003, 0.1), (1e-7, 1e-2)
-RANK_GROWTH = 4
+RANK_GROWTH = 4  # from one rank to the next, as in the defaults
 FREE_OPTIONS = {"seed", "metric", "n_epochs", "patience", "validation_fraction", "max_seconds", "loss"}  # of recipes
 Settings = dict[str, Any]
 
@@ -69,7 +69,7 @@ class Space:
     def suggest(self, trial: Any) -> Settings:
         """Return the settings of a trial of Optuna."""
         recipe = trial.suggest_categorical("recipe", self.recipes())
-        if recipe == SAMPLE:
+        if recipe == SAMPLE:  # priors are learned, so there is nothing else to choose
             return {"model": "fm", "optimizer": "gibbs", "ranks": (2 ** trial.suggest_int("rank", 3, 7),)}
         settings = {name: draw(trial) for name, draw in self._numbers().items() if self._is_open(name, recipe)}
         if recipe == MEASURE:
@@ -104,7 +104,7 @@ class Space:
         draws = {"learning_rate": _log("learning_rate", *_times(options.learning_rate, RATE_RANGE))}
         if not options.ranks:
             return draws | {"l2_weights": _log("l2_weights", *WEIGHTS_L2_RANGE)}
-        draws["l2"] = _log("l2", *_times(options.loss.l2, L2_RANGE))
+        draws["l2"] = _log("l2", *_times(self._l2(), L2_RANGE))
         draws["rank_scale"] = _log("rank_scale", *SCALE_RANGE)
         draws["init_scale"] = _log("init_scale", *INIT_RANGE)
         draws["averaging"] = lambda trial: trial.suggest_categorical("averaging", [False, True])
@@ -117,11 +117,15 @@ class Space:
             draws["field_weights"] = lambda trial: trial.suggest_categorical("field_weights", ["on", "off"])
         return draws
 
+    def _l2(self) -> float:
+        """Return the default L2, which depends on the length of rows."""
+        return next(iter(self.options.l2), 0.0) or self.options.loss.l2
+
     def _defaults(self) -> dict[str, Any]:
         """Return the defaults as values in the study."""
         options = self.options
         found = {name: getattr(options, name) for name in self._numbers()}
-        found["l2"] = options.loss.l2
+        found["l2"] = self._l2()
         if "l2_weights" in found:  # 0 by default, which a log scale lacks
             found["l2_weights"] = WEIGHTS_L2_RANGE[0]
         if "field_weights" in found:

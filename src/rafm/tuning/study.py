@@ -39,6 +39,7 @@ class Study:
         from optuna.samplers import TPESampler
 
         done, known = len(self.records), self.space.known()
+        # a new sampler for each trial: its state need not be saved
         seed = self.seed * SEED_STEP + done + self.n_rejected
         sampler: Any = TPESampler(seed=seed % 2**32, n_startup_trials=STARTUP_TRIALS + len(known))
         if done >= len(known):
@@ -102,7 +103,7 @@ def open_study(path: PathLike | None, space: Space, identity: dict[str, Any]) ->
     if path is None:
         yield Study(optuna.create_study(direction=direction), space, seed)
         return
-    with open(path, "ab") as own:
+    with open(path, "ab") as own:  # an empty file is an empty database
         _lock(own.fileno(), path)
         inner = _opened(optuna, path, direction)
         check_same(path, inner.user_attrs.get("identity"), identity)

@@ -157,7 +157,8 @@ def tune(
     judged = None if valid is None else RowsFingerprint.of(valid)
     known = identity(defaults, fingerprint, judged, None, fields) | limits.size_options()
     known["given"] = ", ".join(sorted(subject.fixed))
-    adapted = defaults.for_rows_of(found.counts.sum() / found.rows)
+    # ranges of the search surround what these rows get by default
+    adapted = defaults.for_rows(found.rows, found.counts.sum() / found.rows)
     space = Space(adapted, subject.fixed, 0 if fields is None else len(fields.names), valid is not None)
     with open_study(study, space, known) as opened:
         yield from Tuner(subject, limits, keeper, opened, space, found, begun).events()
@@ -256,7 +257,7 @@ class Tuner:
             rejected = 0
             yield TrialStarted(len(self.study.records) + 1, settings)
             record = yield from self._run(trial, settings)
-            if record.state == TIMED_OUT:
+            if record.state == TIMED_OUT:  # another one would not end in time either
                 break
         best = best_of(self.study.records, self.metric)
         if best is None:
@@ -290,6 +291,7 @@ class Tuner:
             yield from run.events()
         except DivergenceError:
             run.state = DIVERGED
+        # the plan is a bound of the size; this is the file itself
         if run.model is not None and self.exceeds(run.model):
             run.state, run.model = TOO_LARGE, None
         taken = seconds_without_compiling() - before
@@ -297,7 +299,7 @@ class Tuner:
         best = best_of(self.study.records, self.metric)
         is_best = record.is_complete and (best is None or is_better(self.metric, record.value, best.value))
         self.study.tell(trial, record, self.seconds())
-        if is_best:
+        if is_best:  # after the record: a kill in between costs a training, not a result
             assert run.model is not None
             self._keep(run.model)
         self._set_rungs()
@@ -344,7 +346,7 @@ class TrialRun:
             if isinstance(event, Selected) and not self.tuner.is_improvement(self.value):
                 return  # no need to train on all rows
             if isinstance(event, EpochFinished) and event.metrics:
-                yield from self._note(event, is_first)
+                yield from self._note(event)
                 if self.state == PRUNED:
                     return
             if isinstance(event, Finished):
@@ -358,7 +360,11 @@ class TrialRun:
         limits = [limit for limit in (self.options.max_seconds, self.tuner.limits.seconds) if limit is not None]
         return min(limits, default=None)
 
-    def _note(self, event: EpochFinished, is_first: bool) -> Iterator[Event]:
+    def _is_comparable(self) -> bool:
+        """Return whether the trial may end early: not the known ones, nor samplers, whose first epochs say little."""
+        return self.number > len(self.tuner.space.known()) and not self.options.optimizer.is_sampler
+
+    def _note(self, event: EpochFinished) -> Iterator[Event]:
         value = event.metrics[self.options.metric]
         if is_better(self.options.metric, value, self.value):
             self.value = value
@@ -366,7 +372,7 @@ class TrialRun:
             return
         self.epochs = event.epoch
         self.trial.report(self.value, event.epoch)
-        if not is_first and self.trial.should_prune():
+        if self._is_comparable() and self.trial.should_prune():
             self.state = PRUNED
         tuner = self.tuner
         yield TrialProgress(self.number, event.epoch, self.value, tuner.seconds(), tuner.budget_seconds())
