@@ -228,3 +228,14 @@ print(rafm.Scorer(sys.argv[1]).score({row!r}))"""
     ran = subprocess.run([sys.executable, "-c", program, tmp_path / "m.rafm"], capture_output=True, text=True)
     assert ran.stderr == ""
     assert float(ran.stdout) == scorer.score(row)
+
+
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_a_model_of_few_bits_scores_rows_as_it_scores_the_table(of_table, bits, tmp_path):
+    estimator, _, table = of_table
+    estimator.compress(bits=bits).save(tmp_path / "small.rafm")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = load(tmp_path / "small.rafm").decision_function(table)
+    scorer, rows = Scorer(tmp_path / "small.rafm"), table.to_pylist()
+    np.testing.assert_array_equal([scorer.score(row) for row in rows], expected)

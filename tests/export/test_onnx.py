@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import WORLDS, as_batch, rows_of_ids, saved_world
+from models import WORLDS, as_batch, model_of, rows_of_ids, saved_world
+from worlds import make_world
 
 from rafm import RaFMClassifier
 from rafm.errors import ConfigError, ResourceLimitError
@@ -132,6 +133,12 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
     for name in ("a.onnx", "b.onnx"):
         export(saved_world("rafm"), "onnx", tmp_path / name)
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+def test_vectors_are_in_the_file_once(tmp_path):
+    """Field weights need them twice."""
+    world = make_world("fm", (64,), [1] * 40, n_fields=2)
+    assert export(Saved(model_of(world)), "onnx", tmp_path / "m.onnx") < 4 * 64 * 41 + 6000
 
 
 def test_a_model_too_large_for_a_file_is_refused(monkeypatch, tmp_path):

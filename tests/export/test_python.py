@@ -117,7 +117,9 @@ def test_raw_values_are_encoded_and_predicted_as_by_the_model(table, record):
     found = names["encode"](record)
     assert found.keys() == expected.keys()
     np.testing.assert_allclose([found[id] for id in expected], [*expected.values()], rtol=1e-6)
-    assert names["predict_record"](record) == pytest.approx(saved.model.predict(as_batch([found]))[0], abs=1e-6)
+    largest = max(1.0, *map(abs, found.values()))  # the model computes in float32, whose roundings grow with values
+    close = pytest.approx(saved.model.predict(as_batch([found]))[0], abs=1e-6 * largest)
+    assert names["predict_record"](record) == close
 
 
 @settings(max_examples=300)

@@ -1,5 +1,7 @@
 """Codes are packed bit by bit, scales are halves of floats, and a file of few bits is checked like any other."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from fitted import long_tail, make, two_fields
@@ -11,9 +13,16 @@ import rafm
 from rafm.compress.quantise import quantised
 from rafm.errors import ConfigError, ModelFileError, ModelFormatError
 from rafm.files.container import read_container, write_container
-from rafm.model.file import load
-from rafm.model.packed import BITS, from_halves, pack_codes, unpack_codes, upper_halves
+from rafm.losses import loss_named
+from rafm.model.file import Saved, load, save
+from rafm.model.model import Model
+from rafm.model.packed import BITS, PackedVectors, from_halves, pack_codes, unpack_codes, upper_halves
+from rafm.model.parameters import Parameters
+from rafm.plan.ranks import RankPlan
+from rafm.rows.checked import Batch, check_batch
+from rafm.rows.numbering import Numbering
 
+LOSS = loss_named("squared")
 FLOATS = st.floats(-(2.0**99), 2.0**99, width=32)
 
 
@@ -132,3 +141,23 @@ def test_a_file_that_does_not_fit_is_refused(change, message, model, tmp_path):
     with pytest.raises(ModelFileError, match=message) as caught:
         load(path)
     assert isinstance(caught.value, ModelFormatError)
+
+
+def test_a_packed_model_is_never_expanded(tmp_path):
+    """40,000 vectors of rank 256 take 41 MB in floats and 5 MB in 4 bits."""
+    n, rank, rng = 40_000, 256, np.random.default_rng(0)
+    codes = rng.integers(0, 256, (n, rank // 2), np.uint8)
+    block = PackedVectors(codes, upper_halves(np.full(n, 0.01, np.float32)), rank, 4)
+    parameters = Parameters(np.zeros(1, np.float32), np.zeros(n, np.float32), [block], bits=4)
+    plan, numbering = RankPlan("fm", (rank,), (n, n, 0)), Numbering(np.arange(n), n)
+    save(tmp_path / "m.rafm", Saved(Model(plan, numbering, np.ones(n, np.int64), LOSS, parameters, n_rows=1)))
+    rows = check_batch(Batch(np.array([0, 2]), np.array([3, 39_999]), np.ones(2), n))
+    tracemalloc.start()
+    try:
+        found = load(tmp_path / "m.rafm").model.scores(rows)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    vectors = unpack_codes(codes[[3, -1]], rank, 4) * block.scales()[:1]
+    assert found[0] == pytest.approx(float(vectors[0] @ vectors[1]), rel=1e-5)
+    assert peak < 4 * n * rank / 2

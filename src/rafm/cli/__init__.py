@@ -20,6 +20,7 @@ import typer
 from ..errors import DataWarning, RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from ..jit.compiling import told_to
+from ..read.without_pandas import WithoutPandas
 from .bench import bench
 from .compiling import CompileNote
 from .compress import compress
@@ -34,6 +35,7 @@ from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
 from .report import report
+from .serve import serve
 from .spelling import in_flags, usage_message
 from .train import train
 from .tune import tune
@@ -61,6 +63,7 @@ for command in (
     similar,
     recommend,
     report,
+    serve,
     convert,
     compress,
     export,
@@ -103,7 +106,7 @@ def main() -> NoReturn:
             _ending_on_sigterm(),
             safe_streams(),
             warnings.catch_warnings(),
-            _NoPandas(),
+            WithoutPandas(),
             told_to(CompileNote(sys.stderr)),
         ):
             warnings.simplefilter("default", UserWarning)
@@ -150,20 +153,6 @@ def _ending_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-class _NoPandas:
-    """Stops Arrow from importing pandas, which is slow and which no command needs; see decision 0011."""
-
-    def find_spec(self, name: str, *_: Any) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("rafm's commands do without pandas", name=name)
-
-    def __enter__(self) -> None:
-        sys.meta_path.insert(0, self)
-
-    def __exit__(self, *_: object) -> None:
-        sys.meta_path.remove(self)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -21,7 +21,6 @@ from .arguments import (
     read_options,
 )
 from .groups import flag_name, with_groups
-from .recommend import read_side
 
 if TYPE_CHECKING:
     from ..predictor import Predictor
@@ -114,6 +113,7 @@ def _evaluate_ranking(
     from ..checks import whole_numbers
     from ..errors import DataValueError
     from ..ranked import evaluate_ranking
+    from ..recommend.partial import read_side
     from ..rows.blocks import join_rows
 
     at = whole_numbers(ranked.at, "at")

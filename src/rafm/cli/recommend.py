@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .arguments import Duplicates, Format, Json, ModelPath, print_json, read_options
-
-if TYPE_CHECKING:
-    from ..predictor import Predictor
-    from ..read.open import ReadOptions
-    from ..rows.checked import CheckedRows
 
 
 def recommend(
@@ -34,6 +29,7 @@ def recommend(
     """
     from ..explain.names import FeatureNames
     from ..predictor import Predictor
+    from ..recommend.partial import read_side
     from ..recommend.top import Catalogue, excluded_items
 
     predictor, options = Predictor.load(model), read_options("binary", format, duplicates)
@@ -51,23 +47,6 @@ def recommend(
             continue
         for rank, (item, score) in enumerate(best, 1):
             print(f"{number}\t{rank}\t{item + 1}\t{score:.6f}\t{' '.join(titles[item])}")
-
-
-def read_side(predictor: Predictor, path: str, options: ReadOptions) -> CheckedRows:
-    """Read contexts or items; a table may have some of the model's columns only."""
-    from ..errors import DataValueError
-    from ..read.open import batches_of, table_names
-    from ..recommend.partial import PartialEncoder
-    from ..rows.blocks import join_rows
-
-    if predictor.saved.encoder is None:
-        batches = [*predictor.batches(path, options, targets=False)]
-    else:
-        part = PartialEncoder.of(predictor.saved.encoder, table_names(path, options))
-        batches = [*map(part.with_whole_ids, batches_of(path, options, part.encoder, targets=False))]
-    if not batches:
-        raise DataValueError("no rows", path=path)
-    return join_rows(batches)
 
 
 def similar(

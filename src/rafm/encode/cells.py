@@ -91,7 +91,7 @@ class WordCells(CellEncoder):
         self.known = _ids_of(column.coder, first)  # type: ignore[arg-type]
 
     def add(self, cell: Any, row: int, ids: list[int], values: list[float]) -> None:
-        kind = type(cell)
+        kind = type(cell)  # exactly: a boolean is no number here
         if kind is str and self.kind in ("text", "time"):
             text = cell
         elif kind is int and self.kind == "number" and -INT_LIMIT <= cell < INT_LIMIT:
@@ -154,6 +154,7 @@ class BinCells(CellEncoder):
         if number is None or self.column.cell_type != "number":
             return self.add_other(cell, row, ids, values)
         if isinstance(coder, Bins):
+            # like np.searchsorted with side="right"
             id = self.first + bisect_right(coder.edges, number)
         else:
             id = self.known.get(float(log_bin(np.array([number]))[0]), self.rare)

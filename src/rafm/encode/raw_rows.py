@@ -11,7 +11,7 @@ from ..files.terminal import printable
 from .cells import cell_encoder, is_missing, plain_number
 from .encoder import TableEncoder, caller_level
 
-LISTED = 10  # names in a message
+LISTED, MAX_WARNED = 10, 1000  # names in a message, and in all: strangers must not fill the memory
 
 
 class RawRows(Protocol):
@@ -39,7 +39,7 @@ class TableRows:
         self.columns = tuple(name for name in columns or self._cells if name in self._cells)
         unused = {column.name for column in encoder.spec.columns if column.kind == "ignore"}
         self._known = {*self._cells, *unused, *encoder.spec.targets()}
-        self._warns = encoder.spec.others == "auto"
+        self._warns, self._warned = encoder.spec.others == "auto", set[str]()
 
     def add(self, row: Any, number: int, ids: list[int], values: list[float], partial: bool = False) -> None:
         if isinstance(row, tuple | list):
@@ -70,9 +70,9 @@ class TableRows:
         return dict(zip(self.columns, row))
 
     def _warn(self, row: Mapping[str, Any]) -> None:
-        if extra := self.ignored(row):
-            self._known.update(extra[:LISTED])  # a few, or a stranger could fill the memory
-            self._warns = len(self._known) < len(self._cells) + 1000
+        if extra := [name for name in self.ignored(row) if name not in self._warned]:
+            self._warned.update(extra[:LISTED])
+            self._warns = len(self._warned) < MAX_WARNED
             names = printable(", ".join(extra[:LISTED]))
             message = f"ignoring columns that the model was not trained with: {names}"
             warnings.warn(message, stacklevel=caller_level())

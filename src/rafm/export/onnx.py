@@ -58,6 +58,7 @@ class Scoring:
     def __init__(self, graph: Graph, model: Model, ids: str, values: str):
         self.graph, self.model, self.n = graph, model, model.plan.n_features
         self.numbers, self.values = self._numbers(ids), values
+        self.vectors = [self._vectors(block) for block in range(model.plan.n_levels)]
 
     def score(self) -> str:
         """Return the name of the scores."""
@@ -110,7 +111,7 @@ class Scoring:
     def _pairs(self, block: int, values: str) -> str:
         """Return the pairs of a block that have a free feature, as kernels/scoring.py says."""
         g, plan = self.graph, self.model.plan
-        terms = g.mul(self._vectors(block), g.expand(values, 2))
+        terms = g.mul(self.vectors[block], g.expand(values, 2))
         norms, sums = g.sum(g.mul(terms, terms), 2), g.sum(terms, 1)
         total = g.sum(g.mul(sums, sums), 1)
         if plan.nested and block + 1 < plan.n_levels:

@@ -62,7 +62,7 @@ def score_pair(rows, r, tables, records, mixture, shares, products):
 @entry
 def score_rows(rows, tables, records, bias, mixture, scores):
     """Write the score of every row into scores."""
-    shares, products = np.empty_like(mixture[0]), np.empty_like(mixture[0])
+    shares, products = np.zeros_like(mixture[0]), np.zeros_like(mixture[0])
     for r in range(scores.size):
         scores[r] = bias + score_pair(rows, r, tables, records, mixture, shares, products)[0]
 
@@ -140,7 +140,7 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
 
     Return the summed loss, and the first position in order whose loss is not finite or -1.
     """
-    shares, products, total = np.empty_like(mixture[0]), np.empty_like(mixture[0]), 0.0
+    shares, products, total = np.zeros_like(mixture[0]), np.zeros_like(mixture[0]), 0.0
     for t in range(order.size):
         r = order[t]
         a, weight = rows.indptr[r], rows.weights[r]
@@ -161,7 +161,7 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
 @entry
 def train_mixture(rows, order, tables, records, bias, mixture, states, pull, settings):
     """Train the mixture weights with all other parameters fixed; return (0, -1), the shape of train_factors' result."""
-    shares, products = np.empty_like(mixture[0]), np.empty_like(mixture[0])
+    shares, products = np.zeros_like(mixture[0]), np.zeros_like(mixture[0])
     for r in order:
         a = rows.indptr[r]
         if rows.indptr[r + 1] - a != 2:

@@ -52,9 +52,21 @@ def unpack_codes(packed: np.ndarray, rank: int, bits: int) -> np.ndarray:
         return np.ascontiguousarray(packed).view("<i2").astype(np.int16)
     if bits == 8:
         return packed.view(np.int8).astype(np.int16)
-    single = np.unpackbits(packed, axis=1, count=rank * bits, bitorder="little").reshape(len(packed), rank, bits)
-    values = np.array([*(1 << np.arange(bits - 1)), -(1 << (bits - 1))], np.int16)  # the last bit is the sign
-    return single.astype(np.int16) @ values
+    found = np.stack(_halves(packed) if bits == 4 else _sixes(packed), axis=2)
+    sign = np.int16(1 << (bits - 1))
+    return (found.reshape(len(packed), found.shape[1] * found.shape[2])[:, :rank] ^ sign) - sign
+
+
+def _halves(packed: np.ndarray) -> list[np.ndarray]:
+    """Return lower and upper halves of bytes."""
+    return [(packed & np.uint8(15)).astype(np.int16), (packed >> np.uint8(4)).astype(np.int16)]
+
+
+def _sixes(packed: np.ndarray) -> list[np.ndarray]:
+    """Return the first, second, third and fourth numbers of 6 bits in every three bytes."""
+    wide = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 3))).astype(np.int16)
+    a, b, c = (wide[:, place::3] for place in range(3))
+    return [a & 63, a >> 6 | (b & 15) << 2, b >> 4 | (c & 3) << 4, c >> 2]
 
 
 def upper_halves(numbers: np.ndarray, up: bool = False) -> np.ndarray:

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .layout import CHUNK, FirstSlot, RecordLayout, _record_size, round_up
+from .layout import FirstSlot, RecordLayout, _record_size, round_up
 
 ELEMENT_BITS = 32
+CHUNK_CODES = 1 << 18  # codes unpacked at a time
 AHEAD = 2  # scale and squared norm precede the codes
 KINDS = {4: np.uint8, 6: np.int8, 8: np.int8, 16: np.int16}
 
@@ -62,11 +63,11 @@ class PackedLayout(RecordLayout):
         self, weights: np.ndarray, factors: Sequence[Any], state: float = 0.0, first_slot: FirstSlot | None = None
     ) -> np.ndarray:
         """Return records with these weights and, per block, these PackedVectors."""
-        records = self._empty(state, np.float32)
+        records, step = self._empty(state, np.float32), max(1, CHUNK_CODES // max(self.widths, default=1))
         for level, ids, view in self.views(records):
             view[:, 0] = weights[ids]
-            for first in range(ids.start, ids.stop, CHUNK):
-                some = slice(first, min(first + CHUNK, ids.stop))
+            for first in range(ids.start, ids.stop, step):
+                some = slice(first, min(first + step, ids.stop))
                 own = view[some.start - ids.start : some.stop - ids.start]
                 for number, block in enumerate(factors[:level]):
                     self._put_codes(own, number, block.integers(some), block.scales(some))

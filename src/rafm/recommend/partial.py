@@ -10,6 +10,9 @@ import numpy as np
 
 from ..encode.encoder import TableEncoder
 from ..errors import DataValueError
+from ..predictor import Predictor
+from ..read.open import ReadOptions, batches_of, table_names
+from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 
 
@@ -41,3 +44,15 @@ class PartialEncoder:
         """Return rows of the partial encoder with the ids of the whole one."""
         indices = self.ids[rows.indices] if rows.indices.size else rows.indices
         return check_batch(Batch(rows.indptr, indices, rows.values, self.n_features))
+
+
+def read_side(predictor: Predictor, path: str, options: ReadOptions) -> CheckedRows:
+    """Read contexts or items; a table may have some of the model's columns only."""
+    if predictor.saved.encoder is None:
+        batches = [*predictor.batches(path, options, targets=False)]
+    else:
+        part = PartialEncoder.of(predictor.saved.encoder, table_names(path, options))
+        batches = [*map(part.with_whole_ids, batches_of(path, options, part.encoder, targets=False))]
+    if not batches:
+        raise DataValueError("no rows", path=path)
+    return join_rows(batches)

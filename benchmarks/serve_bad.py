@@ -1,0 +1,95 @@
+"""Does a server stay up, and small, under requests that are wrong, cut short, slow, or far too long?
+
+    python benchmarks/serve_bad.py [requests]
+
+Random bytes and mutated requests, clients that leave in the middle, a body without end, slow senders; good requests run
+beside them and must all be answered. Memory and files of the worker are printed before and after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+
+from serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
+
+AT_A_TIME = 50
+
+
+async def throw(port: int, data: bytes, draw: random.Random) -> str:
+    """Send bytes, perhaps leave before the answer; return its status."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with contextlib.suppress(OSError, asyncio.TimeoutError):
+        writer.write(data)
+        if draw.random() < 0.5:
+            return "left"
+        async with asyncio.timeout(0.5):
+            return (await reader.read(12))[9:12].decode("ascii", "replace") or "closed"
+    writer.close()
+    return "no answer"
+
+
+def mutated(request: bytes, draw: random.Random) -> bytes:
+    """Return a request with bytes changed, inserted or cut off."""
+    data = bytearray(request)
+    for _ in range(draw.randint(1, 8)):
+        data[draw.randrange(len(data))] = draw.randrange(256)
+    return bytes(data[: draw.randint(1, len(data))]) if draw.random() < 0.3 else bytes(data)
+
+
+async def flood(port: int, n_requests: int) -> dict[str, int]:
+    """Send wrong requests; return the number of each outcome."""
+    draw, request = random.Random(0), post("/score", {"rows": make_table(3, seed=2).to_pylist(), "explain": 3})
+    outcomes: dict[str, int] = {}
+    for _ in range(n_requests // AT_A_TIME):
+        wrong = [mutated(request, draw) if draw.random() < 0.8 else draw.randbytes(200) for _ in range(AT_A_TIME)]
+        for outcome in await asyncio.gather(*(throw(port, data, draw) for data in wrong)):
+            outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    return outcomes
+
+
+async def endless(port: int, megabytes: int) -> str:
+    """Send a body in chunks until the server has enough; return the status."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /score HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    answer = asyncio.create_task(reader.read(12))
+    for _ in range(16 * megabytes):
+        if answer.done():
+            break
+        writer.write(b"10000\r\n%s\r\n" % (b" " * 65536))
+        with contextlib.suppress(OSError):
+            await writer.drain()
+    head = await answer
+    writer.close()
+    return head[9:12].decode()
+
+
+async def main(server: Server, n_requests: int) -> None:
+    """Print what became of the requests, and the memory."""
+    client, good = Client(server.port), post("/score", {"rows": make_table(3, seed=2).to_pylist()})
+    await flood(server.port, 500)
+    before = server.workers(), server.kilobytes(), server.open_files()
+    others = asyncio.create_task(open_loop(client, good, 20, max(5.0, n_requests / 400)))
+    outcomes = await flood(server.port, n_requests)
+    status = await endless(server.port, 500)
+    largest = server.kilobytes()
+    slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(200)]
+    tally = await others
+    for _, writer in slow:
+        writer.close()
+    await asyncio.sleep(3)
+    print(f"{n_requests} wrong requests: {outcomes}; a body without end: {status}")
+    print(f"good ones beside them: {tally}")
+    print(
+        f"memory {before[1] / 1024:.1f} -> {largest / 1024:.1f} MB, files {before[2]} -> {server.open_files()}; ",
+        end="",
+    )
+    print("same worker" if server.workers() == before[0] else "the worker died")
+    client.close()
+
+
+if __name__ == "__main__":
+    with folder_of_models(0) as [path], serving(path, "--timeout-seconds", 2) as running:
+        asyncio.run(main(running, int(sys.argv[1]) if len(sys.argv) > 1 else 10_000))

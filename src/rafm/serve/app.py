@@ -1,0 +1,203 @@
+"""Routes of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from ..errors import RafmError
+from . import inference
+from .describe import columns_of
+from .limits import Gate, Lane
+from .metrics import SharedMetrics
+from .openapi import openapi
+from .page import PAGE, PAGE_HEADERS
+from .requests import (
+    BodyReader,
+    RequestError,
+    check_keys,
+    error_response,
+    json_response,
+    parse_json,
+    take_number,
+    take_rows,
+)
+from .served import ModelStore, ServedModel
+from .settings import Settings
+
+LIGHT_BYTES = 1 << 13  # requests up to this size are answered at once, larger ones in their turn
+MAX_TERMS, MAX_EXPLAINED, MAX_TOP = 1000, 100, 1000
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Application:
+    """The answers of one worker."""
+
+    def __init__(self, settings: Settings, models: ModelStore, metrics: SharedMetrics, token: str | None = None):
+        self.settings, self.models, self.metrics = settings, models, metrics
+        self.bodies, self.lane = BodyReader(settings.max_body_bytes), Lane()
+        handlers: dict[Any, Any] = {
+            HTTPException: _on_http_error,
+            RequestError: _on_request_error,
+            Exception: _on_crash,
+        }
+        app = Starlette(routes=self._routes(), exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        self.gate = Gate(app, metrics, token, settings.timeout_seconds)
+
+    def _routes(self) -> list[Route]:
+        model = "/v2/models/{name}"
+        versioned = model + "/versions/{version}"
+        return [
+            Route("/", page),
+            Route("/score", self.score, methods=["POST"]),
+            Route("/recommend", self.recommend, methods=["POST"]),
+            Route("/columns", self.columns),
+            Route("/metrics", self.show_metrics),
+            Route("/openapi.json", self.show_openapi),
+            Route("/v2", self.server),
+            Route("/v2/health/live", self.live),
+            Route("/v2/health/ready", self.ready),
+            *(Route(path, self.model) for path in (model, versioned)),
+            *(Route(f"{path}/ready", self.model_ready) for path in (model, versioned)),
+            *(Route(f"{path}/infer", self.infer, methods=["POST"]) for path in (model, versioned)),
+        ]
+
+    async def score(self, request: Request) -> Response:
+        """Score raw rows."""
+        return await self._work(request, self._score)
+
+    async def recommend(self, request: Request) -> Response:
+        """Recommend items for contexts."""
+        return await self._work(request, self._recommend)
+
+    async def infer(self, request: Request) -> Response:
+        """Score tensors."""
+        self._named(request)
+        return await self._work(request, self._infer)
+
+    async def _work(
+        self, request: Request, answer: Callable[[ServedModel, dict[str, Any]], dict[str, Any]]
+    ) -> Response:
+        """Answer a request: at once if it is small, else in its turn."""
+        model, body = self.models.current, await self.bodies.read(request)  # one model from here on
+
+        def job() -> Response:
+            try:
+                return json_response(answer(model, parse_json(body)))
+            except RafmError as error:
+                raise RequestError(422, str(error)) from None
+
+        # an explanation, or the best of many items, takes milliseconds even for one row
+        is_quick = answer != self._recommend and b'"explain"' not in body
+        if is_quick and len(body) <= LIGHT_BYTES:
+            return job()
+        return await self.lane.run(job)
+
+    def _score(self, model: ServedModel, found: dict[str, Any]) -> dict[str, Any]:
+        check_keys(found, ("rows", "explain"), needed=("rows",))
+        rows = take_rows(found, "rows", self.settings.max_rows)
+        terms = take_number(found, "explain", 0, 0, MAX_TERMS)
+        if terms and len(rows) > MAX_EXPLAINED:
+            raise RequestError(422, f"at most {MAX_EXPLAINED} rows can be explained at a time")
+        answer: dict[str, Any] = {"model": model.name, "sha256": model.sha256, **model.score(rows)}
+        self.metrics.add("rows", len(rows))
+        if terms:
+            answer["explanation"] = model.explain(rows, terms)
+        # a misspelt column is easily overlooked, so the answer names it
+        if ignored := _ignored(model, rows):
+            answer["ignored"] = ignored
+        return answer
+
+    def _recommend(self, model: ServedModel, found: dict[str, Any]) -> dict[str, Any]:
+        check_keys(found, ("contexts", "items", "top", "exclude"), needed=("contexts",))
+        contexts = take_rows(found, "contexts", self.settings.max_rows)
+        items = take_rows(found, "items", self.settings.max_rows) if "items" in found else None
+        exclude, top = found.get("exclude"), take_number(found, "top", 10, 1, MAX_TOP)
+        if exclude is not None and not _are_numbers(exclude):
+            raise RequestError(400, "exclude must have a list of item numbers for each context")
+        best = model.recommend(contexts, items, top, exclude)
+        return {"model": model.name, "sha256": model.sha256, "contexts": [{"items": one} for one in best]}
+
+    def _infer(self, model: ServedModel, found: dict[str, Any]) -> dict[str, Any]:
+        rows = inference.rows_of_tensors(found, model, self.settings.max_rows)
+        self.metrics.add("rows", len(rows))
+        return inference.answer(found, model, model.score(rows))
+
+    async def columns(self, _: Request) -> Response:
+        """Describe the columns of a row."""
+        return json_response(columns_of(self.models.current))
+
+    async def show_metrics(self, _: Request) -> Response:
+        """Return the counters of all workers."""
+        return PlainTextResponse(self.metrics.text(), media_type=METRICS_TYPE)
+
+    async def show_openapi(self, _: Request) -> Response:
+        """Return the OpenAPI document."""
+        return json_response(openapi(self.models.current, self.settings))
+
+    async def server(self, _: Request) -> Response:
+        """Return metadata of the server."""
+        return json_response(inference.server_metadata())
+
+    async def live(self, _: Request) -> Response:
+        """Tell that the process is alive."""
+        return json_response({"live": True})
+
+    async def ready(self, _: Request) -> Response:
+        """Tell whether requests are welcome: not any more once the server is stopping."""
+        return json_response({"ready": not self.gate.is_draining}, 503 if self.gate.is_draining else 200)
+
+    async def model(self, request: Request) -> Response:
+        """Return metadata of the model."""
+        return json_response(inference.model_metadata(self._named(request)))
+
+    async def model_ready(self, request: Request) -> Response:
+        """Tell whether the model can be used."""
+        model, is_ready = self._named(request), not self.gate.is_draining
+        return json_response({"name": model.name, "ready": is_ready}, 200 if is_ready else 503)
+
+    def _named(self, request: Request) -> ServedModel:
+        """Return the model of the address, if it is the one that is served."""
+        model, wanted = self.models.current, request.path_params
+        if wanted["name"] != model.name:
+            raise RequestError(404, f"no model {wanted['name'][:80]!r}; the model is {model.name!r}")
+        if wanted.get("version", model.sha256) != model.sha256:
+            raise RequestError(404, f"no version {wanted['version'][:80]!r}; the version is {model.sha256!r}")
+        return model
+
+
+def _ignored(model: ServedModel, rows: list[Any]) -> list[str]:
+    """Return names of columns that were given, but that the model does not know."""
+    n_columns = len(model.scorer.columns)
+    extra = (row for row in rows if isinstance(row, dict) and len(row) > n_columns)
+    return sorted({name for row in extra for name in model.scorer.raw_rows.ignored(row)})
+
+
+def _are_numbers(found: Any) -> bool:
+    lists = isinstance(found, list) and all(isinstance(one, list) for one in found)
+    return lists and all(type(number) is int and 0 < number < 2**31 for one in found for number in one)
+
+
+async def page(_: Request) -> Response:
+    """Return the page to try the model."""
+    return HTMLResponse(PAGE, headers=PAGE_HEADERS)
+
+
+async def _on_http_error(_: Request, error: Any) -> Response:
+    message = {404: "no such address", 405: "this address has no such method"}.get(error.status_code, error.detail)
+    return json_response({"error": message}, error.status_code, error.headers)
+
+
+async def _on_request_error(_: Request, error: Any) -> Response:
+    return error_response(error)
+
+
+async def _on_crash(_: Request, error: Exception) -> Response:
+    return json_response({"error": f"internal error: {type(error).__name__}; see the server's log"}, 500)

@@ -1,0 +1,105 @@
+"""What every request passes: token, time-out, counting; and the queue of long work."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .metrics import SharedMetrics
+from .requests import RequestError, error_response
+
+OPEN_PATHS = ("/", "/v2/health/live", "/v2/health/ready")  # without a token: probes, and the page, which has no data
+MAX_PENDING, PATIENCE_SECONDS = 64, 2.0  # of the queue: longer ones are refused at once
+MEMORY = 0.2  # share of the latest job in the mean time of jobs
+LOG = logging.getLogger("rafm.serve")
+
+
+class Gate:
+    """Lets requests with the right token in, for a limited time, and counts them."""
+
+    def __init__(self, app: ASGIApp, metrics: SharedMetrics, token: str | None, timeout_seconds: float):
+        self.app, self.metrics, self.timeout_seconds = app, metrics, timeout_seconds
+        self.expected = None if token is None else f"Bearer {token}".encode()
+        self.is_draining = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer, begin = _Answer(send, self), time.perf_counter()
+        self.metrics.add("in_flight")
+        try:
+            await self._answered(scope, receive, answer)
+        finally:
+            self.metrics.add("in_flight", -1)
+            route = getattr(scope.get("endpoint"), "__name__", "other")
+            self.metrics.count_request(route, answer.status, time.perf_counter() - begin)
+
+    async def _answered(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        try:
+            self._check_token(scope)
+            async with asyncio.timeout(self.timeout_seconds):
+                await self.app(scope, receive, answer)
+        except RequestError as error:
+            await error_response(error)(scope, receive, answer)
+        except TimeoutError:
+            if answer.status:
+                raise  # uvicorn closes the connection in the middle of the answer
+            late = RequestError(408, f"no answer within {self.timeout_seconds:g} s", {"Connection": "close"})
+            await error_response(late)(scope, receive, answer)
+
+    def _check_token(self, scope: Scope) -> None:
+        if self.expected is None or scope["path"] in OPEN_PATHS:
+            return
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        # in constant time, so that answers do not tell how much of a token was right
+        if not hmac.compare_digest(given, self.expected):
+            raise RequestError(401, "this needs the header Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+
+
+class _Answer:
+    """Notes the status of an answer, and announces that the connection will close if the server is stopping."""
+
+    def __init__(self, send: Send, gate: Gate):
+        self.send, self.gate, self.status = send, gate, 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            if self.gate.is_draining:
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+        await self.send(message)
+
+
+class Lane:
+    """One thread for work that would hold up other requests, with a queue that is short in seconds."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "rafm")
+        self.pending, self.mean_seconds = 0, 0.0
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run the work in its turn; refuse it at once if the turn is far away."""
+        wait = self.pending * self.mean_seconds
+        if self.pending >= MAX_PENDING or wait > PATIENCE_SECONDS:
+            message = f"{self.pending} requests are waiting; try again later"
+            raise RequestError(503, message, {"Retry-After": str(max(1, math.ceil(wait)))})
+        self.pending += 1
+        future = asyncio.get_running_loop().run_in_executor(self._pool, self._timed, work, arguments)
+        future.add_done_callback(self._finish)  # also if the client leaves, which cancels what has not begun
+        return await future
+
+    def _timed(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        begin = time.perf_counter()
+        try:
+            return work(*arguments)
+        finally:
+            self.mean_seconds += MEMORY * (time.perf_counter() - begin - self.mean_seconds)
+
+    def _finish(self, _: Any) -> None:
+        self.pending -= 1

@@ -1,0 +1,78 @@
+"""HTTP connections with limits that uvicorn lacks: on their number, on the head of a request, and on its time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES, MAX_HEADERS = 1 << 15, 100
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-type: application/json\r\n"
+    b'connection: close\r\ncontent-length: 32\r\n\r\n{"error":"too many connections"}'
+)
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """Closes connections that are too many, or whose head of a request is too long or too slow."""
+
+    max_connections, head_seconds = 1000, 10.0  # set by the worker
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a connection, or refuse it."""
+        super().connection_made(transport)
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        if len(self.connections) > self.max_connections:
+            transport.write(BUSY)
+            transport.close()
+        else:
+            self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, and expect the whole head of a request in time."""
+        if self.transport.is_closing():
+            return  # refused, but still sending
+        # also for bytes before a head, which would end the time-out of an idle connection
+        if self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
+            self._await_head()
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the timer."""
+        self._end_head()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.head_seconds, self.transport.close)
+
+    def _end_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def on_message_begin(self) -> None:
+        """Count the bytes of a new head."""
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count(self, n_bytes: int) -> None:
+        self._head_bytes += n_bytes
+        if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) >= MAX_HEADERS:
+            raise ValueError("the head of the request is too long")  # uvicorn answers 400 and closes
+
+    def on_headers_complete(self) -> None:
+        """Start the request."""
+        self._end_head()
+        super().on_headers_complete()

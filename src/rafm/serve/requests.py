@@ -1,0 +1,114 @@
+"""Read and check request bodies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+BUFFER_BYTES = 64 << 20  # of bodies that a worker holds at a time
+DISCARDED = 4  # times the limit: what is read of a body that is too long, so that its sender sees the answer
+
+
+class RequestError(Exception):
+    """A request cannot be answered; status and message are the answer."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+class BodyReader:
+    """Reads bodies of limited size, and of limited size together."""
+
+    def __init__(self, max_bytes: int):
+        self.max_bytes, self.held = max_bytes, 0
+
+    async def read(self, request: Request) -> bytes:
+        """Return the body; its length is counted, not believed."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async for part in request.stream():
+                size += len(part)
+                self.held += len(part)
+                if self.held > BUFFER_BYTES:
+                    raise RequestError(503, "too many bytes of requests at a time", {"Retry-After": "1"})
+                if size <= self.max_bytes:
+                    parts.append(part)  # below: read on for a while, since a reset would lose the answer
+                elif size > DISCARDED * self.max_bytes:
+                    break
+                else:
+                    parts.clear()
+        except ClientDisconnect:
+            raise RequestError(400, "the client left") from None
+        finally:
+            self.held -= size
+        if size > self.max_bytes:
+            message = f"the body has over {self.max_bytes} bytes; send fewer rows at a time"
+            raise RequestError(413, message, {"Connection": "close"})
+        return b"".join(parts)
+
+
+def parse_json(body: bytes) -> dict[str, Any]:
+    """Parse a JSON object strictly: no NaN, no text that is not UTF-8, no nesting that is absurdly deep."""
+    try:
+        found = json.loads(body.decode(), parse_constant=_refuse_constant)
+    except RecursionError:
+        raise RequestError(400, "the body is nested too deeply") from None
+    except ValueError as error:  # of JSON, UTF-8 and numbers of thousands of digits
+        raise RequestError(400, f"the body is not JSON: {str(error)[:200]}") from None
+    if not isinstance(found, dict):
+        raise RequestError(400, f"expected a JSON object, found {type(found).__name__}")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def check_keys(found: dict[str, Any], allowed: tuple[str, ...], needed: tuple[str, ...] = ()) -> None:
+    """Reject keys that are not allowed, and missing ones."""
+    for key in found:
+        if key not in allowed:
+            raise RequestError(400, f"unknown key {key[:80]!r}; the keys are {', '.join(allowed)}")
+    for key in needed:
+        if key not in found:
+            raise RequestError(400, f"the key {key!r} is missing")
+
+
+def take_rows(found: dict[str, Any], key: str, max_rows: int) -> list[Any]:
+    """Return a list of rows, each an object or a list of cells."""
+    rows = found[key]
+    if not isinstance(rows, list) or not all(isinstance(row, dict | list) for row in rows):
+        raise RequestError(400, f"{key} must be a list of rows, each an object of cells or a list of them")
+    if len(rows) > max_rows:
+        raise RequestError(422, f"{key} has {len(rows)} rows, the limit is {max_rows}")
+    return rows
+
+
+def take_number(found: dict[str, Any], key: str, default: int, low: int, high: int) -> int:
+    """Return an integer within limits."""
+    number = found.get(key, default)
+    if type(number) is float and number.is_integer():
+        number = int(number)  # JSON has one kind of number
+    if type(number) is not int:
+        raise RequestError(400, f"{key} must be an integer")
+    if not low <= number <= high:
+        raise RequestError(422, f"{key} must be between {low} and {high}")
+    return number
+
+
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer in JSON."""
+    # compact; NaN would be invalid JSON, and no score is NaN
+    body = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return Response(body, status, headers, "application/json")
+
+
+def error_response(error: RequestError) -> Response:
+    """Return an error as the Open Inference Protocol has it."""
+    return json_response({"error": error.message}, error.status, error.headers)

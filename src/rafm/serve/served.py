@@ -1,0 +1,167 @@
+"""The model that is served: loading, and replacing it when its file changes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataValueError, ModelFileError, RafmError
+from ..explain.names import FeatureNames
+from ..explain.terms import explain_rows
+from ..model.file import load
+from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.numbering import number_row
+from ..scorer import Scorer
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..recommend.top import Catalogue
+
+CHUNK_BYTES = 1 << 20
+SIMPLE_CELLS = {"text": "2000-01-01", "number": 0.5, "boolean": True, "time": "2000-01-01", "list": ["a", "a"]}
+TRIES = 5  # to read a file that is being replaced
+Signature = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A loaded model, with the SHA-256 of its file; a request keeps to one from its beginning to its end."""
+
+    name: str
+    sha256: str
+    scorer: Scorer
+    names: FeatureNames
+    catalogue: Catalogue | None = None
+
+    @property
+    def kind(self) -> str:
+        """What a prediction is."""
+        return "probability" if self.scorer.saved.model.loss.is_classification else "prediction"
+
+    def score(self, rows: list[Any]) -> dict[str, list[float]]:
+        """Return scores and predictions of rows."""
+        rows = [tuple(row) if isinstance(row, list) else row for row in rows]
+        if len(rows) == 1:
+            score = self.scorer.score(rows[0])
+            return {"score": [score], self.kind: [self.scorer.link(score)]}
+        scores = self.scorer.score(rows)
+        return {"score": scores.tolist(), self.kind: self.scorer.link(scores).tolist()}
+
+    def explain(self, rows: list[Any], top: int) -> list[dict[str, Any]]:
+        """Return the explanations of rows, each with its largest terms."""
+        found = explain_rows(self.scorer.saved.model, self.scorer.encode(rows), self.names)
+        return [one.to_dict(top) for one in found]
+
+    def recommend(
+        self, contexts: list[Any], items: list[Any] | None, top: int, exclude: list[list[int]] | None
+    ) -> list[list[dict[str, Any]]]:
+        """Return the best items of each context; items: rows of a catalogue (default: the server's own)."""
+        from ..recommend.top import Catalogue  # imports SciPy, which other requests do without
+
+        catalogue = self.catalogue
+        if items is not None:
+            catalogue = Catalogue(self.scorer.saved.model, self.scorer.encode(items, partial=True))
+        if catalogue is None:
+            raise DataValueError("give items in the request, or start the server with --items FILE")
+        seen = None if exclude is None else [self._excluded(numbers, catalogue) for numbers in exclude]
+        found = catalogue.recommend(self.scorer.encode(contexts, partial=True), top, seen)
+        pairs = zip(found.items.tolist(), found.scores.tolist())
+        return [[self._entry(catalogue, *one) for one in zip(*pair) if one[0] >= 0] for pair in pairs]
+
+    def _entry(self, catalogue: Catalogue, item: int, score: float) -> dict[str, Any]:
+        return {"item": item + 1, "score": score, "features": self.names.of_row(catalogue.items, item)}
+
+    def _excluded(self, numbers: list[int], catalogue: Catalogue) -> np.ndarray:
+        found = np.array(numbers, np.int64) - 1
+        if found.size and not (found.min() >= 0 and found.max() < catalogue.items.n_rows):
+            raise DataValueError(f"exclude: items are numbered from 1 to {catalogue.items.n_rows}")
+        return found
+
+
+def load_served(settings: Settings) -> tuple[ServedModel, Signature]:
+    """Load the model file, all of one version, and run its kernels once."""
+    for _ in range(TRIES):
+        before = signature_of(settings.model)
+        sha256, saved = _digest(settings.model), load(settings.model)
+        if signature_of(settings.model) == before:
+            scorer, names = Scorer.of(saved), FeatureNames.of(saved)
+            warm_up(scorer)
+            return ServedModel(settings.name, sha256, scorer, names, _catalogue(settings.items, scorer)), before
+    raise ModelFileError(f"{settings.model}: the file changes all the time")
+
+
+def signature_of(path: str) -> Signature:
+    """Return what changes when a file is replaced or written to."""
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _digest(path: str) -> str:
+    sha = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            sha.update(chunk)
+    return sha.hexdigest()
+
+
+def warm_up(scorer: Scorer) -> None:
+    """Compile the kernels, or load them from the cache, by scoring a row without features, and one of simple cells."""
+    model, encoder = scorer.saved.model, scorer.saved.encoder
+    for column in encoder.columns if encoder is not None else ():
+        with suppress(DataValueError):  # not every kind takes such a cell; it has run its kernels all the same
+            scorer.encode([{column.name: SIMPLE_CELLS.get(column.cell_type)}], partial=True)
+    one_row = number_row([], [], model.numbering)
+    assert one_row is not None
+    model.score_numbered(one_row)
+    model.scores(empty_rows(2))
+
+
+def empty_rows(n_rows: int) -> CheckedRows:
+    """Return rows without features."""
+    return check_batch(Batch(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32), 1))
+
+
+def _catalogue(path: str | None, scorer: Scorer) -> Catalogue | None:
+    """Read the items that the server recommends, with the columns of their side only."""
+    if path is None:
+        return None
+    from ..predictor import Predictor
+    from ..read.open import ReadOptions
+    from ..recommend.partial import read_side
+    from ..recommend.top import Catalogue
+
+    catalogue = Catalogue(scorer.saved.model, read_side(Predictor(scorer.saved), path, ReadOptions("binary")))
+    catalogue.recommend(empty_rows(1), top=1)  # prepares the catalogue now, not in the first request
+    return catalogue
+
+
+class ModelStore:
+    """Holds the current model and replaces it by a good one only."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.current, self._signature = load_served(settings)
+        self._lock = asyncio.Lock()
+
+    async def refresh(self) -> str | None:
+        """Load the file if it has changed; return None if it has not, else "loaded" or the reason of a failure."""
+        async with self._lock:
+            try:
+                found = signature_of(self.settings.model)
+            except OSError:
+                return None  # between two renames, or gone: the model in memory stays
+            if found == self._signature:
+                return None
+            try:
+                # one assignment: a request has either the old model or the new one
+                self.current, self._signature = await asyncio.to_thread(load_served, self.settings)
+            except (RafmError, OSError, MemoryError) as error:
+                self._signature = found  # not again until the file changes
+                return str(error) or type(error).__name__
+            return "loaded"
