@@ -85,7 +85,8 @@ def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
 
 def rate_drops(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of drops; the state of FTRL depends on its learning rate, which cannot change."""
-    found = whole(least=0)(name, int(chosen["is_measured"]) if value is None else value, chosen)
+    usual = int(chosen["is_measured"] and not chosen["optimizer"].is_sampler)
+    found = whole(least=0)(name, usual if value is None else value, chosen)
     _check_unused(name, found or None, chosen)
     if found and chosen["optimizer"].name == "ftrl":
         raise ConfigError(f"{name} must be 0 with optimizer='ftrl', whose learning rate cannot change", key=name)
@@ -107,11 +108,9 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
     """Check that ranks increase and suit the model family; those to fall back on if they are to be measured."""
     from .plan.ranks import check_ranks
 
-    if isinstance(value, str):
-        if value != AUTO:
-            raise ConfigError(f"{name} must be whole numbers or 'auto', found {value!r}", key=name)
-        if chosen["model"] != MEASURED:
-            raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
+    value = ranks_setting(value, name) if isinstance(value, str) else value
+    if isinstance(value, str) and chosen["model"] != MEASURED:
+        raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
     chosen["is_measured"] = isinstance(value, str)
     given = None if isinstance(value, str) else value
     chosen["are_ranks_given"] = given is not None
@@ -175,7 +174,8 @@ def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     """Check that the optimiser can train the model family."""
     found, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
-    if found.families is not None and chosen["model"] not in found.families:
+    is_chosen = found.is_sampler and chosen["is_measured"]  # then the sampler chooses the family
+    if found.families is not None and chosen["model"] not in found.families and not is_chosen:
         families = ", ".join(map(repr, found.families))
         raise ConfigError(
             f"{name} {found.name!r} cannot train model {chosen['model']!r}, only {families}. Use model='difacto' for "
@@ -188,8 +188,12 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
             "Use another loss or optimizer.",
             key=name,
         )
-    if chosen["is_measured"] and found.name not in ("adagrad", "sgd"):
-        raise ConfigError(f"ranks='auto' requires optimizer='adagrad' or 'sgd', found {found.name!r}", key=name)
+    if is_chosen and chosen["loss"].is_classification:
+        raise ConfigError(f"ranks='auto' samples ratings only; give ranks, or drop {name}='gibbs'", key=name)
+    if chosen["is_measured"] and found.name not in ("adagrad", "sgd", "gibbs"):
+        raise ConfigError(
+            f"ranks='auto' requires optimizer='adagrad', 'sgd' or 'gibbs', found {found.name!r}", key=name
+        )
     if allowed is not None and found.name not in allowed:
         raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
@@ -249,8 +253,21 @@ def _check_unused(name: str, value: Any, chosen: dict[str, Any]) -> None:
 
 def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of epochs; its default depends on the optimiser. A large model to be cut needs more."""
-    usual = 100 if chosen["is_measured"] else chosen["optimizer"].n_epochs
+    sampler = chosen["optimizer"].is_sampler
+    usual = 100 if chosen["is_measured"] and not sampler else chosen["optimizer"].n_epochs
     return whole()(name, usual if value is None else value, chosen)
+
+
+def keep_samples(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
+    """Check the number of samples to keep, which only samplers have."""
+    found = whole(least=0)(name, value, chosen)
+    if found and not chosen["optimizer"].is_sampler:
+        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer has samples", key=name)
+    if found and chosen["loss"].is_classification:
+        raise ConfigError(f"{name} is for ratings: samples of clicks have no log odds", key=name)
+    if found and chosen["is_measured"]:
+        raise ConfigError(f"{name} needs given ranks: samples of ranks='auto' are longer than its vectors", key=name)
+    return found
 
 
 def l1(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
@@ -278,6 +295,10 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
     rate = number(positive=True)(name, value, chosen)
     if rate > 1:
         raise ConfigError(f"{name} must be at most 1, found {value!r}", key=name)
+    if rate < 1 and chosen["optimizer"].is_sampler:
+        raise ConfigError(
+            f"{name} has no effect with optimizer='gibbs', which is calibrated on validation rows", key=name
+        )
     if rate < 1 and chosen["loss"].task != "binary":
         raise ConfigError(f"{name} requires task='binary': other tasks have no negatives", key=name)
     return rate
@@ -295,7 +316,7 @@ def whole_numbers(text: str, name: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        rule = f"{name} must be comma-separated whole numbers such as 8,32,128"
+        rule = f"{name} must be comma-separated whole numbers such as 8,32,128{', or auto' if name == 'ranks' else ''}"
         raise ConfigError(f"{rule}; found {text!r}", key=name) from None
 
 

@@ -172,8 +172,8 @@ class TrainingOptions:
     )
     optimizer: Optimizer = option(
         "adagrad",
-        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])} for ratings, which samples many models and "
-        "distils them into one.",
+        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])}, which samples many models and distils them "
+        "into one.",
         checks.optimizer,
         "str or settings",
         str,
@@ -217,9 +217,7 @@ class TrainingOptions:
         parse=checks.numbers_or_auto,
         is_kept=False,
     )
-    l2_weights: float = option(
-        0.0, "L2 penalty of linear weights at each occurrence.", checks.l2_weights, "float", float
-    )
+    l2_weights: float = option(0.0, "L2 penalty of weights at each occurrence.", checks.l2_weights, "float", float)
     l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
@@ -237,6 +235,7 @@ class TrainingOptions:
         "int or None",
         int,
     )
+    keep_samples: int = option(0, "Sampled models to keep (gibbs).", checks.keep_samples, "int", int, is_kept=False)
     averaging: bool = option(
         None,
         "Average the parameters over epochs, and judge and keep the average: after each epoch the average moves half "

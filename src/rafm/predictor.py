@@ -29,6 +29,16 @@ class Predictor:
         """Read a model file."""
         return cls(load(path))
 
+    def with_label(self, label: str) -> Predictor:
+        """Return a predictor that takes the labels of a table from this column."""
+        encoder = self.saved.encoder
+        if encoder is None:
+            raise ConfigError("the model takes rows of ids, which have their labels with them", key="label")
+        if any(column.name == label for column in encoder.columns):
+            raise ConfigError(f"the model predicts from column {label!r}, so it cannot be the label", key="label")
+        spec = replace(encoder.spec, label=label, clicks=None, impressions=None)
+        return Predictor(replace(self.saved, encoder=replace(encoder, spec=spec)))
+
     def batches(
         self,
         path: PathLike,

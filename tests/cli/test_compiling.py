@@ -94,3 +94,32 @@ def test_the_library_only_logs_what_it_compiles(setting, is_told, tmp_path):
     assert ran.stdout == ""
     assert ("INFO:rafm:compiled sort_rows" in ran.stderr) == is_told
     assert is_told or ran.stderr == ""
+
+
+INTERRUPTED = """
+import runpy, signal, sys
+from llvmlite.binding import ExecutionEngine
+
+_, name, *arguments = sys.argv
+plain = ExecutionEngine.set_object_cache
+
+def set_object_cache(engine, notify, get):
+    def interrupted(module, code):
+        signal.raise_signal(getattr(signal, name))
+        notify(module, code)
+
+    plain(engine, interrupted, get)
+
+ExecutionEngine.set_object_cache = set_object_cache
+sys.argv = ["rafm", *arguments]
+runpy.run_module("rafm", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(("name", "told", "code"), [("SIGINT", "interrupted", 130), ("SIGTERM", "terminated", 143)])
+def test_an_interrupt_within_the_compiler_ends_the_command_like_any_other(name, told, code, rows, tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", INTERRUPTED, name, "train", str(rows), "--out", str(tmp_path / "m.rafm")]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    lines = [line for line in ran.stderr.splitlines() if not line.startswith(NOTE)]
+    assert (ran.returncode, lines) == (code, [f"error: {told}"])

@@ -7,8 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from commands import read_in_pieces, rows_of_pairs, run
+from fitted import make
 from pyarrow import parquet
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.multiclass import OneVsRestClassifier
 
 from rafm import RaFMClassifier, load
@@ -223,3 +224,65 @@ def test_a_model_file_keeps_labels_of_any_kind(tmp_path):
     assert run("train", path, "--label", "y", "--out", tmp_path / "m.rafm", "--model", "lr").code == 0
     assert load(tmp_path / "m.rafm").classes_.tolist() == ['an "odd"\nlabel', "ß"]
     assert json.loads(run("evaluate", tmp_path / "m.rafm", path, "--json").out)["rows"] == 40
+
+
+# A label column that the model does not know
+
+
+def visits_of(path, **columns):
+    """Write a table of visits; return it as a frame."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"city": rng.choice(["Rome", "Oslo", "Bonn"], 200), "n": rng.normal(size=200)})
+    frame = frame.assign(y=(frame.city == "Rome") ^ (rng.random(200) < 0.2), **columns)
+    frame.assign(y=frame.y.astype(int)).to_csv(path, index=False)
+    return frame
+
+
+def test_a_model_of_python_is_evaluated_on_a_label_column(tmp_path):
+    frame = visits_of(tmp_path / "t.csv")
+    X, y = frame[["city", "n"]], frame.y.astype(int)
+    model = make("binary", "lr").fit(X, y)
+    model.save(tmp_path / "m.rafm")
+    ran = run("evaluate", tmp_path / "m.rafm", tmp_path / "t.csv", "--label", "y", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.json()["log_loss"] == pytest.approx(log_loss(y, model.predict_proba(X)), rel=1e-6)
+    told = run("evaluate", tmp_path / "m.rafm", tmp_path / "t.csv").error()
+    assert "trained in Python" in told
+    assert "--label COLUMN" in told
+
+
+@pytest.mark.parametrize(("label", "told"), [("city", "predicts from column 'city'"), ("z", "column 'z' is missing")])
+def test_a_label_column_that_cannot_be_is_refused(tmp_path, label, told):
+    frame = visits_of(tmp_path / "t.csv")
+    make("binary", "lr").fit(frame[["city", "n"]], frame.y).save(tmp_path / "m.rafm")
+    assert told in run("evaluate", tmp_path / "m.rafm", tmp_path / "t.csv", "--label", label).error()
+
+
+def test_a_label_column_of_rows_of_ids_is_refused(tmp_path):
+    (tmp_path / "rows.svm").write_text(rows_of_pairs())
+    assert run("train", tmp_path / "rows.svm", "--out", tmp_path / "m.rafm", "--model", "lr", "--epochs", "1").code == 0
+    told = run("evaluate", tmp_path / "m.rafm", tmp_path / "rows.svm", "--label", "y").error()
+    assert "--label is for tables" in told
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_rows_without_the_weights_of_training_count_one_each(tmp_path, format):
+    frame = visits_of(tmp_path / "t.csv", w=np.arange(200) % 3 + 0.5)
+    flags = ["--label", "y", "--weight", "w", "--out", tmp_path / "m.rafm", "--model", "lr", "--epochs", "1"]
+    assert run("train", tmp_path / "t.csv", *flags).code == 0
+    bare = tmp_path / f"bare.{format}"
+    rows = frame.drop(columns="w").assign(y=frame.y.astype(int))
+    rows.to_csv(bare, index=False) if format == "csv" else rows.to_parquet(bare)
+    ran = run("evaluate", tmp_path / "m.rafm", bare, "--json")
+    assert (ran.code, ran.err) == (0, f"warning: {bare} has no weights 'w': each row counts 1\n")
+    predicted = np.array(run("predict", tmp_path / "m.rafm", bare).out.split(), float)
+    assert ran.json()["log_loss"] == pytest.approx(log_loss(rows.y, predicted), rel=1e-6)
+
+
+def test_labels_that_are_all_the_same_give_no_hint_of_more_epochs(tmp_path):
+    (tmp_path / "ones.svm").write_text(rows_of_pairs(labels=("1", "1")))
+    flags = ["--valid", tmp_path / "ones.svm", "--out", tmp_path / "m.rafm", *FAST]
+    ran = run("train", tmp_path / "ones.svm", *flags)
+    assert ran.code == 0
+    assert "all labels are the same" in ran.err
+    assert "may improve" not in ran.out

@@ -195,7 +195,8 @@ def test_regression_has_predictions_and_an_empty_table_a_header(folder, tmp_path
     assert [*first] == ["score", "prediction"]
     assert first["score"] == first["prediction"]
     (tmp_path / "none.csv").write_text("row_key,click,user,price\n")
-    assert run("predict", folder / "t.rafm", tmp_path / "none.csv", "--with", "user").out == "user,prediction\n"
+    ran = run("predict", folder / "t.rafm", tmp_path / "none.csv", "--with", "user")
+    assert (ran.out, ran.err) == ("user,prediction\n", f"note: {tmp_path / 'none.csv'}: 0 rows\n")
 
 
 # Conversion

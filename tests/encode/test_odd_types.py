@@ -1,4 +1,4 @@
-"""Cells of types that few tables have: they mean something, or the error names their column (cases 104, 105, 106)."""
+"""Cells of types that few tables have: they mean something, or the error names their column (cases 104 to 107)."""
 
 import datetime
 import decimal
@@ -11,7 +11,9 @@ import pytest
 from commands import run
 from fitted import make, scores_of
 from pyarrow import parquet
+from tables import features_of
 
+from rafm import Scorer, load
 from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.errors import DataValueError
@@ -194,3 +196,96 @@ def test_text_that_is_no_number_of_seconds_is_refused_by_column_and_row(bad):
     spec = TableSpec((ColumnSpec("t", "datetime", format="unix"),))
     with pytest.raises(DataValueError, match="column 't', row 1: expected a number for a time like unix"):
         TableEncoder.learn(pa.table({"t": ["0", bad]}), spec)
+
+
+# Case 107: the same cells of a table in memory and of a file
+
+
+def moments(n_rows=48):
+    begun = datetime.datetime(2014, 10, 21, 8)
+    return pa.array([begun + datetime.timedelta(hours=i) for i in range(n_rows)], pa.timestamp("us"))
+
+
+TIMES = {
+    **{
+        f"timestamp {unit}": lambda cells, unit=unit: cells.cast(pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")
+    },
+    "text": lambda cells: cells.cast(pa.timestamp("s")).cast(pa.string()),
+    "large text": lambda cells: cells.cast(pa.timestamp("s")).cast(pa.large_string()),
+    "dictionary": lambda cells: cells.cast(pa.timestamp("s")).cast(pa.string()).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("trained", ["timestamp ns", "text"])
+@pytest.mark.parametrize("given", TIMES)
+def test_times_and_their_text_are_the_same_cells(trained, given):
+    encoder = TableEncoder.learn(pa.table({"t": TIMES[trained](moments())}))
+    names = [encoder.feature_name(int(id)) for id in encoder.encode(pa.table({"t": TIMES[given](moments())})).indices]
+    expected = [name for moment in moments().to_pylist() for name in (f"t=hour {moment.hour}", f"t={moment:%A}")]
+    assert names == expected
+    more = pa.table({"t": TIMES[given](moments())})
+    grown, _ = encoder.grow_then_encode(more)
+    assert grown.feature_names() == encoder.feature_names()
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64()])
+def test_a_date_and_its_text_are_the_same_cell(kind):
+    day = pa.table({"t": pa.array([datetime.date(2014, 10, 21)], kind)})
+    text = pa.table({"t": ["2014-10-21"]})
+    for one, other in [(day, text), (text, day)]:
+        assert features_of(TableEncoder.learn(one), other) == [{"t=hour 0": 1.0, "t=Tuesday": 1.0}]
+
+
+def test_times_pass_from_python_to_csv_and_back(tmp_path):
+    frame = pd.DataFrame({"when": moments().to_pandas(), "n": np.arange(48.0)})
+    labels = [0, 1] * 24
+    frame.assign(y=labels).to_csv(tmp_path / "t.csv", index=False)
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    from_frame = make("binary", "lr").fit(frame, labels)
+    from_frame.save(tmp_path / "frame.rafm")
+    arguments = ["--label", "y", "--out", tmp_path / "csv.rafm", "--model", "lr", "--epochs", "1"]
+    assert run("train", tmp_path / "t.csv", *arguments).code == 0
+    from_csv = load(tmp_path / "csv.rafm")
+    for name, model in [("frame", from_frame), ("csv", from_csv)]:
+        ran = run("predict", tmp_path / f"{name}.rafm", tmp_path / "new.csv")
+        assert (ran.code, ran.err) == (0, "")
+        np.testing.assert_array_equal(np.float32(ran.out.split()), np.float32(model.predict_proba(frame)[:, 1]))
+        found = Scorer(tmp_path / f"{name}.rafm").predict(frame.to_dict("records"))
+        np.testing.assert_array_equal(np.float32(found), np.float32(model.predict_proba(frame)[:, 1]))
+
+
+MISSING = {
+    "NaN": pa.array([np.nan, np.nan]),
+    "double": pa.nulls(2, pa.float64()),
+    "int64": pa.nulls(2, pa.int64()),
+    "text": pa.nulls(2, pa.string()),
+    "timestamp": pa.nulls(2, pa.timestamp("us")),
+    "list": pa.nulls(2, pa.list_(pa.int64())),
+    "dictionary": pa.nulls(2, pa.dictionary(pa.int8(), pa.string())),
+}
+COLUMNS = {
+    "word": ["a", None, "b"],
+    "n": [1.5, None, 2.5],
+    "when": [datetime.datetime(2014, 10, 21), None, None],
+    "tags": [["x"], None, ["y"]],
+    "ok": [True, None, False],
+}
+
+
+@pytest.mark.parametrize("cells", MISSING.values(), ids=MISSING)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_without_any_value_is_missing_whatever_its_type(name, cells):
+    encoder = TableEncoder.learn(pa.table(COLUMNS))
+    rest = {other: values[:2] for other, values in COLUMNS.items() if other != name}
+    as_null, as_cells = (pa.table({**rest, name: values}) for values in (pa.nulls(2), cells))
+    assert features_of(encoder, as_cells) == features_of(encoder, as_null)
+    assert all(f"{name}=<missing>" in row for row in features_of(encoder, as_cells))
+    grown, _ = encoder.grow_then_encode(as_cells)
+    assert grown.feature_names() == encoder.feature_names()
+
+
+def test_an_empty_column_of_pandas_is_missing_in_prediction():
+    frame = pd.DataFrame({"title": ["a", "b", None, "c"] * 12, "n": np.arange(48.0)})
+    model = make("binary", "lr").fit(frame, [0, 1] * 24)
+    found, expected = (model.predict_proba(frame.assign(title=value)) for value in (np.nan, None))
+    np.testing.assert_array_equal(found, expected)

@@ -78,7 +78,7 @@ def test_no_rows_are_an_error_in_training_and_no_predictions(tmp_path, model, ki
     ran = train(tmp_path / "none")
     assert ran.code == DATA
     assert "no rows" in ran.error()
-    assert run("predict", model, tmp_path / "none") == type(ran)(0, "", "")
+    assert run("predict", model, tmp_path / "none") == type(ran)(0, "", f"note: {tmp_path / 'none'}: 0 rows\n")
     assert "no rows" in run("evaluate", model, tmp_path / "none").error()
 
 

@@ -4,13 +4,14 @@ import signal
 import subprocess
 import time
 
+import naive
 import numpy as np
 import pytest
 from commands import finish, run, run_alone, start
 from scipy.sparse import csr_matrix
 from worlds import changed_rows, planted, run_python
 
-from rafm import RaFMClassifier, RaFMRegressor, load
+from rafm import RaFMRegressor, load
 from rafm.errors import CheckpointError, ConfigError, DivergenceError, ResourceLimitError
 from rafm.model.file import Saved, save
 from rafm.options import resolve
@@ -20,7 +21,7 @@ from rafm.rows.spill import SpilledRows, SpillOptions
 from rafm.train import gibbs_engine, gibbs_run
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
-from rafm.train.trainer import Distilled, EpochFinished, Finished, PieceFinished, Resumed, train
+from rafm.train.trainer import Continued, Cut, Distilled, EpochFinished, Finished, PieceFinished, Resumed, train
 
 NOISE = 0.5
 
@@ -56,7 +57,8 @@ def model_of(events):
 
 
 def bytes_of(model):
-    return {name: array.tobytes() for name, array in model.parameters.arrays().items()} | {"history": model.history}
+    arrays = model.parameters.arrays() | ({} if model.samples is None else model.samples.arrays())
+    return {name: array.tobytes() for name, array in arrays.items()} | {"history": model.history}
 
 
 def rmse(model, rows):
@@ -191,12 +193,13 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkey
     monkeypatch.setattr(gibbs_engine, "PIECE_WORK", 1)
     monkeypatch.setattr(gibbs_run, "SHOWN_SECONDS", -1.0)
     data, valid, _ = ratings
-    expected, resumed = bytes_of(model_of(events_of(data, valid, n_epochs=8))), []
+    chosen = {"n_epochs": 8, "keep_samples": 3}
+    expected, resumed = bytes_of(model_of(events_of(data, valid, **chosen))), []
     for _ in range(100):
         events = []
         try:
             with Checkpoint(tmp_path, seconds=0) as checkpoint:
-                for event in train(data, options(n_epochs=8), valid, checkpoint):
+                for event in train(data, options(**chosen), valid, checkpoint):
                     events.append(event)
                     if len(events) == 9:
                         raise Killed
@@ -208,7 +211,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkey
     assert any(0 < event.rows < 1000 for event in resumed)
     assert bytes_of(model_of(events)) == expected
     with Checkpoint(tmp_path, seconds=0) as checkpoint, pytest.raises(CheckpointError, match="seed was 0, now 1"):
-        list(train(data, options(n_epochs=8, seed=1), valid, checkpoint))
+        list(train(data, options(**chosen, seed=1), valid, checkpoint))
 
 
 def test_threads_change_nothing_but_the_time(ratings, monkeypatch):
@@ -275,6 +278,122 @@ def test_rows_of_several_blocks_are_joined(ratings, monkeypatch):
     assert bytes_of(model_of(events_of(blocks, None, n_epochs=3))) == bytes_of(whole)
 
 
+# Starting from a model
+
+
+def test_sampling_begins_at_the_parameters_of_a_model(ratings, monkeypatch):
+    """Without any sweep the last sample is what the run began with."""
+    data, valid, test = ratings
+    large = [changed_rows(rows, labels=16 * rows.labels, values=2 * rows.values) for rows in (data.rows, valid, test)]
+    start = model_of(
+        list(train(source_of(large[0]), resolve(task="regression", model="fm", ranks=3, field_weights="off"), large[1]))
+    )
+    monkeypatch.setattr(gibbs_run.GibbsRun, "is_over", lambda run: True)
+    same = model_of(list(train(source_of(large[0]), options(ranks=3), large[1], start=start)))
+    np.testing.assert_allclose(same.predict(large[2]), start.predict(large[2]), rtol=1e-4)
+    few = changed_rows(large[0], indices=np.where(large[0].indices == 3, 4, large[0].indices))
+    events = list(
+        train(source_of(large[0]), options(ranks=1), large[1], start=model_of(events_of(source_of(few), None)))
+    )
+    assert [(event.features, event.new) for event in events if isinstance(event, Continued)] == [(49, 1)]
+
+
+def test_a_chain_that_begins_at_a_good_model_is_good_at_once(ratings):
+    data, valid, test = ratings
+    start = model_of(events_of(data, valid))
+    found = [model_of(list(train(data, options(n_epochs=4), valid, start=begin))) for begin in (None, start)]
+    assert rmse(found[1], test) < 0.6 * rmse(found[0], test)
+
+
+def test_models_of_another_form_are_no_start(ratings):
+    data, valid, _ = ratings
+    weighted = model_of(list(train(data, resolve(task="regression", model="fm", ranks=2, n_epochs=1), valid)))
+    with pytest.raises(ConfigError, match="cannot begin from a model that has field weights"):
+        list(train(data, options(), valid, start=weighted))
+    nested = model_of(list(train(data, resolve(task="regression", ranks=(1, 2), n_epochs=1), valid)))
+    with pytest.raises(ConfigError, match="that has the form of 'rafm'"):
+        list(train(data, options(), valid, start=nested))
+
+
+# Measured ranks
+
+
+def test_samples_are_distilled_into_vectors_of_measured_lengths(ratings, tmp_path):
+    data, valid, _ = ratings
+    chosen = {"model": "rafm", "ranks": "auto", "max_parameters": 110}
+    with Checkpoint(tmp_path, seconds=0) as checkpoint:
+        events = events_of(data, valid, checkpoint, **chosen)
+    large, cut, small = (event for event in events if isinstance(event, Distilled | Cut))
+    model = model_of(events)
+    assert 100 < model.n_parameters <= 110
+    assert model.plan.family == "difacto"
+    assert cut.before == 1 + 50 * 9
+    assert cut.parameters == model.n_parameters
+    assert small.after < small.before
+    scores = np.array([part.predict(data.rows) for part in (model, model_of(events_of(data, valid, ranks=8)))])
+    assert np.sqrt(np.mean((scores[0] - scores[1]) ** 2)) == pytest.approx(small.after, abs=0.2 * large.metrics["rmse"])
+    assert small.metrics["rmse"] < cut.value
+    assert small.metrics["rmse"] == pytest.approx(rmse(model, valid), rel=1e-4)
+    assert [entry["epoch"] for entry in model.history] == list(range(1, 41))
+    with Checkpoint(tmp_path, seconds=0) as checkpoint:  # resumed after the last sweep
+        assert bytes_of(model_of(events_of(data, valid, checkpoint, **chosen))) == bytes_of(model)
+
+
+def test_measured_lengths_need_validation_rows_and_leave_no_samples(ratings):
+    with pytest.raises(ConfigError, match="needs validation rows"):
+        events_of(ratings[0], None, model="rafm", ranks="auto")
+    with pytest.raises(ConfigError, match="keep_samples needs given ranks"):
+        options(model="rafm", ranks="auto", keep_samples=3)
+
+
+# Samples that are kept
+
+
+def test_kept_samples_are_models_whose_predictions_spread_around_the_distilled_one(ratings, tmp_path):
+    data, valid, test = ratings
+    large = [changed_rows(rows, labels=16 * rows.labels) for rows in (data.rows, valid)]
+    model = model_of(events_of(source_of(large[0]), large[1], keep_samples=5))
+    save(tmp_path / "m.rafm", Saved(model, None, 0))
+    found = load(tmp_path / "m.rafm").model_
+    assert found.samples.n_samples == 5
+    X, scores = matrix(test).toarray()[:, found.numbering.ids], []
+    for number in range(5):
+        (block,) = found.samples.factors
+        numbers = np.concatenate([found.samples.weights[number][None], block[number].T]).astype(float)
+        scores.append(naive.fm_scores(X, float(found.samples.bias[number]), numbers))
+    np.testing.assert_allclose(found.spread(test), np.std(scores, axis=0), rtol=1e-3)
+    assert np.sqrt(np.mean((np.mean(scores, axis=0) - found.predict(test)) ** 2)) < 16 * 0.2
+    assert 0.3 < np.sqrt(np.mean(((16 * test.labels - found.predict(test)) / found.spread(test)) ** 2)) < 3
+
+
+def test_few_rows_of_a_feature_leave_its_predictions_open(ratings):
+    data, valid, test = ratings
+    first = data.rows.indices.reshape(-1, 2)[:, 0]
+    weights = np.where(first == 3, 0.01, 1.0)
+    model = model_of(events_of(source_of(changed_rows(data.rows, weights=weights)), valid, keep_samples=20))
+    is_rare = test.indices.reshape(-1, 2)[:, 0] == 3
+    assert model.spread(test)[is_rare].mean() > 2 * model.spread(test)[~is_rare].mean()
+
+
+@pytest.mark.parametrize(("n_epochs", "wanted", "found"), [(10, 3, 3), (10, 100, 9), (1, 3, 1)])
+def test_no_more_samples_are_kept_than_there_are(found, n_epochs, ratings, wanted):
+    assert model_of(events_of(*ratings[:2], n_epochs=n_epochs, keep_samples=wanted)).samples.n_samples == found
+
+
+def test_an_estimator_returns_deviations_if_it_kept_samples(ratings):
+    data, valid, test = ratings
+    fitted = RaFMRegressor(2, model="fm", optimizer="gibbs", n_epochs=10, keep_samples=4)
+    fitted.fit(matrix(data.rows), data.rows.labels, eval_set=(matrix(valid), valid.labels))
+    mean, deviation = fitted.predict(matrix(test), return_std=True)
+    np.testing.assert_array_equal(mean, fitted.predict(matrix(test)))
+    np.testing.assert_array_equal(deviation, fitted.model_.spread(test))
+    assert fitted.compress(max_parameters=80).model_.samples is None
+    with pytest.raises(ConfigError, match="return_std needs sampled models: train with optimizer='gibbs'"):
+        RaFMRegressor(2, model="fm").fit(matrix(valid), valid.labels).predict(matrix(test), return_std=True)
+    with pytest.raises(ConfigError, match="keep_samples requires optimizer='gibbs'"):
+        RaFMRegressor(2, model="fm", keep_samples=4).fit(matrix(valid), valid.labels)
+
+
 # Estimators and commands
 
 
@@ -296,8 +415,6 @@ def test_an_estimator_samples_saves_and_loads(ratings, tmp_path):
         fitted.partial_fit(matrix(valid), valid.labels)
     with pytest.raises(ConfigError, match="use fit"):
         RaFMRegressor(2, model="fm", optimizer="gibbs").partial_fit(matrix(valid), valid.labels)
-    with pytest.raises(ConfigError, match="requires loss='squared'"):
-        RaFMClassifier(2, model="fm", optimizer="gibbs").fit(matrix(valid), valid.labels > 0)
 
 
 def write_rows(path, rows):
@@ -318,6 +435,14 @@ def test_the_command_trains_evaluates_and_predicts(ratings, tmp_path):
     judged = run("evaluate", tmp_path / "m.rafm", tmp_path / "test.svm", "--json").json()
     assert judged["rmse"] < 0.4 * test.labels.std()
     assert len(run("predict", tmp_path / "m.rafm", tmp_path / "test.svm").out.splitlines()) == test.n_rows
+    begun = run(*common[:4], *chosen[:4], "--resume-from", tmp_path / "m.rafm", "--epochs", "7")
+    assert begun.code == 0, begun.err
+    assert "sampling begins at a model with 50 features; 0 new\nepoch" in begun.out
+    assert run("evaluate", tmp_path / "m.rafm", tmp_path / "test.svm", "--json").json()["rmse"] < judged["rmse"] * 1.3
+    assert (
+        "cannot continue"
+        in run(*common[:2], "--out", tmp_path / "n.rafm", "--resume-from", tmp_path / "m.rafm").error()
+    )
     assert "--optimizer gibbs cannot train --model rafm" in run(*common, *chosen).error()
     assert "--keep-state" in run(*common, *chosen, "--model", "fm", "--keep-state").error()
 

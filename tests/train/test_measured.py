@@ -186,9 +186,12 @@ def test_the_command_trains_within_the_size_of_its_file(tmp_path):
 
 WRONG = {
     "a budget without auto": ({"ranks": (8,), "max_parameters": 100}, "max_parameters requires ranks='auto'"),
-    "another word": ({"ranks": "best"}, "ranks must be whole numbers or 'auto', found 'best'"),
+    "another word": (
+        {"ranks": "best"},
+        "ranks must be comma-separated whole numbers such as 8,32,128, or auto; found 'best'",
+    ),
     "another family": ({"model": "fm"}, "ranks='auto' requires model='rafm', found 'fm'"),
-    "an optimiser with slots": ({"optimizer": "adam"}, "ranks='auto' requires optimizer='adagrad' or 'sgd'"),
+    "an optimiser with slots": ({"optimizer": "adam"}, "ranks='auto' requires optimizer='adagrad', 'sgd' or 'gibbs'"),
     "levels": ({"levels": [1, 2]}, "levels cannot be given with ranks='auto'"),
     "penalties by rank": ({"l2": (0.1, 0.2, 0.3)}, "l2 must be one number with ranks='auto'"),
     "no size": ({"max_bytes": 0}, "max_bytes must be a whole number"),

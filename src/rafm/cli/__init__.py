@@ -104,6 +104,7 @@ def main() -> NoReturn:
         # standalone_mode=False below: typer would otherwise print its own errors and choose the exit code
         with (
             _ending_on_sigterm(),
+            _LostInterrupts(),
             safe_streams(),
             warnings.catch_warnings(),
             WithoutPandas(),
@@ -153,6 +154,30 @@ def _ending_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class _LostInterrupts:
+    """Ends the command as Ctrl-C and SIGTERM do if they arrive in a callback of the compiler, where Python drops them.
+
+    The compiler then fails for lack of what the callback was to do, and that error is not worth telling.
+    """
+
+    def __init__(self) -> None:
+        self.found: BaseException | None = None
+
+    def __enter__(self) -> None:
+        self.before, sys.unraisablehook = sys.unraisablehook, self._take
+
+    def _take(self, dropped: Any) -> None:
+        if isinstance(dropped.exc_value, KeyboardInterrupt | Terminated):
+            self.found = dropped.exc_value
+        else:
+            self.before(dropped)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        sys.unraisablehook = self.before
+        if self.found is not None and kind is not None and issubclass(kind, Exception):
+            raise self.found from None
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -117,6 +117,16 @@ def check_row_flags(data: str, files: ReadOptions, given: set[str]) -> None:
             raise ConfigError(f"--{name} has no effect on {data}, which is read block by block: drop it", key=name)
 
 
+def check_label_flag(data: str, files: ReadOptions) -> None:
+    """Reject a label column if the data are not a table, or a converted one."""
+    from ..errors import ConfigError
+    from ..read.formats import TABLE
+
+    entry = files.format_of(data)
+    if entry.gives != TABLE:
+        raise ConfigError(f"--label is for tables, but {data} is {entry.name}: drop it", key="label")
+
+
 def with_room(files: ReadOptions, memory: float, folder: str | None, report: Any = None) -> ReadOptions:
     """Set the megabytes of memory for rows, and the directory that further rows spill to."""
     from dataclasses import replace

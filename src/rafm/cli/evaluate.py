@@ -13,6 +13,7 @@ from .arguments import (
     Format,
     Json,
     ModelPath,
+    check_label_flag,
     check_row_flags,
     given_options,
     print_json,
@@ -60,6 +61,9 @@ def evaluate(
     ] = None,
     format: Format = "auto",
     duplicates: Duplicates = "error",
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Tables: label column (default: that of training).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Score labelled rows and print the metrics of the task.
@@ -78,6 +82,9 @@ def evaluate(
     # "binary" is a placeholder: the predictor uses the task of the model.
     predictor, files = Predictor.load(model), read_options("binary", format, duplicates)
     check_row_flags(data, files, given_options(context))
+    if label is not None:
+        check_label_flag(data, files)
+        predictor = predictor.with_label(label)
     _check_ranking_flags(ranked, given_options(context))
     if ranked.ranking:
         found = _evaluate_ranking(predictor, data, files, index_base, ranked)

@@ -67,7 +67,8 @@ def predict(
     predictor = Predictor.load(model)
     check_row_flags(data, files, given_options(context))
     beside = CellsBeside(tuple(dict.fromkeys(with_))) if with_ else None
-    scores, loss = predictor.scores(data, files, index_base, coverage, beside), predictor.saved.model.loss
+    scores = _told_if_none(predictor.scores(data, files, index_base, coverage, beside), data)
+    loss = predictor.saved.model.loss
     lines = _json_lines(scores, loss, beside) if json else _csv_lines(scores, loss, beside)
     if out is not None:
         write_atomically(out, lines)
@@ -75,6 +76,16 @@ def predict(
         for part in lines:
             cast(SafeStream, sys.stdout).write_bytes(part)
     print_notes(coverage)
+
+
+def _told_if_none(scores: Iterator[np.ndarray], data: str) -> Iterator[np.ndarray]:
+    """Pass scores through; say so if there are none."""
+    n_rows = 0
+    for part in scores:
+        n_rows += part.size
+        yield part
+    if not n_rows:
+        print(f"note: {'stdin' if data == '-' else data}: 0 rows", file=sys.stderr)
 
 
 def _csv_lines(scores: Iterator[np.ndarray], loss: Loss, beside: CellsBeside | None) -> Iterator[bytes]:

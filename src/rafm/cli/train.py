@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..losses import TASKS, one_of
+from ..optimizers import SAMPLERS
 from .arguments import (
     TABLE_OPTIONS,
     DataPath,
@@ -139,7 +140,8 @@ def _options(
     # A model that was saved with its optimiser state keeps it, or the next --resume-from would lose it.
     had_states = start is not None and start.model.parameters.states is not None
     kept = running.keep_state or had_states
-    return replace(options, shuffle=start is None, keep_state=kept, replan=running.replan)
+    begins = options.optimizer.is_sampler and "optimizer" in given_options(context)  # anew, from these parameters
+    return replace(options, shuffle=start is None or begins, keep_state=kept, replan=running.replan)
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:
@@ -183,6 +185,8 @@ def _options_to_resume(context: typer.Context, model: Model, chosen: dict[str, A
     known["validation_fraction"] = 0.0  # the train loss of one pass over new rows is progressive
     known["loss"] = model.loss  # with its settings, which the summary lacks
     known["ranks"] = model.plan.ranks or None
+    if "optimizer" in given and chosen["optimizer"] in SAMPLERS:
+        return {**chosen, **{name: known[name] for name in ("task", "loss", "model", "ranks") if name not in given}}
     # Options that depend on one the user changed fall back to its defaults.
     if "task" in given and chosen["task"] != known["task"]:
         for name in ("metric", "negative_rate", "loss"):
@@ -280,7 +284,8 @@ def _run(
     size = save(out, Saved(fitted, encoder, files.index_base, classes, columns))
     done = 0 if before is None else len(before.history)
     # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
-    progressive = {} if before is None else {"progressive_loss": fitted.history[done]["train_loss"]}
+    anew = before is None or options.optimizer.is_sampler  # a sampled model has a history of its own
+    progressive = {} if anew else {"progressive_loss": fitted.history[done]["train_loss"]}
     return {
         "model": fitted.plan.family,
         "task": fitted.loss.task,

@@ -80,6 +80,7 @@ class Cutter:
             fields=None if self.model.fields is None else self.model.fields.ordered(order),
             parameters=parameters,
             options=self._options(spans),
+            samples=None,
         )
 
     def _parents(self, spans: Spans) -> list[int]:

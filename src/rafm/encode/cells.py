@@ -69,7 +69,7 @@ class CellEncoder:
         return tuple((codes[known] + self.first).tolist()), tuple(values[known].tolist())
 
     def _as_array(self, cell: Any, row: int) -> pa.Array:
-        """Return a cell as an Arrow array; text becomes a time where times were trained on."""
+        """Return a cell as an Arrow array; text becomes a time where the categories are times."""
         name = self.column.name
         with naming_column(name, type(cell).__name__):
             try:
@@ -77,7 +77,7 @@ class CellEncoder:
                 cells = cells.cast(pa.large_string()) if is_bytes(cells.type) else cells
             except (TypeError, UnicodeError) as error:
                 raise DataValueError(f"column {name!r}, row {row}: {str(error)[:200]}") from None
-            if self.column.cell_type == "time" and isinstance(cell, str):
+            if self.column.cell_type == "time" and self.column.kind == "category" and isinstance(cell, str):
                 return as_times(cells, None, name, row)
             return cells
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import DataValueError
 from ..rows.arrow import array_of, numbers_of
@@ -26,6 +27,8 @@ ALLOWED = {  # cell types that each kind accepts, besides columns that are alway
     "datetime": ("time", "text", "number"),
     "list": ("list", "text"),
 }
+
+NAMES = {"text": "text", "number": "numbers", "boolean": "booleans", "time": "timestamps", "list": "lists"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Column:
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
         """Encode cells; row: number of the first row."""
+        cells = without_type(cells, self.cell_type)
         self._check_type(cells.type)
         with naming_column(self.name, cells.type):
             return self.coder.slots(cells, row)
@@ -75,8 +79,7 @@ class Column:
 
     def grown(self, other: Column) -> Column:
         """Return this column extended by the new values of another; numbers and bins stay as they are."""
-        if self.cell_type != other.cell_type and "nothing" not in (self.cell_type, other.cell_type):
-            raise DataValueError(f"column {self.name!r} was {self.cell_type} in training, now it is {other.cell_type}")
+        self._check_same(other.cell_type, other.cell_type)
         return replace(
             self,
             cell_type=other.cell_type if self.cell_type == "nothing" else self.cell_type,
@@ -92,8 +95,16 @@ class Column:
 
     def _check_type(self, found: pa.DataType) -> None:
         check_kind(self.spec, found)
-        if self.cell_type != cell_type(found) and "nothing" not in (self.cell_type, cell_type(found)):
-            raise DataValueError(f"column {self.name!r} was {self.cell_type} in training, now its type is {found}")
+        self._check_same(cell_type(found), str(found))
+
+    def _check_same(self, found: str, shown: str) -> None:
+        """Reject cells of another type than in training; times may be text, and text times."""
+        if self.kind == "datetime" or found == self.cell_type or "nothing" in (self.cell_type, found):
+            return
+        raise DataValueError(
+            f"column {self.name!r} was {self.cell_type} in training, now its type is {shown}; convert its values to "
+            f"{NAMES[self.cell_type]}"
+        )
 
 
 def _grown_coder(old: Coder, new: Coder) -> Coder:
@@ -113,7 +124,8 @@ class ColumnLearner:
 
     def update(self, block: pa.RecordBatch, row: int) -> pa.Array:
         """Fit to the cells of a block; return them in the form that `replay` encodes later."""
-        cells = cells_of(block, self.spec.name)
+        given = cells_of(block, self.spec.name)
+        cells = without_type(given, self.cell_type)
         check_kind(self.spec, cells.type)
         found = cell_type(cells.type)
         if self.cell_type == "nothing":
@@ -130,7 +142,7 @@ class ColumnLearner:
             self.has_missing = True
             if self.table.missing == "error":
                 refuse_missing(self.spec.name, row + missing)
-        return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else cells
+        return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else given
 
     @property
     def n_words(self) -> int:
@@ -202,6 +214,17 @@ def cells_of(block: pa.RecordBatch, name: str) -> pa.Array:
         return cells.cast(pa.large_string())  # validates UTF-8
     except pa.ArrowInvalid:
         raise DataValueError(f"column {name!r} has bytes that are not UTF-8 text; decode or ignore it") from None
+
+
+def without_type(cells: pa.Array, expected: str) -> pa.Array:
+    """Return cells; if they are not of the expected type but all missing, as nulls without a type.
+
+    >>> without_type(pa.array([float("nan"), None]), "text").type
+    DataType(null)
+    """
+    if cell_type(cells.type) == expected or not pc.all(pc.is_null(cells, nan_is_null=True)).as_py():
+        return cells
+    return pa.nulls(len(cells))
 
 
 def refuse_missing(name: str, row: int) -> None:

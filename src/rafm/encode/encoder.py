@@ -216,7 +216,8 @@ class TableEncoder:
         {'city': 'text', 'user': 'number'}
         """
         ignored = {column.name: "ignore" for column in self.spec.columns if column.kind == "ignore"}
-        types = {column.name: column.cell_type for column in self.columns if column.cell_type in ("text", "number")}
+        read_as = {"text": "text", "number": "number", "time": "text"}  # in text a time looks like any other text
+        types = {column.name: read_as[column.cell_type] for column in self.columns if column.cell_type in read_as}
         return {**types, **ignored, **dict.fromkeys(self.spec.targets(), "number")}
 
     def encode(

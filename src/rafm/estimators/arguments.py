@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..encode.cells import is_missing
 from ..encode.coverage import MAX_UNSEEN_SHARE, Coverage
 from ..encode.encoder import caller_level
 from ..encode.spec import TableSpec
-from ..errors import ConfigError, DataWarning, UnseenValuesWarning
+from ..errors import ConfigError, DataWarning, RowError, UnseenValuesWarning
 from ..files.atomic import PathLike
 from ..files.terminal import printable
 from ..read.frames import as_table, is_frame
@@ -47,6 +48,13 @@ def spec_of_columns(columns: Any) -> TableSpec | None:
     if not isinstance(columns, Mapping):
         raise ConfigError(f"columns must be a dict from names to kinds, or a TableSpec, found {columns!r}", "columns")
     return TableSpec.from_dict({"columns": columns})
+
+
+def check_labels_given(y: np.ndarray) -> None:
+    """Reject a missing label among objects; among numbers it is NaN, and rejected with them."""
+    missing = [row for row, label in enumerate(y) if is_missing(label)] if y.dtype == object else []
+    if missing:
+        raise RowError(f"the label is missing, found {y[missing[0]]!r}; drop the rows without a label", missing[0])
 
 
 def warn_of_ids(X: Any) -> None:

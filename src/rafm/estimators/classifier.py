@@ -48,7 +48,10 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature)
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         if fitting:
             with np.errstate(invalid="ignore"):  # scikit-learn casts huge labels to integers
-                check_classification_targets(y)
+                try:
+                    check_classification_targets(y)
+                except ValueError as error:
+                    raise ValueError(f"{error} To predict numbers, use RaFMRegressor.") from None
                 kind = type_of_target(y)
             self.classes_ = np.unique(y if classes is None else classes)
             if kind == "multiclass" or self.classes_.size > 2:

@@ -16,7 +16,7 @@ from ..compress.budget import compress
 from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
 from ..encode.serialize import check_size
-from ..errors import ConfigError
+from ..errors import ConfigError, DataValueError
 from ..export.export import export, note_of, target_of
 from ..files.atomic import PathLike
 from ..files.terminal import say
@@ -35,6 +35,7 @@ from ..train.selection import train_and_select
 from ..train.trainer import train
 from .arguments import (
     as_frame,
+    check_labels_given,
     fields_of_columns,
     log_notices,
     open_checkpoint,
@@ -177,8 +178,10 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     def _with_targets(
         self, rows: Batch, y: Any, sample_weight: Any, fitting: bool = False, classes: Any = None
     ) -> CheckedRows:
-        labels = None if y is None else self._labels(y, fitting, classes)
-        weights = None
+        weights = labels = None
+        if y is not None:
+            check_labels_given(y)
+            labels = self._labels(y, fitting, classes)
         if sample_weight is not None:
             like_X = np.empty((rows.n_rows, 1), np.float64)  # scikit-learn reads its length and dtype only
             weights = _check_sample_weight(sample_weight, like_X, ensure_non_negative=True)
@@ -211,7 +214,13 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         with np.errstate(over="ignore"):  # becomes infinite, which is reported with its row
-            return np.asarray(y, np.float32)
+            try:
+                return np.asarray(y, np.float32)
+            except ValueError:
+                found = next((label for label in y if isinstance(label, str)), y[0])
+                raise DataValueError(
+                    f"labels must be numbers, found {found!r}; for classes, use RaFMClassifier"
+                ) from None
 
     def _keep(self, model: Model) -> None:
         self._trained = model  # with optimiser state, for partial_fit; shares its arrays with model_

@@ -74,7 +74,9 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
         """
         return self._partial_fit(X, y, sample_weight, replan)
 
-    def predict(self, X: Any, level: int | None = None) -> np.ndarray:
+    def predict(
+        self, X: Any, level: int | None = None, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Return the prediction for each row.
 
         Parameters
@@ -84,8 +86,13 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
         level : int, default=None
             Highest level to use: B_{1,level} in the paper, where level 1 is "RaFM-low". All levels by default.
 
+        return_std : bool, default=False
+            Return the standard deviation of each prediction too, over the models that `keep_samples` kept: how far the
+            data leave the prediction open. The noise of a single label comes on top.
+
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows,), or a pair of them with `return_std`
         """
-        return self._fitted().loss.predict(self._scores(X, level))
+        found = self._fitted().loss.predict(self._scores(X, level))
+        return (found, self.model_.spread(self._rows(X, fitting=False))) if return_std else found

@@ -32,6 +32,7 @@ class ClassifierSignature:
         l1_weights: float = 0.0,
         n_epochs: int | None = None,
         patience: int | None = 3,
+        keep_samples: int = 0,
         averaging: bool | None = None,
         rate_drops: int | None = None,
         init_scale: float | None = None,
@@ -73,8 +74,8 @@ class ClassifierSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
-            distils them into one.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
+            one.
         step_rows : int or "auto", default="auto"
             Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
             million rows on).
@@ -90,7 +91,7 @@ class ClassifierSignature:
             more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
             runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
         l2_weights : float, default=0.0
-            L2 penalty of linear weights at each occurrence.
+            L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
@@ -100,6 +101,8 @@ class ClassifierSignature:
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
+        keep_samples : int, default=0
+            Sampled models to keep (gibbs).
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: on, except with ftrl and gibbs).
@@ -160,6 +163,7 @@ class RegressorSignature:
         l1_weights: float = 0.0,
         n_epochs: int | None = None,
         patience: int | None = 3,
+        keep_samples: int = 0,
         averaging: bool | None = None,
         rate_drops: int | None = None,
         init_scale: float | None = None,
@@ -203,8 +207,8 @@ class RegressorSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs for ratings, which samples many models and
-            distils them into one.
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
+            one.
         step_rows : int or "auto", default="auto"
             Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
             million rows on).
@@ -220,7 +224,7 @@ class RegressorSignature:
             more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
             runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
         l2_weights : float, default=0.0
-            L2 penalty of linear weights at each occurrence.
+            L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
             L1 penalty that sets whole factor vectors to 0 (ftrl only).
         l1_weights : float, default=0.0
@@ -230,6 +234,8 @@ class RegressorSignature:
         patience : int or None, default=3
             Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
             times as many.
+        keep_samples : int, default=0
+            Sampled models to keep (gibbs).
         averaging : bool, default=None
             Average the parameters over epochs, and judge and keep the average: after each epoch the average
             moves half way to the current parameters (default: on, except with ftrl and gibbs).

@@ -156,4 +156,5 @@ def _clean_up(temp: str, error: BaseException, path: PathLike) -> None:
     with contextlib.suppress(OSError):
         os.unlink(temp)
     if isinstance(error, OSError) and error.filename in (None, temp):
-        error.filename, error.filename2 = os.fspath(path), None
+        error.filename = os.fspath(path)
+        del error.filename2  # set to None, it would still be printed

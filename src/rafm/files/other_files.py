@@ -45,7 +45,7 @@ def why_no_data(start: bytes) -> str | None:
     if start[8:].startswith(MODEL_MARK):
         return "is a model file, not data"
     if any(re.match(mark, start, re.DOTALL) for mark in NO_DATA):
-        return f"{describe_start(start)}, not data"
+        return f"is not data: it {describe_start(start)}"
     text = start.decode("utf-8", "replace")
     if len(ODD.findall(text)) <= TOO_ODD * len(text):
         return None

@@ -27,6 +27,7 @@ from .model import Model
 from .names import are_names, put_names, take_names
 from .packed import BITS, read_packed, stored_shapes
 from .parameters import Parameters
+from .samples import Samples
 from .zero_vectors import with_zero_vectors, without_zero_vectors
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         tensors.update(more)
     if saved.columns is not None:
         tensors |= put_names("columns", saved.columns, header, tensors)
+    if model.samples is not None:
+        tensors |= model.samples.arrays()
     if model.fields is not None:
         tensors["fields"] = model.fields.numbers
         tensors |= put_names("fields", list(model.fields.names), header, tensors)
@@ -159,6 +162,7 @@ def load(path: PathLike) -> Saved:
         options=header["options"],
         n_dropped=header.get("dropped", 0),
         fields=FeatureFields(tuple(header["fields"]), tensors["fields"]) if "fields" in header else None,
+        samples=Samples.from_arrays(tensors),
     )
     return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
 
@@ -357,6 +361,10 @@ def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarra
         wanted["fields"] = ((n,), ("int32",))
     if plan.n_field_weights:
         wanted["field_weights"] = ((plan.n_field_weights,), reals)
+    if (kept := tensors.get("samples.bias")) is not None and kept.ndim == 1 and kept.size:
+        shapes = {"bias": (), "weights": (n,)}
+        shapes |= {f"factors.{k}": pair for k, pair in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1)}
+        wanted |= {f"samples.{name}": ((kept.size, *shape), reals) for name, shape in shapes.items()}
     if header["encoder"] is not None:
         for name, kind in (("encoder.ends", "int64"), ("encoder.text", "uint8")):
             wanted[name] = ((tensors.get(name, np.zeros(0)).size,), (kind,))

@@ -21,6 +21,7 @@ from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering, number_rows
 from .parameters import Parameters
+from .samples import Samples
 from .scores import score, score_mixture, score_packed
 
 CHUNK_ROWS = 1 << 15  # rows scored by a thread at a time
@@ -45,6 +46,7 @@ class Model:
     options: dict[str, Any] = field(default_factory=dict)
     n_dropped: int = 0  # features that were dropped because all their parameters are 0
     fields: FeatureFields | None = None
+    samples: Samples | None = None  # sampled models that this one was distilled from, if some were kept
 
     @cached_property
     def _layout(self) -> RecordLayout:
@@ -109,6 +111,15 @@ class Model:
         """Return the prediction of every row: a probability, a value or an expected count."""
         return self.loss.predict(self.scores(batch).astype(float))
 
+    def spread(self, batch: CheckedRows) -> np.ndarray:
+        """Return the standard deviation, over the sampled models, of the prediction of every row."""
+        if self.samples is None:
+            raise ConfigError(
+                "return_std needs sampled models: train with optimizer='gibbs' and keep_samples=20", key="return_std"
+            )
+        each = (replace(self, parameters=parameters, samples=None).predict(batch) for parameters in self.samples)
+        return np.std(np.stack([*each]), axis=0)
+
     def levels(self) -> np.ndarray:
         """Return the level of every feature id, 0 for ids that never occurred."""
         return self._by_id(self.plan.levels())
@@ -155,6 +166,7 @@ class Model:
             fields=None if self.fields is None else self.fields.ordered(order),
             parameters=replace(found, weights=found.weights[order], factors=factors),
             n_dropped=self.n_dropped + plan.n_features - order.size,
+            samples=None,
         )
 
     def _by_id(self, by_number: np.ndarray) -> np.ndarray:

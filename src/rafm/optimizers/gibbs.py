@@ -14,5 +14,5 @@ class Gibbs(Optimizer):
     name = "gibbs"
     is_sampler = True
     families = ("fm", "difacto", "lr")
-    losses = ("squared",)
+    losses = ("squared", "log")
     n_epochs = 200

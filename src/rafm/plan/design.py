@@ -26,10 +26,11 @@ WORD_BITS = 64
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Rows for the sampler. order[i] is the number in the plan of its feature i."""
+    """Rows for the sampler, order[i]: the number in the plan of its feature i. row_order[r]: its row r as given."""
 
     design: Design
     order: np.ndarray
+    row_order: np.ndarray
     n_fields: int
 
     def is_certain(self) -> np.ndarray:
@@ -182,7 +183,7 @@ def arrange_rows(rows: Rows, plan: RankPlan, fields: np.ndarray | None) -> Arran
         runs=runs,
         main_cuts=main_cuts,
     )
-    return Arrangement(design, order, n_fields)
+    return Arrangement(design, order, row_order, n_fields)
 
 
 def _sort_rows(

@@ -15,6 +15,7 @@ from .formats import FORMATS
 
 HEAD_BYTES = 2**16
 N_LINES = 20
+JSON = re.compile(rb"\s*(\[\s*)?\{\s*(\"|\})")  # an object, or a list of objects
 
 
 class Detection(NamedTuple):
@@ -51,7 +52,12 @@ def detect_format(path: PathLike) -> Detection:
     if reason := why_no_data(head[:4096]):
         raise DataFormatError(reason, path=source_name(name))
     lines = _first_lines(head)
-    return _by_lines(lines) or _by_name(name) or _by_delimiter(lines)
+    found = _by_lines(lines) or _by_name(name) or _by_delimiter(lines)
+    if found.format in ("csv", "tsv", "libsvm") and JSON.match(head):
+        raise DataFormatError(
+            "looks like JSON, which is not read; convert it to CSV or Parquet", path=source_name(name)
+        )
+    return found
 
 
 def _parquet_or_none(name: str) -> list[str] | None:

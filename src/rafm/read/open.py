@@ -190,8 +190,13 @@ def _labelled(
             warnings.warn(f"{source_name(path)} has no label column: its rows have no labels", stacklevel=2)
             is_said = True
         if rows.labels is None and not is_optional:
-            raise DataValueError("the table has no label column", path=str(path))
+            raise _no_label(path)
         yield check_batch(rows if rows.labels is None else replace(rows, labels=check.check(rows.labels)))
+
+
+def _no_label(path: PathLike) -> DataValueError:
+    why = "the model knows no label column, as it was trained in Python; `rafm evaluate` takes --label COLUMN"
+    return DataValueError(why, path=str(path))
 
 
 # ---- Converted files
@@ -357,9 +362,13 @@ def batches_of(
         return
     elif entry.gives == ROWS:
         raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
+    elif targets and not encoder.spec.targets():
+        raise _no_label(path)
     else:
         absent = () if targets else encoder.spec.targets()  # not required, since a table to predict has no labels
         columns = _encoder_columns(encoder, entry.name, read_options)
+        if encoder.spec.weight is not None:
+            columns[encoder.spec.weight] = "weight"
         wanted = {name: kind for name, kind in columns.items() if name not in absent}
         if beside is not None:
             wanted |= {name: "text" for name in beside.names if wanted.get(name, "ignore") == "ignore"}
@@ -399,8 +408,10 @@ def _encoded(
     targets: bool,
     coverage: Coverage | None,
 ) -> Iterator[Batch]:
-    row = 0
+    row, weight = 0, encoder.spec.weight
     for block in batches:
+        if targets and not row and weight is not None and weight not in block.schema.names:
+            warnings.warn(f"{source_name(path)} has no weights {weight!r}: each row counts 1", stacklevel=2)
         with naming_file(path, format):
             rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
         yield rows

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from ..errors import ConfigError, DataFormatError, DataValueError
 from ..files.atomic import PathLike
 from .compression import STDIN
-from .csv.cell_types import READ_AS
+from .csv.cell_types import NOT_REQUIRED, READ_AS
 
 BATCH_BYTES = 8 * 2**20
 SUFFIXES = (".parquet", ".parq", ".pq")
@@ -28,8 +28,8 @@ def read_parquet(
 
     path: a file; a directory, searched recursively; or a pattern with * and **. In directories, hidden files and those
     that begin with "_" are skipped. All files must have the columns of the first, in any order.
-    columns: {name: "ignore"} drops a column; any other kind requires it. text_options: those of the text readers;
-    delimiter and header are rejected, the others have no effect.
+    columns: {name: "ignore"} drops a column; any other kind but "weight" requires it. text_options: those of the text
+    readers; delimiter and header are rejected, the others have no effect.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def _kept(schema: pa.Schema, columns: Mapping[str, str], file: str) -> pa.Schema
     if twice is not None:
         raise DataFormatError(f"two columns have the same name {twice!r}", path=file)
     for name, kind in columns.items():
-        if name not in names and kind != "ignore":
+        if name not in names and kind not in NOT_REQUIRED:
             raise DataValueError(f"column {name!r} is missing; the columns are {', '.join([*names][:10])}", path=file)
     kept = [pa.field(field.name, field.type) for field in schema if columns.get(field.name) != "ignore"]
     if not kept:

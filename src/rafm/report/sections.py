@@ -155,7 +155,7 @@ def frequencies(model: Model) -> str:
         Axis("count, rank", is_log=True),
         series,
     )
-    caption = "Frequent features have long vectors, rare ones short vectors. Both axes are logarithmic."
+    caption = "How often features occur in training, and how long their vectors are. Both axes are logarithmic."
     return section("Frequencies and ranks", figures(figure(drawn, caption)), _levels(model))
 
 

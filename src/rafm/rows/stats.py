@@ -30,6 +30,12 @@ class RowStats:
     label_mean: float
     label_spread: float
     label_range: tuple[float, float]
+    n_weighted: int = 0  # rows of a positive weight
+
+    @property
+    def weight_scale(self) -> float:
+        """Mean weight of the rows that have one; exactly 1 if all weights are 1."""
+        return self.weight / self.n_weighted if self.n_weighted else 1.0
 
     @property
     def n_features(self) -> int:
@@ -98,13 +104,14 @@ def count_rows(batches: Iterable[CheckedRows]) -> RowStats:
     >>> found.ids, found.counts, found.squares, found.label_mean
     (array([5]), array([2]), array([5.]), 0.5)
     """
-    features, rows, nonzeros, longest = _FeatureTotals(), 0, 0, 0
+    features, rows, nonzeros, longest, n_weighted = _FeatureTotals(), 0, 0, 0, 0
     weight, mean, deviation, low, high = 0.0, 0.0, 0.0, np.inf, -np.inf
     for batch in batches:
         require_checked(batch)
         weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights.astype(float)
         longest = max(longest, features.add(batch, weights))
         rows, nonzeros = rows + batch.n_rows, nonzeros + int(np.count_nonzero(batch.values))
+        n_weighted += int(np.count_nonzero(weights))
         labels = np.zeros(batch.n_rows) if batch.labels is None else batch.labels.astype(float)
         if (own := float(weights.sum())) > 0:  # merge means and deviations: sums of squares lose digits to large labels
             center = float(np.average(labels, weights=weights))
@@ -114,4 +121,4 @@ def count_rows(batches: Iterable[CheckedRows]) -> RowStats:
             low, high = min(low, float(labels.min())), max(high, float(labels.max()))
     spread = float(np.sqrt(deviation / weight)) if weight else 0.0
     span = (low, high) if weight else (0.0, 0.0)
-    return RowStats(rows, nonzeros, longest, *features.found(), weight, mean, spread, span)
+    return RowStats(rows, nonzeros, longest, *features.found(), weight, mean, spread, span, n_weighted)

@@ -118,6 +118,11 @@ class Continued:
 
 
 @dataclass(frozen=True)
+class Begun(Continued):
+    """Sampling begins at the parameters of an existing model."""
+
+
+@dataclass(frozen=True)
 class StartJudged:
     """The untrained model, which predicts a constant, was evaluated on the validation rows."""
 

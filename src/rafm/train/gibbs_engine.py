@@ -15,6 +15,7 @@ from ..kernels.gibbs_rows import collect_scores
 from ..kernels.gibbs_tables import Chain, Draw
 from ..kernels.tables import Rows, Team
 from ..model.parameters import Parameters
+from ..model.samples import Samples
 from ..model.scores import score
 from ..plan.design import Arrangement, arrange_rows
 from ..plan.layout import RecordLayout
@@ -48,6 +49,7 @@ class GibbsEngine:
     """
 
     def __init__(self, rows: Rows, plan: RankPlan, fields: np.ndarray | None, seed: int, bias: float, threads: int = 1):
+        self.fields = fields
         self.plan, self.layout = plan, RecordLayout(plan, with_states=False)
         self.tables, self.key = self.layout.tables(), (seed & WORD, seed >> WORD_BITS & WORD)
         self.arrangement = arrange_rows(rows, plan, fields)
@@ -60,7 +62,12 @@ class GibbsEngine:
         self.alpha = np.ones(1)
         self.is_certain = self.arrangement.is_certain()
         self.field_means = np.zeros((2, *self.is_certain.shape))  # mu, of the last sweep and summed
+        self.kept: dict[str, np.ndarray] = {}  # samples, by the names of their arrays
         self.valid: dict[str, np.ndarray] = {}  # moving average and sum of the scores of validation rows
+        self.renew()
+
+    def renew(self) -> None:
+        """Compute the errors and the precision of the noise from the parameters, at the start of a chain."""
         self._run(gibbs.renew_errors, self.design.labels)
         variance = float(np.average(self.chain.errors.astype(float) ** 2, weights=self._row_weights))
         self.alpha[0] = 1 / max(variance, 1e-12)
@@ -73,6 +80,7 @@ class GibbsEngine:
         """Return all arrays that sampling changes, by name; not copies, so they can be saved and restored."""
         names = ("numbers", "bias", "errors", "hyper", "means")
         own = {"totals": self.totals, "collected": self.collected, "alpha": self.alpha, "field_means": self.field_means}
+        own |= {f"kept_{name}": array for name, array in self.kept.items()}
         own |= {f"valid_{name}": array for name, array in self.valid.items()}
         return {name: getattr(self.chain, name) for name in names} | own
 
@@ -89,14 +97,28 @@ class GibbsEngine:
         self._run(gibbs.sample_factors, first, stop, draw=draw)
 
     def finish_sweep(self, sweep: int, collects: bool) -> float:
-        """Collect the scores of the training rows; return the weighted sum of their squared errors."""
+        """Collect what was sampled; return the loss of the training rows."""
         if sweep % RENEWAL_SWEEPS == RENEWAL_SWEEPS - 1:
             self._run(gibbs.renew_errors, self.design.labels)
         self.field_means[0] = self.chain.hyper[1 - sweep % 2, :, :, 1]
         if collects:
             self.collected += 1, self.chain.bias[0]
             self.field_means[1] += self.field_means[0]
+        return self.collect(collects)
+
+    def collect(self, collects: bool) -> float:
+        """Collect the scores of the training rows; return the weighted sum of their squared errors."""
         return collect_scores(self.design, self.chain.errors, self.totals, collects)
+
+    def make_room(self, n_samples: int) -> None:
+        """Make room for so many samples of the parameters."""
+        names = Samples.stacked([self.parameters()]).arrays() if n_samples else {}
+        self.kept = {name: np.zeros((n_samples, *array.shape[1:]), array.dtype) for name, array in names.items()}
+
+    def keep_sample(self, place: int) -> None:
+        """Keep the current parameters as the sample of this place."""
+        for name, array in Samples.stacked([self.parameters()]).arrays().items():
+            self.kept[name][place] = array[0]
 
     def draw_alpha(self, sweep: int, loss: float) -> None:
         """Draw the precision of the noise given the squared errors, for want of validation rows."""
@@ -127,9 +149,33 @@ class GibbsEngine:
         if kept == 0:  # stopped during burn-in: the last sample stands for all
             return Gap(0.0, 0.0)
         target = (self.totals / kept).astype(np.float32)
-        chain.centres[:] = chain.means / kept
-        chain.numbers[:], chain.bias[0] = chain.centres, bias / kept
+        chain.numbers[:], chain.bias[0] = chain.means / kept, bias / kept
         self.field_means[0] = self.field_means[1] / kept
+        return self._approach(target)
+
+    def mean_scores(self) -> np.ndarray:
+        """Return the mean of the sampled scores of the training rows, in their order; the current ones if none."""
+        kept, chain, found = self.collected[0], self.chain, np.empty(self.totals.size, np.float32)
+        found[self.arrangement.row_order] = self.totals / kept if kept else self.design.labels - chain.errors
+        return found
+
+    def distil_into(self, start: Parameters, target: np.ndarray) -> Gap:
+        """Replace the parameters by those of a model near `start` close to a target for each training row."""
+        self._put(start)
+        return self._approach(target[self.arrangement.row_order])
+
+    def _put(self, given: Parameters) -> None:
+        """Set the parameters, given in the order of the plan."""
+        numbers, places, first = self.chain.numbers, self.arrangement.places, 1
+        numbers[:], self.chain.bias[0], self.field_means[0] = 0, given.bias[0], 0
+        numbers[0, places] = given.weights
+        for block in given.factors:
+            numbers[first : first + block.shape[1], places[: len(block)]] = block.T
+            first += block.shape[1]
+
+    def _approach(self, target: np.ndarray) -> Gap:
+        """Move all parameters in turn to their best values for a target, pulled back to where they are now."""
+        self.chain.centres[:] = self.chain.numbers
         self._run(gibbs.renew_errors, target)
         before = self._distance()
         for sweep in range(DISTILLING_SWEEPS):

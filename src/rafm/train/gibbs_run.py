@@ -12,13 +12,17 @@ from ..errors import DataValueError, ResourceLimitError
 from ..kernels.tables import Rows
 from ..metrics import is_better, shown_metrics
 from ..metrics.evaluation import Metrics
+from ..model.model import Model
 from ..model.parameters import Parameters
+from ..model.samples import Samples
 from ..options import TrainingOptions
+from ..plan.features import PlannedFeatures
 from ..plan.grouping import Grouping, one_group
 from ..plan.ranks import RankPlan
 from ..rows.stats import RowStats
-from .events import Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
-from .gibbs_engine import GibbsEngine
+from .events import Begun, Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
+from .gibbs_engine import Gap, GibbsEngine
+from .gibbs_start import begin_from
 from .job import Job, model_of
 from .loader import Blocks
 from .run import Position, Run
@@ -30,37 +34,49 @@ SHOWN_SECONDS = 0.2  # time between two progress events
 ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
 
 
-def train_sampled(job: Job, options: TrainingOptions) -> Iterator[Event]:
-    """Train a model by sampling."""
+def train_sampled(job: Job, options: TrainingOptions, start: Model | None = None) -> Iterator[Event]:
+    """Train a model by sampling, from the parameters of another one if it is given."""
     features = job.features(options)
     yield Planned(features.plan, features.counts, job.found.rows)
-    known = features.numbering, features.value_scales
-    rows, held_out = Blocks(job.source, *known, job.label_scale), None
-    if job.valid is not None:
-        held_out = Blocks(job.valid, *known)
-    grouping = Grouping(np.arange(features.plan.n_features), one_group(features.plan.sizes))
-    run = GibbsRun(rows, job.found, features, grouping, options, held_out, job.checkpoint.uninterrupted)
+    run = make_run(job, features, options)
+    if start is not None:
+        yield Begun(start.plan.n_features, begin_from(run.engine, start, features, run.start_scale), False)
     yield from job.train(run)
     reason = run.why_over()
     yield run.distil()
-    yield Finished(model_of(run, features, job.found.rows), reason)
+    yield Finished(replace(model_of(run, features, job.found.rows), samples=run.samples()), reason)
+
+
+def make_run(job: Job, features: PlannedFeatures, options: TrainingOptions) -> GibbsRun:
+    """Return a run that samples the parameters of these features."""
+    known = features.numbering, features.value_scales
+    rows, held_out = Blocks(job.source, *known, job.label_scale, weight_scale=job.weight_scale), None
+    if job.valid is not None:
+        held_out = Blocks(job.valid, *known)
+    grouping = Grouping(np.arange(features.plan.n_features), one_group(features.plan.sizes))
+    kind = GibbsRun
+    if options.loss.is_classification:
+        from .gibbs_clicks import ClickRun as kind
+    return kind(rows, job.found, features, grouping, options, held_out, job.checkpoint.uninterrupted)
 
 
 class GibbsRun(Run):
     """Samples sweep by sweep. Validation rows show the noise and when to stop."""
 
     engine: GibbsEngine  # type: ignore[assignment]
+    kind = GibbsEngine
     checkpoint_seconds = 1.0  # a sweep of few rows takes milliseconds, a checkpoint some more
 
     def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> GibbsEngine:  # type: ignore[override]
         plan, fields = self.features.plan, self.features.fields
         rows = _whole(self.blocks, found, plan, self.options.memory)
         numbers = None if fields is None else fields.numbers
-        engine = GibbsEngine(rows, plan, numbers, self.options.seed, bias, self.options.threads)
+        engine = self.kind(rows, plan, numbers, self.options.seed, bias, self.options.threads)
         n_valid = 0 if self.held_out is None else sum(rows.labels.size for rows in self.held_out)
         engine.valid = {"average": np.zeros(n_valid), "total": np.zeros(n_valid)}
         self.burn_in = min(BURN_IN, int(BURN_IN_SHARE * self.options.n_epochs))
         self.shown = 0.0
+        engine.make_room(self.options.keep_samples)
         return engine
 
     def _is_stalled(self, at: Position) -> bool:
@@ -99,19 +115,56 @@ class GibbsRun(Run):
         with self.uninterrupted():
             at, sweep = self.at, self.at.epoch - 1
             loss = self.engine.finish_sweep(sweep, self._collects)
+            self._keep_sample()
             self.is_finite = bool(np.isfinite(loss))
             if not self.is_finite:
                 raise self._divergence(f"the errors of sweep {at.epoch} are not finite", at.epoch, None)
             metrics = {} if self.held_out is None else self._measure(self.held_out, sweep)
             if not metrics:
                 self.engine.draw_alpha(sweep, loss)
-            mean = loss / 2 / max(self.total_weight, 1e-30)  # half the squared error, as the loss is defined
+            mean = self._mean_loss(loss)
             self._check_divergence(mean, metrics, at.epoch)
             best = bool(metrics) and is_better(self.options.metric, metrics[self.options.metric], at.best_value)
             shown = self.options.loss.report(mean, self.label_scale)
             event = EpochFinished(at.epoch, shown, metrics, self.seconds() - self.epoch_begun, best)
             self._begin_epoch(event)
         return event
+
+    @property
+    def _stride(self) -> int:
+        """Sweeps between two samples that are kept."""
+        return max(1, (self.options.n_epochs - self.burn_in) // max(self.options.keep_samples, 1))
+
+    def _keep_sample(self) -> None:
+        """Keep every so many samples, in place of the oldest."""
+        number, rest = divmod(int(self.engine.collected[0]), self._stride)
+        if self.options.keep_samples and number and not rest:
+            self.engine.keep_sample((number - 1) % self.options.keep_samples)
+
+    def samples(self) -> Samples | None:
+        """Return the samples that were kept, on the scale of the original data; None if there are none."""
+        found = Samples.from_arrays(self.engine.kept)
+        if found is None:
+            return None
+        several = [*found][: int(self.engine.collected[0]) // self._stride]
+        scales = self.grouping.undo(self.features.value_scales)
+        return Samples.stacked([one.undo_scaling(self.label_scale, scales) for one in several]) if several else None
+
+    @property
+    def start_scale(self) -> float:
+        """Divisor of the scores of a model to begin from."""
+        return self.label_scale
+
+    def _mean_loss(self, loss: float) -> float:
+        """Return half the mean squared error, as the loss is defined."""
+        return loss / 2 / max(self.total_weight, 1e-30)
+
+    def _average(self, own: slice, found: np.ndarray, sweep: int) -> np.ndarray:
+        """Take what was found for some validation rows into their averages; return the one to judge by."""
+        average, total = self.engine.valid["average"], self.engine.valid["total"]
+        average[own] = MEMORY * average[own] + (1 - MEMORY) * found if sweep else found
+        total[own] += found if self._collects else 0.0
+        return total[own] / max(self.engine.collected[0], 1) if self._collects else average[own]
 
     def _keep(self) -> None:
         """Keep nothing: the model comes from the samples of all sweeps."""
@@ -123,15 +176,12 @@ class GibbsRun(Run):
         """
         metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
         score, start, square, weight = self.engine.scorer(), 0, 0.0, 0.0
-        average, total, kept = *self.engine.valid.values(), max(self.engine.collected[0], 1)
-        scale = np.float32(self.label_scale)
+        average, scale = self.engine.valid["average"], np.float32(self.label_scale)
         for rows in held_out:
-            own, found = slice(start, start + rows.labels.size), score(rows)
-            average[own] = MEMORY * average[own] + (1 - MEMORY) * found if sweep else found
-            total[own] += found if self._collects else 0.0
+            own = slice(start, start + rows.labels.size)
+            seen = self._average(own, score(rows), sweep)
             square += float((rows.weights * (rows.labels / self.label_scale - average[own]) ** 2).sum())
             weight += float(rows.weights.sum(dtype=float))
-            seen = total[own] / kept if self._collects else average[own]
             metrics.add(rows.labels, seen.astype(np.float32) * scale, rows.weights)
             start = own.stop
         if metrics.rows and not weight > 0:
@@ -147,9 +197,18 @@ class GibbsRun(Run):
         with self.uninterrupted():
             self.is_released = True  # no more checkpoints: the chain is overwritten
             kept, gap = int(self.engine.collected[0]), self.engine.distil()
-            metrics = {} if self.held_out is None else self._judge(self.held_out)
             self.at = replace(self.at, best_epoch=self.at.epoch - 1)
-        return Distilled(kept, gap.before * self.label_scale, gap.after * self.label_scale, metrics)
+            return self._distilled(kept, gap)
+
+    def distil_into(self, start: Parameters, target: np.ndarray, samples: int) -> Distilled:
+        """Fit these parameters to the mean scores of the training rows, in their order, of samples of another run."""
+        with self.uninterrupted():
+            self.is_released = True
+            return self._distilled(samples, self.engine.distil_into(start, target))
+
+    def _distilled(self, samples: int, gap: Gap) -> Distilled:
+        metrics = {} if self.held_out is None else self._judge(self.held_out)
+        return Distilled(samples, gap.before * self.label_scale, gap.after * self.label_scale, metrics)
 
     def _judge(self, held_out: Blocks) -> dict[str, float | None]:
         """Return the metrics of the current parameters on the validation rows."""

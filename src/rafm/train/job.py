@@ -32,7 +32,8 @@ class Job(NamedTuple):
     """Rows to train on and to judge by, what is known of them, and where to write checkpoints.
 
     state: that of an earlier process to resume from, None if there is none. settings: learning rate and L2 that short
-    runs found, None if they were given; spent: the seconds that these took.
+    runs found, None if they were given; spent: the seconds that these took. weight_scale: the row weight that
+    counts as 1.
     """
 
     source: RowSource
@@ -44,6 +45,7 @@ class Job(NamedTuple):
     stop: Stop
     settings: tuple[float, float] | None = None
     spent: float = 0.0
+    weight_scale: float = 1.0
 
     def features(self, options: TrainingOptions) -> PlannedFeatures:
         """Assign levels and numbers to the features of the rows."""
@@ -63,7 +65,7 @@ class Job(NamedTuple):
         grouping = arrange(features.plan, features.counts, shape, options, self.found.rows)
         arranged = features.arranged(grouping.order)
         seed, scales = options.seed if options.shuffle else None, arranged.value_scales
-        rows = Blocks(self.source, arranged.numbering, scales, self.label_scale, seed, grouping)
+        rows = Blocks(self.source, arranged.numbering, scales, self.label_scale, seed, grouping, self.weight_scale)
         held_out = None if self.valid is None else Blocks(self.valid, arranged.numbering, scales)
         begun = None if first is None else first.arranged(grouping)
         run = Run(rows, self.found, arranged, grouping, options, held_out, self.checkpoint.uninterrupted, begun)
@@ -140,7 +142,7 @@ def model_of(run: Run, features: PlannedFeatures, n_rows: int, start: Model | No
         n_rows=n_rows,
         history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
         best_epoch=len(past) + run.best_epoch(),
-        options=options.summary(),
+        options=options.summary() | ({} if run.weight_scale == 1 else {"weight_scale": run.weight_scale}),
         fields=features.fields,
     )
     return model if options.keep_state else model.for_scoring()

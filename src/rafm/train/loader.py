@@ -50,7 +50,7 @@ def _check_lengths(batch: CheckedRows, family: Family, done: int) -> None:
 
 
 class Blocks:
-    """Blocks of a source, prepared for the kernels: features numbered, labels and values scaled.
+    """Blocks of a source, prepared for the kernels: features numbered, labels, weights and values scaled.
 
     They are cached if the source is in memory. With a seed, the rows of each block are shuffled, always the same way;
     with a grouping, their features are split into groups for training.
@@ -64,9 +64,10 @@ class Blocks:
         label_scale: float = 1.0,
         seed: int | None = None,
         grouping: Grouping | None = None,
+        weight_scale: float = 1.0,
     ):
         self.source, self.numbering, self.label_scale, self.seed = source, numbering, np.float32(label_scale), seed
-        self.grouping = grouping
+        self.grouping, self.weight_scale = grouping, weight_scale
         self.scales = None if (scales == 1).all() else scales
         self.cached: dict[int, Rows] = {}
 
@@ -82,7 +83,9 @@ class Blocks:
             raise DataValueError("the rows have no labels")
         order = None if self.seed is None else np.random.default_rng([self.seed, 0, number]).permutation(batch.n_rows)
         rows = number_rows(batch, self.numbering, order)
-        rows = rows._replace(labels=rows.labels / self.label_scale)
+        rows = rows._replace(
+            labels=rows.labels / self.label_scale, weights=rows.weights / np.float32(self.weight_scale)
+        )
         if self.scales is not None:
             rows = rows._replace(values=rows.values / self.scales[rows.indices])
         if self.grouping is not None:

@@ -16,6 +16,7 @@ from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
 from .events import (
+    Begun,
     Continued,
     Cut,
     Distilled,
@@ -111,10 +112,12 @@ def show_events(
     if not enabled:
         yield from events
         return
-    out, is_headed = stream or sys.stdout, False
+    out, is_headed, is_one_class = stream or sys.stdout, False, False
     with (_Bar if out.isatty() else _Plain)(out) as board:
         for event in events:
-            lines = [spell(line) for line in event_lines(event)]
+            is_one_class |= isinstance(event, Planned) and event.one_class
+            is_hint = is_one_class and isinstance(event, Finished) and event.reason == "epochs"
+            lines = [] if is_hint else [spell(line) for line in event_lines(event)]  # more epochs teach nothing more
             if isinstance(event, HeldOut | Slowed | Selected):
                 is_headed = False  # a table of its own
             if isinstance(event, EpochFinished | StartJudged) and not is_headed:
@@ -186,6 +189,8 @@ def event_lines(event: Event) -> list[str]:
     """Return the lines to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
+    if isinstance(event, Begun):
+        return [f"sampling begins at a model with {event.features} features; {event.new} new"]
     if isinstance(event, Continued):
         return continued_lines(event)
     if isinstance(event, Searched):

@@ -89,11 +89,12 @@ class Run:
     ):
         self.blocks, self.options, self.features, self.held_out = blocks, options, features, held_out
         self.uninterrupted = uninterrupted
-        self.n_rows, self.total_weight, self.label_scale = found.rows, found.weight, float(blocks.label_scale)
+        self.n_rows, self.label_scale, self.weight_scale = found.rows, float(blocks.label_scale), blocks.weight_scale
+        self.total_weight = found.weight / self.weight_scale
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
         self.grouping = grouping
-        self._untrained = partial(self._make_engine, found, options.loss.prior(mean, found.weight), start)
+        self._untrained = partial(self._make_engine, found, options.loss.prior(mean, self.total_weight), start)
         self.engine = self._untrained()
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops

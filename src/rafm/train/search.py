@@ -121,7 +121,8 @@ def _sample(job: Job, seed: int) -> Job:
     assert job.valid is not None
     rows, valid = (_some(source, most, seed) for source, most in ((job.source, TRAIN_ROWS), (job.valid, VALID_ROWS)))
     data, found = InMemory(rows, job.source.fields), count_rows([rows])
-    return Job(data, InMemory(valid), found, job.label_scale, NoCheckpoint(), None, job.stop)
+    sample = Job(data, InMemory(valid), found, job.label_scale, NoCheckpoint(), None, job.stop)
+    return sample._replace(weight_scale=job.weight_scale)
 
 
 def _some(source: RowSource, most: int, seed: int) -> CheckedRows:

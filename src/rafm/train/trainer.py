@@ -105,14 +105,16 @@ def train(
     state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     scale = choose_label_scale(found.label_spread, options.loss)
     job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state, stop or Stop())
-    if start is not None:
+    job = job._replace(weight_scale=found.weight_scale if start is None else _weight_scale(start))
+    if options.optimizer.is_sampler:  # imported here: its kernels are compiled only if they are used
+        from .gibbs_measured import train_sampled_measured
+        from .gibbs_run import train_sampled
+
+        yield from train_sampled_measured(job, options) if options.measured else train_sampled(job, options, start)
+    elif start is not None:
         yield from _continue(job, options, start)
     elif options.measured:
         yield from train_measured(job, options)
-    elif options.optimizer.is_sampler:
-        from .gibbs_run import train_sampled  # its kernels are compiled only if they are used
-
-        yield from train_sampled(job, options)
     else:
         options, job = yield from search_settings(job, options)
         yield from train_plain(job, options)
@@ -129,6 +131,12 @@ def _continue(job: Job, options: TrainingOptions, start: Model) -> Iterator[Even
     yield Continued(start.plan.n_features, new, with_states, *promotion)
     yield from job.train(run)
     yield finished(job, run, features, n_rows, start)
+
+
+def _weight_scale(start: Model) -> float:
+    """Return the weight that counted as 1 in earlier training, so that those of later rows compare with it."""
+    scale = start.options.get("weight_scale", 1.0)
+    return scale if isinstance(scale, float) and scale > 0 else 1.0
 
 
 def train_model(

@@ -34,6 +34,11 @@ class WarmStart(NamedTuple):
 
 def check_start(model: Model, options: TrainingOptions) -> None:
     """Reject another task, loss, family or ranks and, if the model has optimiser state, another optimiser."""
+    if options.optimizer.is_sampler and options.shuffle:
+        from .gibbs_start import check_start as check_first_state
+
+        check_first_state(model, options)
+        return
     if options.optimizer.is_sampler:
         raise ConfigError(
             f"optimizer={options.optimizer.name!r} cannot continue from a model: it samples given all rows at once. "

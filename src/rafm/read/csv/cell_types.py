@@ -31,8 +31,10 @@ READ_AS = {
     "bins": NUMBER,
     "log_bins": NUMBER,
     "label": UNKNOWN,  # text or numbers, as they come; the column must be there
+    "weight": NUMBER,
     "ignore": None,
 }
+NOT_REQUIRED = ("weight", "ignore")  # columns read so need not be there
 
 
 def learn_type(cells: pa.Array) -> tuple[pa.DataType, pa.Array]:

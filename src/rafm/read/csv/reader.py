@@ -24,6 +24,7 @@ from ..compression import open_bytes
 from ..libsvm.diagnose import quote
 from .arrow_parser import BadRow, Layout, OnBad, has_rows, in_one_line, line_of, no_cells, parse_block, split_row
 from .cell_types import (
+    NOT_REQUIRED,
     READ_AS,
     TEXT,
     TYPE_NAMES,
@@ -239,7 +240,7 @@ def _given_types(names: list[str], options: CsvOptions, name: str) -> dict[str, 
     """Return the types chosen by the caller; reject missing columns."""
     there = set(names)
     for column, kind in options.columns.items():
-        if column not in there and kind != "ignore" and column != options.label:
+        if column not in there and kind not in NOT_REQUIRED and column != options.label:
             hint = "; is the first line data? It must have the names" if any(map(is_number, names)) else ""
             raise DataValueError(f"column {column!r} is missing; the columns are {_listed(names)}{hint}", name)
     if all(options.columns.get(column) == "ignore" for column in names):
