@@ -376,8 +376,11 @@ def sums_of(model, row, p, least):
     return sum(z for z, _ in members), sum(t * z for z, t in members)
 
 
-def stepped(rule, states, name, value, gradient, l1=0.0):
-    """Return a number or vector after a step along its gradient; the states change in place."""
+def stepped(rule, states, name, value, gradient, l1=0.0, square=None):
+    """Return a number or vector after a step along its gradient; the states change in place.
+
+    square: what to add to the state in place of the gradient's mean square.
+    """
     rate, pair = rule["learning_rate"], states[name]
     if rule["optimizer"] == "sgd":
         return value - rate * gradient
@@ -388,7 +391,7 @@ def stepped(rule, states, name, value, gradient, l1=0.0):
         mean, square = pair[1] / (1 - SLOW**age), pair[0] / (1 - SLOWER**age)
         return value - rate * mean / (np.sqrt(square) + TINY / np.sqrt(1 - SLOWER**age))
     before = pair[0]
-    pair[0] = before + np.mean(np.square(gradient))
+    pair[0] = before + (np.mean(np.square(gradient)) if square is None else square)
     if rule["optimizer"] == "adagrad":
         return value - rate / np.sqrt(pair[0]) * gradient
     pair[1] = pair[1] + gradient - (np.sqrt(pair[0]) - np.sqrt(before)) / rate * value
@@ -440,6 +443,51 @@ def step_fields(model, states, gradient):
     square = before + pending**2
     model["t"] = np.clip(model["t"] - FIELD_RATE / np.sqrt(square) * pending, 0, 1)
     states["t",] = square, gradient
+
+
+def train_wide_step(model, states, batch, rule, damping):
+    """Train on the rows of one wide step in place; return its loss.
+
+    All gradients come from the numbers at the start. Each number or vector steps once by the sum of the gradients of
+    its rows, damped by the sum of their mean squares F: with r the usual size of its step, gradient and square are
+    multiplied by 1 / (1 + damping r F). Adam is not damped. Field weights step by the summed gradient, at once.
+    """
+    total = sum(weight * loss(rule["kind"], score(model, row), label) for row, label, weight in batch)
+    slopes = [weight * slope(rule["kind"], score(model, row), label) for row, label, weight in batch]
+    gradients, fields = {("bias",): slopes}, np.zeros(len(model.get("t", ())))
+    for p, i, c, d, h in (pull for row, label, weight in batch for pull in pulls(model, row, label, weight, rule)):
+        value = model["w"][i] if p is None else model["v"][p][i]
+        gradients.setdefault(("w", i) if p is None else ("v", p, i), []).append(c + d * value)
+        if h is not None and "t" in model:
+            fields[model["fields"][i]] -= h[0] @ value + h[1] * (value @ value)
+    for name, value, l1 in [*single_numbers(model, rule)]:
+        if name in gradients:
+            put_number(model, name, wide_stepped(rule, states, name, value, np.array(gradients[name]), l1, damping))
+    states["batches"] += 1
+    if "t" in model:
+        states["t",] = states.get(("t",), np.ones(len(fields))) + fields**2
+        model["t"] = np.clip(model["t"] - FIELD_RATE / np.sqrt(states["t",]) * fields, 0, 1)
+    return total
+
+
+def wide_stepped(rule, states, name, value, gradients, l1, damping):
+    """Return a number or vector after a damped step by the sum of its gradients, one per row."""
+    if rule["optimizer"] == "adam":
+        return stepped(rule, states, name, value, gradients.sum(axis=0), l1)
+    fisher = sum(np.mean(np.square(gradient)) for gradient in gradients)
+    size = rule["learning_rate"] / (1 if rule["optimizer"] == "sgd" else np.sqrt(states[name][0]))
+    share = 1 / (1 + damping * size * fisher)
+    return stepped(rule, states, name, value, share * gradients.sum(axis=0), l1, share * fisher)
+
+
+def put_number(model, name, value):
+    """Set the bias, a weight or a vector by its name."""
+    if name == ("bias",):
+        model["bias"] = value
+    elif name[0] == "w":
+        model["w"][name[1]] = value
+    else:
+        model["v"][name[1]][name[2]] = value
 
 
 def step_mrma_factors(model, states, row, label, weight, rule):

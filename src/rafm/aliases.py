@@ -1,5 +1,10 @@
 """Names that other programs have for training options. They are not accepted, but lead to ours in messages."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
 ALIASES = {
     "model": "family algorithm estimator",
     "ranks": "rank k dim dims dimension factors n_factors num_factors latent_dim embedding_dim n_components",
@@ -20,3 +25,15 @@ ALIASES = {
     "threads": "jobs n_jobs num_threads workers n_threads nthread nthreads cores num_workers cpus",
     "negative_rate": "negative_sampling downsampling",
 }
+
+
+def nearest_name(name: str, spellings: Mapping[str, set[str]], known: Iterable[str]) -> str | None:
+    """Return the name among those known that another program calls so, or that is spelled most alike; else None.
+
+    spellings: all names that we have for each option.
+    """
+    names, wanted = [*known], name.replace("-", "_").lower()
+    for own, ours in spellings.items():
+        if wanted in {*ours, *ALIASES.get(own, "").split()} and (found := ours.intersection(names)):
+            return found.pop()
+    return next(iter(difflib.get_close_matches(wanted, names, n=1)), None)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .losses.loss import Loss
     from .optimizers.optimizer import Optimizer
 
+LEAST_STEP, MOST_STEP = 16, 1 << 16  # rows of a wide step
 UPDATES = ("joint", "algorithm1")
 FIELD_WEIGHTS = ("auto", "on", "off")
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
@@ -154,6 +155,20 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and chosen["optimizer"].is_sampler:
         raise ConfigError(f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r}", key=name)
     return found
+
+
+def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
+    """Check the rows of a wide step; not all engines have them."""
+    if value == AUTO:
+        return AUTO
+    is_whole = isinstance(value, Real) and float(value).is_integer()
+    if not is_whole or not (value == 0 or LEAST_STEP <= value <= MOST_STEP):
+        rule = f"'auto', 0 or a whole number from {LEAST_STEP} to {MOST_STEP}"
+        raise ConfigError(f"{name} must be {rule}, found {value!r}", key=name)
+    _check_unused(name, value or None, chosen)
+    if value and FAMILIES[chosen["model"]].has_mixture:
+        raise ConfigError(f"model {chosen['model']!r} has no wide steps; use {name}=0", key=name)
+    return int(value)
 
 
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:

@@ -7,14 +7,13 @@ Heavy modules are imported only when an option is checked.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from . import checks
-from .aliases import ALIASES
+from .aliases import nearest_name
 from .checks import UPDATES, Check, choice, number, whole
 from .errors import ConfigError
 from .families import FAMILIES, Family
@@ -179,6 +178,15 @@ class TrainingOptions:
         str,
         is_kept=False,
     )
+    step_rows: int | str = option(
+        "auto",
+        "Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4 million rows on).",
+        checks.step_rows,
+        'int or "auto"',
+        str,
+        parse=checks.number_or_auto,
+        is_kept=False,
+    )
     field_weights: str = option(
         "auto",
         "Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two fields or more).",
@@ -294,7 +302,7 @@ class TrainingOptions:
     )
     threads: int = option(
         1,
-        "Worker threads; training uses at most two. Models are bit-identical for any value.",
+        "Worker threads; small mini-batches use at most two. Models are bit-identical for any value.",
         whole(),
         "int or None",
         int,
@@ -346,8 +354,7 @@ class TrainingOptions:
         >>> round(adapted.learning_rate, 3), round(adapted.l2[0], 3), adapted.init_scale
         (0.025, 0.08, 0.01)
         """
-        times = max(1.0, nonzeros / USUAL_NONZEROS)  # see decision 0009
-        changed: dict[str, Any] = {}
+        times, changed = max(1.0, nonzeros / USUAL_NONZEROS), dict[str, Any]()  # see decision 0009
         if "learning_rate" in self.adaptable:
             changed["learning_rate"] = self.learning_rate * times**-1.5
         if "l2" in self.adaptable and self.loss.is_classification:
@@ -371,12 +378,10 @@ class TrainingOptions:
 
     def identity(self) -> dict[str, Any]:
         """Return all options that decide what a run computes, by the names that users know."""
-        chosen = {
-            declared.flag or name: getattr(self, name) for name, declared in declared_options() if declared.has_effect
-        }
+        chosen = {one.flag or name: getattr(self, name) for name, one in declared_options() if one.has_effect}
         measuring = ("searched",) * bool(self.searched) + ("measured", "memory", "reserved_bytes") * self.measured
-        switches = {name: getattr(self, name) for name in ("shuffle", "keep_state", "replan", *measuring)}
-        return {"task": self.loss.task, **chosen, **switches}
+        switches = ("shuffle", "keep_state", "replan", *measuring)
+        return {"task": self.loss.task, **chosen, **{name: getattr(self, name) for name in switches}}
 
 
 def declared_options() -> Iterator[tuple[str, Option]]:
@@ -395,12 +400,7 @@ def nearest_option(name: str, known: Iterable[str]) -> str | None:
     >>> nearest_option("lr", ["l1", "learning_rate"]), nearest_option("learnin_rate", ["l1", "learning_rate"])
     ('learning_rate', 'learning_rate')
     """
-    names, wanted = [*known], name.replace("-", "_").lower()
-    for own, declared in declared_options():
-        spellings = {own, declared.flag or own, declared.parameter or own}
-        if wanted in {*spellings, *ALIASES.get(own, "").split()} and (found := spellings.intersection(names)):
-            return found.pop()
-    return next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
+    return nearest_name(name, {own: {own, o.flag or own, o.parameter or own} for own, o in declared_options()}, known)
 
 
 def resolve(*, task: str, **given: Any) -> TrainingOptions:

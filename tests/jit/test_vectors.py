@@ -328,3 +328,34 @@ def test_trailing_zeros_counts_the_bits_below_the_lowest_one(lowest):
 
 def test_a_word_without_ones_has_64_trailing_zeros():
     assert zeros_below(np.uint64(0)) == 64
+
+
+@njit
+def sum_gradients(sums, places, shift, cs, ds, count, vector, o, out, n):
+    return vectors.sum_gradients(sums, places, shift, cs, ds, count, vector, o, out, n)
+
+
+@njit
+def sum_weighted_gradients(sums, places, shift, other, w, cs, ds, count, vector, o, out, n):
+    return vectors.sum_weighted_gradients(sums, places, shift, other, w, cs, ds, count, vector, o, out, n)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_gradients_are_summed_over_listed_rows(count):
+    rng = np.random.default_rng(count)
+    sums, vector = rng.normal(size=(2, 3000)).astype(np.float32)
+    places, (cs, ds) = rng.integers(0, 2000, 9), rng.normal(size=(2, 9)).astype(np.float32)
+    for n in (4, 8, 12, 64, 100, 200):
+        out, w = np.full(n + 1, 7, np.float32), np.float32(0.3)
+        rows, others = (np.array([sums[place + at :][:n] for place in places[:count]], float) for at in (5, 500))
+        rows, others = rows.reshape(count, n), others.reshape(count, n)
+        own = ds[:count, None] * vector[9 : 9 + n].astype(float)
+        z = cs[:count, None] * rows + own
+        found = sum_gradients(sums, places, 5, cs, ds, count, vector, 9, out, n)
+        np.testing.assert_allclose(found, (z**2).sum(), rtol=1e-5)
+        np.testing.assert_allclose(out, [*z.sum(axis=0), 7], rtol=1e-4, atol=1e-5)
+        z = cs[:count, None] * (rows - w * others) + own
+        found = sum_weighted_gradients(sums, places, 5, 500, w, cs, ds, count, vector, 9, out, n)
+        product = (cs[:count] @ others) @ vector[9 : 9 + n]
+        np.testing.assert_allclose(found, [(z**2).sum(), product], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(out, [*z.sum(axis=0), 7], rtol=1e-4, atol=1e-5)

@@ -251,12 +251,11 @@ def _run(
     from ..read.open import labelled_rows
     from ..train.engines import threads_used
     from ..train.event_log import log_events
-    from ..train.events import Continued, Finished
+    from ..train.events import Continued, Finished, Planned
     from ..train.progress import show_events
     from ..train.selection import train_and_select
 
     begun = seconds_without_compiling()
-    note_threads(options.threads, threads_used(options))
     rows, encoder = open_rows(data, files, start, stream)
     check_size(encoder)
     before = _renumbered(start, encoder)
@@ -267,7 +266,7 @@ def _run(
     # Read only now: a table of validation rows needs the encoder of the training rows.
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
-    promotion = {}
+    promotion, is_planned = {}, False
     for event in show_events(
         events, options, stream=stream, spell=in_flags
     ):  # training runs as the events are consumed
@@ -275,6 +274,9 @@ def _run(
         if isinstance(event, Continued) and options.replan:
             promotion = {"promoted": event.promoted, "pair_error": event.pair_error}
         _warn_of_one_class(event, data)
+        if isinstance(event, Planned) and not is_planned:  # once, if there are several runs
+            note_threads(options.threads, threads_used(options, event.n_rows))
+            is_planned = True
     assert isinstance(last, Finished)
     fitted = last.model
     classes = files.labels.classes if fitted.loss.is_classification else None
@@ -296,7 +298,7 @@ def _run(
         "history": fitted.history,
         **progressive,
         **promotion,
-        "threads": threads_used(options),
+        "threads": threads_used(options, fitted.n_rows - (0 if before is None else before.n_rows)),
         "seconds": round(seconds_without_compiling() - begun, 3),
         "compile_seconds": round(compile_seconds(), 3),
     }

@@ -23,6 +23,7 @@ class ClassifierSignature:
         update: str = "joint",
         dependent_weight: float | None = None,
         optimizer: str | Optimizer = "adagrad",
+        step_rows: object = "auto",
         field_weights: str = "auto",
         learning_rate: float | str | None = None,
         l2: float | str | Sequence[float] | None = None,
@@ -74,6 +75,9 @@ class ClassifierSignature:
             with algorithm1).
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
+        step_rows : int or "auto", default="auto"
+            Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
+            million rows on).
         field_weights : str, default="auto"
             Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
             fields or more).
@@ -121,7 +125,7 @@ class ClassifierSignature:
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
-            Worker threads; training uses at most two. Models are bit-identical for any value.
+            Worker threads; small mini-batches use at most two. Models are bit-identical for any value.
         columns : dict or TableSpec, default=None
             Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
             20}}. The kinds of others are chosen by their names, types and cells.
@@ -149,6 +153,7 @@ class RegressorSignature:
         update: str = "joint",
         dependent_weight: float | None = None,
         optimizer: str | Optimizer = "adagrad",
+        step_rows: object = "auto",
         field_weights: str = "auto",
         learning_rate: float | str | None = None,
         l2: float | str | Sequence[float] | None = None,
@@ -202,6 +207,9 @@ class RegressorSignature:
             with algorithm1).
         optimizer : str or settings, default="adagrad"
             Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
+        step_rows : int or "auto", default="auto"
+            Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
+            million rows on).
         field_weights : str, default="auto"
             Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
             fields or more).
@@ -249,7 +257,7 @@ class RegressorSignature:
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
-            Worker threads; training uses at most two. Models are bit-identical for any value.
+            Worker threads; small mini-batches use at most two. Models are bit-identical for any value.
         columns : dict or TableSpec, default=None
             Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
             20}}. The kinds of others are chosen by their names, types and cells.

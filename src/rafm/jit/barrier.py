@@ -63,6 +63,17 @@ def _arrived(typingctx, gate, place):
 
 
 @intrinsic
+def _add_one(typingctx, gate, place):
+    """Add 1 to a counter that threads share; return what it was before."""
+
+    def codegen(context, builder, signature, args):
+        one = ir.IntType(64)(1)
+        return builder.atomic_rmw("add", _counter(context, builder, signature, args), one, "monotonic")
+
+    return types.int64(gate, types.intp), codegen
+
+
+@intrinsic
 def _pause(typingctx):
     """Tell the core that this is a spin loop, which saves power and helps a hyper-thread on the same core."""
 
@@ -119,7 +130,14 @@ if PLAIN:
         """Return 0, the time waited."""
         return 0
 
+    @compiled
+    def take_ticket(gate, place):
+        """Return a counter and add 1 to it."""
+        gate[place] += 1
+        return gate[place] - 1
+
 else:
+    take_ticket = _add_one
 
     @compiled
     def arrive(gate, thread, turn):

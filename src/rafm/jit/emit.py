@@ -144,6 +144,44 @@ class Columns:
         return ir.VectorType(self.total.type.pointee, width)
 
 
+class GradientColumns:
+    """Emits the sum of a vector's gradients z = c S + d v over listed rows, and of their squares; see plain.py.
+
+    With other sums S' and a weight w, z = c (S - w S') + d v, and the products c S'.v are summed too.
+    """
+
+    def __init__(self, builder, listed, vector, out, totals, weighted=None):
+        self.builder, self.listed, self.vector, self.out = builder, listed, vector, out
+        self.totals, self.weighted = totals, weighted
+
+    def emit(self, position, width):
+        b, (places, cs, ds, count, sums) = self.builder, self.listed
+        kind = ir.VectorType(self.totals[0].type.pointee, width)
+        narrow = ir.VectorType(kind.element, min(width, 32))
+        at = lambda pointer: _load(b, b.bitcast(b.gep(pointer, [position]), kind.as_pointer()))  # noqa: E731
+        vector, gradient = at(self.vector), cgutils.alloca_once(b, kind)
+        slots = [cgutils.alloca_once(b, narrow) for _ in self.totals]
+        for slot in (gradient, *slots):
+            b.store(zeros(slot.type.pointee), slot)
+        with turns(b, count, unrolled=width > NARROW) as index:
+            place, c, d = (b.load(b.gep(given, [index])) for given in (places, cs, ds))
+            c, d, direction = lanes_of(b, c, width), lanes_of(b, d, width), at(b.gep(sums, [place]))
+            if self.weighted is not None:
+                others, w = self.weighted
+                taken = at(b.gep(others, [place]))
+                product = b.fmul(b.fmul(c, taken, flags=FAST), vector, flags=FAST)
+                for part in _pieces(b, product, narrow.count):
+                    b.store(b.fadd(b.load(slots[1]), part, flags=FAST), slots[1])
+                direction = b.fsub(direction, b.fmul(lanes_of(b, w, width), taken, flags=FAST), flags=FAST)
+            z = _fma(b, c, direction, b.fmul(d, vector, flags=FAST))
+            b.store(b.fadd(b.load(gradient), z, flags=FAST), gradient)
+            for part in _pieces(b, z, narrow.count):
+                b.store(_fma(b, part, part, b.load(slots[0])), slots[0])
+        b.store(b.load(gradient), b.bitcast(b.gep(self.out, [position]), kind.as_pointer()), align=4)
+        for slot, total in zip(slots, self.totals):
+            LaneOps(b, (), (), total).reduce(b.load(slot))
+
+
 @contextmanager
 def turns(builder, count, unrolled):
     """Emit a loop of count iterations; allow LLVM to unroll it, or not."""

@@ -92,6 +92,40 @@ def _packed_sums(add):
 
 
 @compiled
+def sum_gradients(sums, places, shift, cs, ds, count, vector, o, out, n):
+    """Set out[:n] to the sum over k < count of z = cs[k] * the sums at places[k] + shift + ds[k] * vector.
+
+    Return the sum of |z|^2.
+    """
+    total = np.float32(0)
+    clear(out, 0, n)
+    for k in range(count):
+        for f in range(n):
+            z = cs[k] * sums[places[k] + shift + f] + ds[k] * vector[o + f]
+            out[f] += z
+            total += z * z
+    return total
+
+
+@compiled
+def sum_weighted_gradients(sums, places, shift, other, w, cs, ds, count, vector, o, out, n):
+    """Do the same with (the sums - w * those at places[k] + other) in place of the sums.
+
+    Return also the inner product of the vector and the sum of cs[k] * those at places[k] + other.
+    """
+    total, product = np.float32(0), np.float32(0)
+    clear(out, 0, n)
+    for k in range(count):
+        for f in range(n):
+            taken = sums[places[k] + other + f]
+            z = cs[k] * (sums[places[k] + shift + f] - w * taken) + ds[k] * vector[o + f]
+            out[f] += z
+            total += z * z
+            product += cs[k] * taken * vector[o + f]
+    return total, product
+
+
+@compiled
 def combined_norm(left, i, right, j, n, c, d):
     """Return |c * left + d * right|^2."""
     total = np.float32(0)

@@ -8,6 +8,7 @@ from numba.extending import intrinsic
 
 from .emit import (
     Columns,
+    GradientColumns,
     clear_lanes,
     combine_lanes,
     copy_lanes,
@@ -87,6 +88,43 @@ def _twin_adder(anew):
         return signature, codegen
 
     return operation
+
+
+@intrinsic
+def sum_gradients(typingctx, sums, places, shift, cs, ds, count, vector, o, out, n):
+    """Sum the gradients of a vector over listed rows; return the sum of their squared norms. See plain.py."""
+
+    def codegen(context, builder, signature, args):
+        _, _, shift, _, _, count, _, o, _, size = args
+        sums, places, cs, ds, vector, out = (elements(context, builder, signature, args, k) for k in (0, 1, 3, 4, 6, 8))
+        total = cgutils.alloca_once_value(builder, ir.Constant(sums.type.pointee, 0.0))
+        listed = (places, cs, ds, count, builder.gep(sums, [shift]))
+        emit_columns(builder, GradientColumns(builder, listed, builder.gep(vector, [o]), out, [total]), size)
+        return builder.load(total)
+
+    at = types.intp
+    return sums.dtype(sums, places, at, cs, ds, at, vector, at, out, at), codegen
+
+
+@intrinsic
+def sum_weighted_gradients(typingctx, sums, places, shift, other, w, cs, ds, count, vector, o, out, n):
+    """Do the same with field weights; return also the inner product of the vector and the sum of c S'. See plain.py."""
+
+    def codegen(context, builder, signature, args):
+        _, _, shift, other, w, _, _, count, _, o, _, size = args
+        arrays = (elements(context, builder, signature, args, k) for k in (0, 1, 5, 6, 8, 10))
+        sums, places, cs, ds, vector, out = arrays
+        zero = ir.Constant(sums.type.pointee, 0.0)
+        totals = [cgutils.alloca_once_value(builder, zero) for _ in range(2)]
+        listed = (places, cs, ds, count, builder.gep(sums, [shift]))
+        weighted = (builder.gep(sums, [other]), w)
+        columns = GradientColumns(builder, listed, builder.gep(vector, [o]), out, totals, weighted)
+        emit_columns(builder, columns, size)
+        return context.make_tuple(builder, signature.return_type, [builder.load(total) for total in totals])
+
+    element, at = sums.dtype, types.intp
+    both = types.UniTuple(element, 2)
+    return both(sums, places, at, at, element, cs, ds, at, vector, at, out, at), codegen
 
 
 @intrinsic

@@ -1,9 +1,35 @@
 """Compiled rates and steps of all optimisers, dispatched by the optimiser's code."""
 
+# mypy: ignore-errors
+from ..jit.compile import compiled
 from ..jit.dispatch import chosen_by_code
 from ..optimizers import OPTIMIZERS, optimizer_class
+from .tables import ONE, ZERO, Gradient
+
+
+def _undamped_number(optimizer):
+    """Return the usual step of a scalar, by the sum of gradients."""
+    step = compiled(optimizer.step_number)
+
+    def step_number(records, o, gradient, square, damping, rate, l1):
+        step(records, o, gradient, rate, l1)
+
+    return step_number
+
+
+def _undamped_vector(optimizer):
+    """Return the usual step of a vector, by the sum of gradients."""
+    step = compiled(optimizer.step_vector)
+
+    def step_vector(records, o, block, gradient, square, damping, rate, l1):
+        step(records, o, block, Gradient(gradient, 0, ONE, ZERO), rate, l1)
+
+    return step_vector
+
 
 _ALL = [optimizer_class(name) for name in OPTIMIZERS]
 batch_rate = chosen_by_code([optimizer.rate for optimizer in _ALL], n_inlined=3)
 step_number = chosen_by_code([optimizer.step_number for optimizer in _ALL], n_inlined=3)
 step_vector = chosen_by_code([optimizer.step_vector for optimizer in _ALL], n_inlined=3)
+wide_number = chosen_by_code([one.wide_number or _undamped_number(one) for one in _ALL], n_inlined=1)
+wide_vector = chosen_by_code([one.wide_vector or _undamped_vector(one) for one in _ALL], n_inlined=1)

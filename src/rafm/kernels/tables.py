@@ -37,6 +37,7 @@ GROUPS = 2  # groups of features: a row is summed group by group, so that thread
 LINE_FLOATS = 16  # float32 values in a cache line
 CACHED_FLOATS = 1 << 19  # records of up to this many values stay in the cache without prefetching
 PREFETCH_FLOATS = 64  # values to prefetch of each record: four cache lines
+CHUNK_ROWS, SHARES = 64, 64  # rows, and parts of a step's features, that a thread takes at a time in a wide step
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
@@ -52,6 +53,23 @@ class Rows(NamedTuple):
     values: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
+
+
+class IndexedRows(NamedTuple):
+    """Data rows in CSR form, in one group, and the nonzeros of each wide step by feature; see plan/steps.py."""
+
+    indptr: np.ndarray
+    middles: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    firsts: np.ndarray  # per step: its first row; then one past the last row
+    features: np.ndarray  # the features of each step, ascending
+    starts: np.ndarray  # per feature of a step: its first entry; then the number of all
+    entry_rows: np.ndarray  # per entry: its row, from the first of its step; ascending for each feature
+    entry_values: np.ndarray
+    shares: np.ndarray  # per step: bounds of its shares among the features
 
 
 class Tables(NamedTuple):
@@ -73,6 +91,15 @@ class Tables(NamedTuple):
     row: int  # size of a row's joined sums: S and T, with field weights S', T' and S' - T'
     field: int  # position of the field within a record
     weighted: int  # distance from S to S', among a group's partial sums as among a row's joined sums
+
+
+class StepFeature(NamedTuple):
+    """A feature of a wide step: its record, its level, and its nonzeros, entries [a, a + count)."""
+
+    o: int
+    k: int
+    a: int
+    count: int
 
 
 class GroupOfRow(NamedTuple):
@@ -138,6 +165,7 @@ class Settings(NamedTuple):
     l2_weights: float
     l1: float  # of FTRL; a vector's penalty is l1 * sqrt(rank)
     l1_weights: float
+    damping: float = np.float32(16)  # of wide steps
 
 
 class TrainingScratch(NamedTuple):
@@ -156,6 +184,31 @@ class TrainingScratch(NamedTuple):
     ends: np.ndarray  # per row and group: end of the nonzeros of level >= k
     head_ends: np.ndarray  # per row and group: end of the heads of level k, which precede its tails
     bias: np.ndarray
+
+
+class WideScratch(NamedTuple):
+    """Scratch memory of one wide step, see wide.py. Threads share all arrays up to `field_sums`."""
+
+    sums: np.ndarray  # per row: S, T, with field weights S', T' and S' - T', then scalars
+    parts: np.ndarray  # the same array
+    scores: np.ndarray
+    exp_neg_abs: np.ndarray
+    log_1p: np.ndarray
+    slopes: np.ndarray
+    losses: np.ndarray
+    totals: np.ndarray  # per chunk of rows: loss, slopes and squared slopes
+    field_sums: np.ndarray  # per share of features: gradient of the field weights
+    places: np.ndarray  # of one row
+    ends: np.ndarray
+    head_ends: np.ndarray
+    bias: np.ndarray
+    listed: np.ndarray  # per nonzero of one feature: position of its row's sums
+    slope_x: np.ndarray  # g x
+    slope_xx: np.ndarray  # g x^2
+    decays: np.ndarray  # weight of its row
+    cs: np.ndarray  # the gradient of a vector is c S + d v
+    ds: np.ndarray
+    gradient: np.ndarray  # of one vector
 
 
 class NoFieldWeights(NamedTuple):
@@ -222,5 +275,5 @@ class Training(NamedTuple):
     records: np.ndarray
     settings: Settings
     team: Team
-    work: TrainingScratch
+    work: TrainingScratch | WideScratch
     fields: NoFieldWeights | FieldWeights

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..jit.vectors import combine, combined_norm
-from .descent import step_number_by
+from .descent import damped, step_number_by
 from .optimizer import Optimizer
 
 ONE = np.float32(1)
@@ -36,3 +36,20 @@ class AdaGrad(Optimizer):
         records[state] += combined_norm(records, place, sums, j, block.n, d, c) * block.share
         step = rate / np.sqrt(records[state])
         combine(records, place, sums, j, block.n, ONE - step * d, -step * c)
+
+    @staticmethod
+    def wide_number(records: Any, o: Any, gradient: Any, square: Any, damping: Any, rate: Any, l1: Any) -> None:
+        """Add the damped square to the state, then step by the damped gradient."""
+        share = damped(damping * rate / np.sqrt(records[o + 1]) * square)
+        records[o + 1] += share * square
+        step_number_by(records, o, share * gradient, rate / np.sqrt(records[o + 1]))
+
+    @staticmethod
+    def wide_vector(
+        records: Any, o: Any, block: Any, gradient: Any, square: Any, damping: Any, rate: Any, l1: Any
+    ) -> None:
+        """Add the damped square to the state, then step by the damped gradient."""
+        state = o + block.state
+        share = damped(damping * rate / np.sqrt(records[state]) * square)
+        records[state] += share * square
+        combine(records, o + block.shift, gradient, 0, block.n, ONE, -share * rate / np.sqrt(records[state]))

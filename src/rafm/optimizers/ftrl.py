@@ -7,10 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from ..jit.compile import compiled
 from ..jit.vectors import combine, combined_norm
+from .descent import damped
 from .optimizer import Optimizer
 
 ZERO, ONE = np.float32(0), np.float32(1)
+
+
+@compiled
+def _shrink(records, place, block, step, l1):  # type: ignore[no-untyped-def]
+    """Set a vector to -step times its z, which follows it, shrunk as a whole by L1."""
+    z, n = place + block.n, block.n
+    # block.share is 1 / rank, so the threshold is l1 * sqrt(rank).
+    size, least = np.sqrt(combined_norm(records, z, records, z, n, ONE, ZERO)), l1 / np.sqrt(block.share)
+    kept = ONE - least / size if size > least else ZERO
+    combine(records, place, records, z, n, ZERO, -kept * step)
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,29 @@ class Ftrl(Optimizer):
         after = np.sqrt(records[state])
         combine(records, z, sums, j, n, ONE, c)
         combine(records, z, records, place, n, ONE, d - (after - before) / rate)
-        # block.share is 1 / rank, so the threshold is l1 * sqrt(rank).
-        size, least = np.sqrt(combined_norm(records, z, records, z, n, ONE, ZERO)), l1 / np.sqrt(block.share)
-        kept = ONE - least / size if size > least else ZERO
-        combine(records, place, records, z, n, ZERO, -kept * rate / after)
+        _shrink(records, place, block, rate / after, l1)
+
+    @staticmethod
+    def wide_number(records: Any, o: Any, gradient: Any, square: Any, damping: Any, rate: Any, l1: Any) -> None:
+        """Do the same with the damped gradient and square."""
+        before = np.sqrt(records[o + 1])
+        share = damped(damping * rate / before * square)
+        records[o + 1] += share * square
+        after = np.sqrt(records[o + 1])
+        records[o + 2] += share * gradient - (after - before) / rate * records[o]
+        z = records[o + 2]
+        records[o] = -rate / after * (max(z - l1, ZERO) + min(z + l1, ZERO))
+
+    @staticmethod
+    def wide_vector(
+        records: Any, o: Any, block: Any, gradient: Any, square: Any, damping: Any, rate: Any, l1: Any
+    ) -> None:
+        """Do the same with the damped gradient and square."""
+        place, state, n = o + block.shift, o + block.state, block.n
+        z, before = place + n, np.sqrt(records[state])
+        share = damped(damping * rate / before * square)
+        records[state] += share * square
+        after = np.sqrt(records[state])
+        combine(records, z, gradient, 0, n, ONE, share)
+        combine(records, z, records, place, n, ONE, -(after - before) / rate)
+        _shrink(records, place, block, rate / after, l1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -41,6 +42,11 @@ class Optimizer:
     losses: ClassVar[tuple[str, ...] | None] = None  # the losses that it minimises; all by default
     n_epochs: ClassVar[int] = 30  # default
     has_l1: ClassVar[bool] = False  # whether it supports an L1 penalty, which sets parameters to exactly 0
+
+    # Steps of a scalar and of a vector by the gradient summed over a wide step, for a vector an array; `square` is the
+    # sum of the rows' squared gradients, for a vector of their mean squares. None: a usual step by that gradient.
+    wide_number: ClassVar[Callable[..., None] | None] = None
+    wide_vector: ClassVar[Callable[..., None] | None] = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.batch_size, Integral) and 1 <= self.batch_size <= 65_536):

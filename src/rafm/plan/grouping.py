@@ -29,6 +29,7 @@ class Grouping:
 
     order: np.ndarray
     bounds: np.ndarray
+    step_rows: int = 0  # of wide steps, see steps.py
 
     def undo(self, values: np.ndarray) -> np.ndarray:
         """Return values of the first features, given in this order, in the original order."""

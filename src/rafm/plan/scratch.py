@@ -13,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.tables import GROUPS, FieldWeights, NoFieldWeights, ScoringScratch, Tables, TrainingScratch
+from ..kernels.tables import (
+    CHUNK_ROWS,
+    GROUPS,
+    SHARES,
+    FieldWeights,
+    NoFieldWeights,
+    ScoringScratch,
+    Tables,
+    TrainingScratch,
+    WideScratch,
+)
 from .layout import RecordLayout, round_up
 
 LINE_BYTES, PAGE_BYTES = 64, 4096
@@ -57,6 +67,33 @@ def make_training_scratch(
         "bias": ((4,), dtype),
     }
     return [TrainingScratch(**shared, **on_pages(own)) for _ in range(threads)]
+
+
+def make_wide_scratch(
+    tables: Tables, longest: int, step_rows: int, n_fields: int, dtype: Any = np.float32, threads: int = 1
+) -> list[WideScratch]:
+    """Allocate scratch memory for each thread, for wide steps of rows of at most `longest` entries."""
+    levels, lanes = tables.strides.size, round_up(step_rows, CHUNK_ROWS)
+    shared = on_pages(
+        {
+            "sums": ((step_rows * tables.row,), dtype),
+            **dict.fromkeys(("scores", "exp_neg_abs"), ((levels, lanes), dtype)),
+            "log_1p": ((lanes,), dtype),
+            "slopes": ((step_rows, levels), dtype),
+            "losses": ((step_rows,), np.float64),
+            "totals": ((lanes // CHUNK_ROWS, 3), np.float64),
+            "field_sums": ((SHARES, round_up(n_fields, LINE_BYTES // np.dtype(dtype).itemsize)), dtype),
+        }
+    )
+    own = {
+        "places": ((1, longest + 1), np.int64),
+        **dict.fromkeys(("ends", "head_ends"), ((1, levels), np.int64)),
+        "bias": ((4,), dtype),
+        "listed": ((step_rows,), np.int64),
+        **dict.fromkeys(("slope_x", "slope_xx", "decays", "cs", "ds"), ((step_rows,), dtype)),
+        "gradient": ((int(tables.widths.max(initial=0)),), dtype),
+    }
+    return [WideScratch(**shared, parts=shared["sums"], **on_pages(own)) for _ in range(threads)]
 
 
 def make_field_scratch(

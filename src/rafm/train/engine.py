@@ -7,15 +7,20 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..kernels.tables import GROUPS, Rows, Settings
 from ..model.parameters import Parameters, States
+from ..optimizers.optimizer import Optimizer
 from ..options import TrainingOptions
 from ..plan.grouping import Grouping, deal
 from ..plan.layout import FirstSlot, RecordLayout
 from ..plan.ranks import RankPlan
+from ..plan.steps import STEPS_PER_EPOCH, choose_step_rows, whole_steps
+from .loader import visiting_order
 
 PIECE_ROWS = 1 << 16  # about this many rows are trained between two checks of the clock and for Ctrl-C
 FIRST_FIELD_WEIGHT = 0.3  # anything from 0.1 to 0.6 trains to the same; at 0 gradients would be 0
+WIDE_ROWS = 1 << 22  # data with at least this many rows train by wide steps
 LONG_BATCH = 1 << 20  # maximum nonzeros of a mini-batch if all its rows were as long as the longest
 
 
@@ -51,6 +56,9 @@ class Engine(Protocol):
     def set_rate(self, rate: float) -> None:
         """Continue with another learning rate."""
 
+    def visiting_order(self, n_rows: int, draw: np.random.Generator) -> np.ndarray:
+        """Return all rows of a block in the order in which an epoch visits them."""
+
     def scores(self, rows: Rows) -> np.ndarray:
         """Return the score of every row."""
 
@@ -80,6 +88,10 @@ class Held:
         """Continue with another learning rate."""
         self.settings = self.settings._replace(learning_rate=np.float32(rate))  # type: ignore[arg-type]
 
+    def visiting_order(self, n_rows: int, draw: np.random.Generator) -> np.ndarray:
+        """Return all rows of a block in random order; see Engine."""
+        return visiting_order(n_rows, draw)
+
 
 def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:
     """Return the kernels' settings from the options, for labels divided by label_scale."""
@@ -104,9 +116,33 @@ def batch_size_of(shape: RowShape, options: TrainingOptions) -> int:
     return max(1, min(options.optimizer.batch_size, LONG_BATCH // max(shape.longest, 1)))
 
 
-def arrange(plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions) -> Grouping:
-    """Order the features for training; heads are those expected more than head_share times per mini-batch."""
-    return deal(plan, counts, options.optimizer.head_share * shape.rows / batch_size_of(shape, options))
+def has_wide_steps(options: TrainingOptions, n_rows: int) -> bool:
+    """Return whether training on so many rows takes wide steps; see plan/steps.py."""
+    if options.step_rows != "auto":
+        return options.step_rows != 0
+    is_usual = options.optimizer.batch_size == Optimizer.batch_size and not options.optimizer.is_sampler
+    return is_usual and not options.family.has_mixture and n_rows >= WIDE_ROWS
+
+
+def arrange(
+    plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, n_rows: int | None = None
+) -> Grouping:
+    """Order the features for training on n_rows rows, by default all that were counted.
+
+    Without wide steps, heads are the features expected more than head_share times per mini-batch.
+    """
+    n_rows = shape.rows if n_rows is None else n_rows
+    if not has_wide_steps(options, n_rows):
+        return deal(plan, counts, options.optimizer.head_share * shape.rows / batch_size_of(shape, options))
+    nonzeros = counts.sum() / max(shape.rows, 1)
+    step_rows = choose_step_rows(options.step_rows, plan, nonzeros)
+    if options.shuffle and n_rows < STEPS_PER_EPOCH * step_rows:
+        raise ConfigError(
+            f"step_rows={step_rows} leaves fewer than {STEPS_PER_EPOCH} steps per epoch for {n_rows} rows; use at most "
+            f"{n_rows // STEPS_PER_EPOCH}, or step_rows=0 for small mini-batches",
+            key="step_rows",
+        )
+    return whole_steps(plan, step_rows, nonzeros)
 
 
 def first_bias(bias: float, options: TrainingOptions) -> np.ndarray:

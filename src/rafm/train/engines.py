@@ -7,7 +7,7 @@ from ..options import TrainingOptions
 from ..plan.fields import FeatureFields
 from ..plan.grouping import Grouping
 from ..plan.ranks import RankPlan
-from .engine import Engine, RowShape
+from .engine import Engine, RowShape, has_wide_steps
 from .mixture_engine import MixtureEngine
 from .record_engine import RecordEngine, n_team_threads
 
@@ -29,18 +29,24 @@ def make_engine(
     """
     if plan.traits.has_mixture:
         return MixtureEngine(plan, grouping, options, bias, label_scale, start)
+    if grouping.step_rows:
+        from .wide_engine import WideEngine  # its kernels are prepared only if they are used
+
+        return WideEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
     return RecordEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
 
 
-def threads_used(options: TrainingOptions) -> int:
-    """Return how many of the threads asked for can train this family.
+def threads_used(options: TrainingOptions, n_rows: int = 0) -> int:
+    """Return how many of the threads asked for can train this family on so many rows.
 
     >>> from rafm.options import resolve
     >>> [threads_used(resolve(task="binary", threads=8, model=model)) for model in ("rafm", "mrma")]
     [2, 1]
+    >>> threads_used(resolve(task="binary", threads=8), 5_000_000)
+    8
     """
     if options.optimizer.is_sampler:
         from ..plan.design import MAX_PARTS  # only if it is used
 
         return min(options.threads, MAX_PARTS)
-    return 1 if options.family.has_mixture else n_team_threads(options)
+    return 1 if options.family.has_mixture else n_team_threads(options, has_wide_steps(options, n_rows))

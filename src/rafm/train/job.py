@@ -62,7 +62,7 @@ class Job(NamedTuple):
     ) -> Run:
         """Return a run that trains these features, from random or given parameters; n_rows have been counted."""
         shape = shape_of(self.found)._replace(rows=self.found.rows if n_rows is None else n_rows)
-        grouping = arrange(features.plan, features.counts, shape, options)
+        grouping = arrange(features.plan, features.counts, shape, options, self.found.rows)
         arranged = features.arranged(grouping.order)
         seed, scales = options.seed if options.shuffle else None, arranged.value_scales
         rows = Blocks(self.source, arranged.numbering, scales, self.label_scale, seed, grouping, self.weight_scale)

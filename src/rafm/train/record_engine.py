@@ -7,14 +7,14 @@ from functools import partial
 import numpy as np
 
 from ..jit.compile import PLAIN
-from ..kernels.tables import GROUPS, FieldWeights, Rows, Team, Training
+from ..kernels.tables import GROUPS, FieldWeights, NoFieldWeights, Rows, Team, Training
 from ..kernels.training import train_rows
 from ..model.parameters import Parameters, States
 from ..model.scores import score
 from ..options import TrainingOptions
 from ..plan.fields import FeatureFields
 from ..plan.grouping import Grouping
-from ..plan.layout import RecordLayout
+from ..plan.layout import RecordLayout, round_up
 from ..plan.ranks import RankPlan
 from ..plan.scratch import make_field_scratch, make_training_scratch
 from .engine import (
@@ -32,9 +32,9 @@ from .engine import (
 from .team import ThreadTeam, Trained
 
 
-def n_team_threads(options: TrainingOptions) -> int:
-    """Return the size of the thread team: each thread needs a group of features."""
-    return 1 if PLAIN else min(options.threads, GROUPS)
+def n_team_threads(options: TrainingOptions, wide: bool = False) -> int:
+    """Return the size of the thread team: without wide steps each thread needs a group of features."""
+    return 1 if PLAIN else options.threads if wide else min(options.threads, GROUPS)
 
 
 class RecordEngine(Held):
@@ -60,22 +60,29 @@ class RecordEngine(Held):
         self.bias = first_bias(bias, options)
         if start is not None:
             put_states(start, self.layout, self.records, self.bias)
-        threads = n_team_threads(options)
-        batch_size = batch_size_of(shape, options)
-        self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, batch_size, threads=threads)
         self.field_weights = first_field_weights(plan.n_field_weights, start)
-        self.fields = make_field_scratch(self.field_weights, self.tables, shape.longest, batch_size, threads)
         if fields is not None and self.field_weights is not None:
             self.layout.put_fields(self.records, fields.numbers)
-        self.team = ThreadTeam(threads)
         self.settings = settings_of(options, label_scale)
+        threads = n_team_threads(options, grouping.step_rows > 0)
+        self._make_scratch(shape, options, threads)
+        self.team = ThreadTeam(threads)
+
+    def _make_scratch(self, shape: RowShape, options: TrainingOptions, threads: int) -> None:
+        """Allocate scratch memory for each thread."""
+        size = batch_size_of(shape, options)
+        self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, size, threads=threads)
+        self.fields = make_field_scratch(self.field_weights, self.tables, shape.longest, size, threads)
 
     def sweeps(self) -> tuple[Step, ...]:
         return (self.train,)
 
+    @property
+    def _batch_size(self) -> int:
+        return self.scratch[0].losses.size
+
     def piece_rows(self) -> int:
-        size = self.scratch[0].losses.size
-        return -(-PIECE_ROWS // size) * size  # whole mini-batches
+        return round_up(PIECE_ROWS, self._batch_size)  # whole mini-batches
 
     def state(self) -> dict[str, np.ndarray]:
         weights = {} if self.field_weights is None else {"field_weights": self.field_weights}
@@ -88,18 +95,21 @@ class RecordEngine(Held):
         """
         total, done, stopped = 0.0, 0, -1
         while done < order.size and stopped < 0:
-            share = order[done : done + self.team.share(order.size, self.scratch[0].losses.size)]
+            share = order[done : done + self.team.share(order.size, self._batch_size)]
             total, stopped, trained = self.team.run(partial(self._step, rows, share, total))
             stopped, done = (done + stopped if stopped >= 0 else -1), done + trained
         return total, stopped
 
     def _step(self, rows: Rows, order: np.ndarray, total: float, team: Team) -> Trained:
+        own = (self.scratch[team.thread], self._fields_of(team))
+        training = Training(self.tables, self.records, self.settings, team, *own)
+        return train_rows(rows, order, self.bias, total, training)
+
+    def _fields_of(self, team: Team) -> FieldWeights | NoFieldWeights:
         fields = self.fields[team.thread]
         if isinstance(fields, FieldWeights) and self.field_weights is not None:
             fields = fields._replace(shared=self.field_weights)  # they may have been exchanged
-        own = (self.scratch[team.thread], fields)
-        training = Training(self.tables, self.records, self.settings, team, *own)
-        return train_rows(rows, order, self.bias, total, training)
+        return fields
 
     def scores(self, rows: Rows) -> np.ndarray:
         weights = None if self.field_weights is None else self.field_weights[0]

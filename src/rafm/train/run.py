@@ -28,7 +28,7 @@ from .average import Average
 from .engine import Engine, RowShape
 from .engines import make_engine
 from .events import EpochFinished, PieceFinished
-from .loader import Blocks, visiting_order
+from .loader import Blocks
 
 ODD_LABEL = 1e6  # a label so many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this
@@ -151,7 +151,7 @@ class Run:
         for number in numbers[self.at.block :]:
             rows = self.blocks.rows(int(number))
             n_rows = rows.labels.size
-            order = visiting_order(n_rows, draw) if self.options.shuffle else np.arange(n_rows)
+            order = self.engine.visiting_order(n_rows, draw) if self.options.shuffle else np.arange(n_rows)
             yield from self._block_pieces(rows, order)
             self.at = replace(self.at, block=self.at.block + 1, draw=dict(draw.bit_generator.state), sweep=0, place=0)
 

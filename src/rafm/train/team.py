@@ -30,7 +30,7 @@ class ThreadTeam:
     """
 
     def __init__(self, threads: int):
-        self.gate = on_pages({"gate": ((threads * GATE_STRIDE,), np.int64)})["gate"]
+        self.gate = on_pages({"gate": (((threads + 1) * GATE_STRIDE,), np.int64)})["gate"]  # and tickets
         self.alone = Team(0, 1, 0, GROUPS, self.gate)
         ends = [-(-thread * GROUPS // threads) for thread in range(threads + 1)]
         parts = enumerate(pairwise(ends))

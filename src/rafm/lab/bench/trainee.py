@@ -15,7 +15,7 @@ from ...plan.ranks import describe_plan
 from ...rows.numbering import number_rows
 from ...rows.stats import count_rows
 from ...train.engine import RowShape, arrange
-from ...train.loader import visiting_order
+from ...train.engines import make_engine
 from ...train.record_engine import RecordEngine
 from ...train.trainer import train_model
 from .clock import Seconds, cpu_seconds, least_seconds
@@ -30,10 +30,16 @@ class Trainee:
     """An engine with its rows, ready to be timed."""
 
     def __init__(
-        self, rows: Rows, family: str, ranks: tuple[int, ...], threads: int = 1, learning_rate: float | None = None
+        self,
+        rows: Rows,
+        family: str,
+        ranks: tuple[int, ...],
+        threads: int = 1,
+        learning_rate: float | None = None,
+        step_rows: int = 0,
     ):
-        batch = rows.batch()
-        options = resolve(task="binary", model=family, ranks=ranks, threads=threads, learning_rate=learning_rate)
+        batch, given = rows.batch(), {"learning_rate": learning_rate, "step_rows": step_rows}
+        options = resolve(task="binary", model=family, ranks=ranks, threads=threads, **given)
         options, found = options.for_rows(batch.n_rows, rows.indices.size / batch.n_rows), count_rows([batch])
         features = plan_features(found, batch.n_features, options.model, options.ranks, options.rule)
         shape = RowShape(found.rows, found.longest)
@@ -41,8 +47,10 @@ class Trainee:
         self.grouping = arrange(plan, counts, shape, options)
         self.rows = self.grouping.split(number_rows(batch, features.arranged(self.grouping.order).numbering))
         bias = options.loss.prior(found.label_mean, found.weight)
-        self.engine = RecordEngine(plan, self.grouping, shape, options, bias)
-        self.order = visiting_order(batch.n_rows, np.random.default_rng(0))
+        engine = make_engine(plan, self.grouping, shape, options, bias)
+        assert isinstance(engine, RecordEngine)
+        self.engine = engine
+        self.order = self.engine.visiting_order(batch.n_rows, np.random.default_rng(0))
         *self.levels, _ = describe_plan(plan, counts, batch.n_rows)
         self.best = np.inf  # CPU seconds of an epoch
         self.elapsed = np.inf
