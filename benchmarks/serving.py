@@ -143,6 +143,7 @@ class Client:
         return int(outcome) if outcome.isdigit() else 0
 
     async def _once(self, request: bytes, fresh: bool) -> tuple[str, bytes]:
+        self.idle = [one for one in self.idle if not one[0].at_eof()]  # closed meanwhile, as any client notices
         try:
             if fresh or not self.idle:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
