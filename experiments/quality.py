@@ -155,6 +155,8 @@ def run(contender: Contender, study: Study, l2: float, parts: list[Batch], seed:
         l2=l2,
         n_epochs=epochs,
         patience=PATIENCE[study.task],
+        averaging=False,  # these two as when the tables were made
+        init_scale=0.01,
         seed=seed,
         **contender.more,
     )

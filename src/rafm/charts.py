@@ -16,7 +16,7 @@ from typing import Literal
 WIDTH, HEIGHT = 480, 300  # of the drawing; a page scales it
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 16, 44  # margins
 LEGEND_HEIGHT = 18
-N_TICKS = 5  # about so many per axis
+N_TICKS = 5  # per axis, approximately
 COLOURS = ("#0b66c3", "#b4490a", "#0d7a4f", "#8a3ffc", "#6b6b6b")
 STYLE = "".join(
     f".line{k}{{stroke:{colour};fill:none;stroke-width:2}}.mark{k}{{fill:{colour};stroke:{colour}}}"

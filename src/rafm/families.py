@@ -61,7 +61,7 @@ class Family:
         return tuple(rank - below for rank, below in zip(ranks, (0, *ranks)))  # zip drops the last of the lower ranks
 
     def scores_pairs_of(self, n_known: int) -> bool:
-        """Return whether a row with so many known features has pair terms."""
+        """Return whether a row with this number of known features has pair terms."""
         return self.features_per_row in (None, n_known)
 
     def n_mixture_weights(self, n_features: int, n_levels: int) -> int:

@@ -282,25 +282,32 @@ def _run(
     classes = files.labels.classes if fitted.loss.is_classification else None
     columns = None if start is None else start.columns
     size = save(out, Saved(fitted, encoder, files.index_base, classes, columns))
-    done = 0 if before is None else len(before.history)
-    # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
     anew = before is None or options.optimizer.is_sampler  # a sampled model has a history of its own
-    progressive = {} if anew else {"progressive_loss": fitted.history[done]["train_loss"]}
     return {
-        "model": fitted.plan.family,
-        "task": fitted.loss.task,
-        **({"classes": classes or [0, 1]} if fitted.loss.is_classification else {}),
-        "parameters": fitted.n_parameters,
+        **_summary(fitted, classes, None if anew else before),
         "model_bytes": size,
-        "epochs": len(fitted.history),
-        "best_epoch": fitted.best_epoch,
         "stopped_by": last.reason,
-        "history": fitted.history,
-        **progressive,
         **promotion,
         "threads": threads_used(options, fitted.n_rows - (0 if before is None else before.n_rows)),
         "seconds": round(seconds_without_compiling() - begun, 3),
         "compile_seconds": round(compile_seconds(), 3),
+    }
+
+
+def _summary(fitted: Model, classes: Any, before: Model | None) -> dict[str, Any]:
+    """Return what --json tells of a model; `before` is the one whose history it continues."""
+    classes = {"classes": classes or [0, 1]} if fitted.loss.is_classification else {}
+    # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
+    progressive = {} if before is None else {"progressive_loss": fitted.history[len(before.history)]["train_loss"]}
+    return {
+        "model": fitted.plan.family,
+        "task": fitted.loss.task,
+        **classes,
+        "parameters": fitted.n_parameters,
+        "epochs": len(fitted.history),
+        "best_epoch": fitted.best_epoch,
+        "history": fitted.history,
+        **progressive,
     }
 
 

@@ -22,7 +22,7 @@ def check_bits(bits: int) -> None:
 
 
 def quantise(model: Model, bits: int) -> Model:
-    """Return the model with vectors of so many bits; weights of half the precision with less than 16."""
+    """Return the model with vectors of the given number of bits; weights of half the precision with less than 16."""
     check_bits(bits)
     if model.plan.traits.has_mixture:
         raise ConfigError(f"a {model.plan.family} model cannot have fewer bits, only other models can", key="bits")

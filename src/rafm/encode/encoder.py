@@ -37,7 +37,7 @@ from .targets import with_targets
 BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
 FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
 SAMPLE_ROWS, SAMPLE_BYTES = BLOCK_ROWS, 1 << 26  # of a file, used to choose the kinds of columns
-MANY_FLAGS = 20  # columns of 0 and 1: so many look like one-hot encoded categories
+MANY_FLAGS = 20  # this many columns of 0 and 1 look like one-hot encoded categories
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
 ALL_ROOM = SpillOptions(megabytes=float("inf"))
 

@@ -124,11 +124,12 @@ def draw(results: list[Result], path: Path) -> str:
     figure, (sizes, epochs) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     linear, *factorized = results  # the linear model is far off and would compress the scale
     colors = pyplot.cm.viridis(np.linspace(0, 0.85, len(factorized)))
-    for at, (result, marker, color) in enumerate(zip(factorized, "vs^DP", colors)):
+    least = min(result.metrics["log_loss"] or 0.0 for result in factorized)
+    for result, marker, color in zip(factorized, "vs^DP", colors):
         style = {"marker": marker, "color": "crimson" if result.name.startswith("RaFM") else color}
         place = (result.model.n_parameters, result.metrics["log_loss"])
         sizes.plot(*place, linestyle="", markersize=9, **style)
-        below = at == len(factorized) - 1  # so that the label of the last one does not cover another
+        below = place[1] == least  # so that the label of the best one does not cover another
         sizes.annotate(result.name, place, textcoords="offset points", xytext=(6, -14 if below else 8), fontsize=9)
         losses = [entry["valid_log_loss"] for entry in result.model.history]
         epochs.plot(range(1, len(losses) + 1), losses, markersize=5, label=result.name, **style)

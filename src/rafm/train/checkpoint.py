@@ -29,6 +29,7 @@ import numpy as np
 from ..errors import CheckpointError, ConfigError, ModelFileError
 from ..files.atomic import PathLike
 from ..files.container import read_container, write_container
+from ..files.lock import lock_file
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.checked import CheckedRows
@@ -111,7 +112,10 @@ class Checkpoint:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.folder / "lock", "ab")
         try:
-            _lock(self.lock.fileno(), self.name)
+            refusal = (
+                f"{self.name}: another run is writing its checkpoints here. Wait for it, or use another directory."
+            )
+            lock_file(self.lock.fileno(), refusal)
             for leftover in self.folder.iterdir():  # of writes that SIGKILL interrupted; the lock says they are ours
                 if _TEMPORARY.fullmatch(leftover.name):
                     leftover.unlink()
@@ -241,20 +245,6 @@ class Checkpoint:
             if self.pending:
                 number, self.pending = self.pending, 0
                 self._on_signal(number, None)
-
-
-def _lock(descriptor: int, name: str) -> None:
-    """Lock the directory, or raise if another run holds the lock."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: no lock
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise CheckpointError(
-            f"{name}: another run is writing its checkpoints here. Wait for it, or use another directory."
-        ) from None
 
 
 # Which run a state belongs to

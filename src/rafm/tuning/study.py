@@ -16,6 +16,7 @@ from typing import Any
 from ..checks import AUTO
 from ..errors import CheckpointError, ConfigError
 from ..files.atomic import PathLike
+from ..files.lock import lock_file
 from ..metrics import metric_class
 from .records import COMPLETE, TIMED_OUT, Record
 from .space import Settings, Space
@@ -104,7 +105,8 @@ def open_study(path: PathLike | None, space: Space, identity: dict[str, Any]) ->
         yield Study(optuna.create_study(direction=direction), space, seed)
         return
     with open(path, "ab") as own:  # an empty file is an empty database
-        _lock(own.fileno(), path)
+        refusal = f"{path}: another process is tuning with this study. Wait, or use another file."
+        lock_file(own.fileno(), refusal)
         inner = _opened(optuna, path, direction)
         check_same(path, inner.user_attrs.get("identity"), identity)
         inner.set_user_attr("identity", identity)
@@ -142,20 +144,6 @@ def connect(path: PathLike) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")  # after a power failure the last trials may be missing, no more
     return connection
-
-
-def _lock(descriptor: int, path: PathLike) -> None:
-    """Lock the file, or raise if another process tunes with it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: no lock
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise CheckpointError(
-            f"{path}: another process is tuning with this study. Wait, or use another file."
-        ) from None
 
 
 def check_same(path: PathLike, before: dict[str, Any] | None, now: dict[str, Any]) -> None:
