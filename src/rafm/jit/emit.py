@@ -182,6 +182,42 @@ class GradientColumns:
             LaneOps(b, (), (), total).reduce(b.load(slot))
 
 
+class SpreadColumns:
+    """Emits x times listed vectors of one record, next to each other in sums; added to what is there, or anew."""
+
+    def __init__(self, builder, listed, x, sums, size, anew):
+        self.builder, self.listed, self.x, self.sums, self.size, self.anew = builder, listed, x, sums, size, anew
+
+    def emit(self, position, width):
+        b, (record, shifts, count) = self.builder, self.listed
+        kind = ir.VectorType(self.x.type, width).as_pointer()
+        x, record, sums = lanes_of(b, self.x, width), b.gep(record, [position]), b.gep(self.sums, [position])
+        with turns(b, count, unrolled=True) as index:
+            term = b.fmul(_load(b, b.bitcast(b.gep(record, [b.load(b.gep(shifts, [index]))]), kind)), x, flags=FAST)
+            out = b.bitcast(b.gep(sums, [b.mul(index, self.size)]), kind)
+            b.store(term if self.anew else b.fadd(term, _load(b, out), flags=FAST), out, align=4)
+
+
+class StridedProducts:
+    """Emits the sum of the inner products of pairs of vectors, at two places that move by two strides."""
+
+    def __init__(self, builder, left, right, strides, count, total):
+        self.builder, self.left, self.right, self.strides, self.count = builder, left, right, strides, count
+        self.total = total
+
+    def emit(self, position, width):
+        b, kind = self.builder, ir.VectorType(self.total.type.pointee, width)
+        products = cgutils.alloca_once(b, kind)
+        b.store(zeros(kind), products)
+        with turns(b, self.count, unrolled=True) as index:
+            pair = []
+            for start, stride in zip((self.left, self.right), self.strides):
+                place = b.gep(start, [b.add(position, b.mul(index, stride))])
+                pair.append(_load(b, b.bitcast(place, kind.as_pointer())))
+            b.store(_fma(b, *pair, b.load(products)), products)
+        LaneOps(b, (), (), self.total).reduce(b.load(products))
+
+
 @contextmanager
 def turns(builder, count, unrolled):
     """Emit a loop of count iterations; allow LLVM to unroll it, or not."""

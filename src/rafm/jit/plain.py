@@ -126,6 +126,32 @@ def sum_weighted_gradients(sums, places, shift, other, w, cs, ds, count, vector,
 
 
 @compiled
+def add_spread(records, o, shifts, count, x, sums, j, n):
+    """Add x * the vector at o + shifts[k] to sums[j + k * n :], for k < count."""
+    for k in range(count):
+        for f in range(n):
+            sums[j + k * n + f] += x * records[o + shifts[k] + f]
+
+
+@compiled
+def spread(records, o, shifts, count, x, sums, j, n):
+    """Like add_spread, but overwrite sums."""
+    for k in range(count):
+        for f in range(n):
+            sums[j + k * n + f] = x * records[o + shifts[k] + f]
+
+
+@compiled
+def strided_products(array, i, j, left_stride, right_stride, count, n):
+    """Return the sum over k < count of the inner products of array[i + k * left_stride :] and [j + k * right_stride :]."""
+    total = np.float32(0)
+    for k in range(count):
+        for f in range(n):
+            total += array[i + k * left_stride + f] * array[j + k * right_stride + f]
+    return total
+
+
+@compiled
 def combined_norm(left, i, right, j, n, c, d):
     """Return |c * left + d * right|^2."""
     total = np.float32(0)

@@ -9,6 +9,8 @@ from numba.extending import intrinsic
 from .emit import (
     Columns,
     GradientColumns,
+    SpreadColumns,
+    StridedProducts,
     clear_lanes,
     combine_lanes,
     copy_lanes,
@@ -198,6 +200,40 @@ def clear(typingctx, array, i, n):
     return types.void(array, types.intp, types.intp), codegen
 
 
+def _spreader(anew):
+    """Make a compiled function that puts x times listed vectors of a record next to each other; see plain.py."""
+
+    @intrinsic
+    def operation(typingctx, records, o, shifts, count, x, sums, j, n):
+        element, at = records.dtype, types.intp
+
+        def codegen(context, builder, signature, args):
+            record = start_of(context, builder, signature, args, 0)
+            listed = (record, elements(context, builder, signature, args, 2), args[3])
+            sums, size = start_of(context, builder, signature, args, 5), args[7]
+            emit_columns(builder, SpreadColumns(builder, listed, args[4], sums, size, anew), size)
+            return context.get_dummy_value()
+
+        return types.void(records, at, shifts, at, element, sums, at, at), codegen
+
+    return operation
+
+
+@intrinsic
+def strided_products(typingctx, array, i, j, left_stride, right_stride, count, n):
+    """Return the sum of inner products of vectors at two places that move by two strides; see plain.py."""
+
+    def codegen(context, builder, signature, args):
+        start, (_, i, j, *strides, count, size) = elements(context, builder, signature, args, 0), args
+        total = cgutils.alloca_once_value(builder, ir.Constant(start.type.pointee, 0.0))
+        left, right = builder.gep(start, [i]), builder.gep(start, [j])
+        emit_columns(builder, StridedProducts(builder, left, right, strides, count, total), size)
+        return builder.load(total)
+
+    return array.dtype(array, *[types.intp] * 6), codegen
+
+
+spread, add_spread = _spreader(anew=True), _spreader(anew=False)
 combined_norm = _blockwise(norm_lanes)
 combine = _blockwise(combine_lanes)
 add_listed, sum_listed = _adder(anew=False), _adder(anew=True)

@@ -211,6 +211,27 @@ class WideScratch(NamedTuple):
     gradient: np.ndarray  # of one vector
 
 
+class FieldScratch(NamedTuple):
+    """Scratch memory of one mini-batch of a field-aware model, see field_aware.py. Threads share all but the last two."""
+
+    heads: np.ndarray  # gradient sums, laid out like records
+    sums: np.ndarray  # per row: S, a vector per pair of its fields
+    scores: np.ndarray  # per row: its score, and three elements of padding, as in the next two
+    exp_neg_abs: np.ndarray
+    log_1p: np.ndarray
+    slopes: np.ndarray
+    losses: np.ndarray
+    places: np.ndarray  # per row: positions of the records of its nonzeros
+    own: np.ndarray  # per row: the field of each nonzero, as its position in `fields`; -1 without vectors
+    fields: np.ndarray  # per row: its fields
+    shifts: np.ndarray  # per row: positions of their vectors within a record
+    members: np.ndarray  # per row: number of nonzeros of each of its fields
+    firsts: np.ndarray  # per row: the first nonzero of each of its fields
+    counts: np.ndarray  # per row: number of its fields
+    lookup: np.ndarray  # per field: its position in `fields`, -1 if the row does not have it
+    bias: np.ndarray
+
+
 class NoFieldWeights(NamedTuple):
     """Stands for field weights in a model without them; kernels are compiled without theirs."""
 
@@ -275,5 +296,5 @@ class Training(NamedTuple):
     records: np.ndarray
     settings: Settings
     team: Team
-    work: TrainingScratch | WideScratch
+    work: TrainingScratch | WideScratch | FieldScratch
     fields: NoFieldWeights | FieldWeights

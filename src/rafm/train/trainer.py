@@ -31,7 +31,7 @@ from .events import (
     Searched,
     StartJudged,
 )
-from .field_choice import with_field_weights
+from .field_choice import with_field_parameters
 from .job import Job, Stop, finished, train_plain
 from .loader import as_source, labelled_blocks
 from .measured import train_measured
@@ -123,7 +123,7 @@ def train(
 def _continue(job: Job, options: TrainingOptions, start: Model) -> Iterator[Event]:
     """Continue from a model."""
     begun = warm_start(start, job.found, job.source, job.label_scale, options)
-    features, n_rows = with_field_weights(begun.features, options, start), start.n_rows + job.found.rows
+    features, n_rows = with_field_parameters(begun.features, options, start), start.n_rows + job.found.rows
     yield Planned(features.plan, features.counts, n_rows)
     run = job._replace(label_scale=begun.label_scale).run(features, options, begun.parameters, n_rows)
     new, with_states = features.plan.n_features - start.plan.n_features, start.parameters.states is not None

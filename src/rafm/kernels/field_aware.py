@@ -1,0 +1,224 @@
+"""Field-aware factorization machines: feature i has a vector v_{i,f} for every field f.
+
+    score = bias + w.x + sum over pairs i < j of <v_{i,f(j)}, v_{j,f(i)}> x_i x_j,    f(i) the field of feature i
+
+A row has sums S_{a,b} of v_{i,b} x_i over its features i of field a, for all pairs of its fields:
+
+    pairs = sum_{a<b} <S_{a,b}, S_{b,a}> + 1/2 sum_a (|S_{a,a}|^2 - sum_{i in a} |v_{i,a} x_i|^2)
+
+and the gradient of v_{i,b} is g x_i (S_{b,a} - [a = b] v_{i,b} x_i) + l2 v_{i,b}, with a the field of i. Vectors that no
+pair of the row uses have none. With one feature per field these are the pairs one by one; with several, fewer.
+
+A mini-batch has two phases with a barrier after each: threads take turns with the rows and compute sums, losses and
+slopes; then each thread updates the features of its groups, in the order of the rows. So a row and a feature are each
+computed by one thread, and models are bit-identical for any number of threads. Heads and tails are those of tables.py;
+a head steps all its vectors.
+
+A record has one factor block per field, all of the same width n. Here a and b are positions in the list of a row's
+fields, and tables.row is the size of the sums of a row.
+"""
+
+# mypy: ignore-errors
+import numpy as np
+
+from ..jit.barrier import arrive, wait_for_all
+from ..jit.compile import compiled, entry
+from ..jit.vectors import add_spread, combine, combined_norm, exp_neg_abs, spread, strided_products
+from .forward import span_of
+from .losses import link, loss_slope, loss_value
+from .optimizers import batch_rate, step_number, step_vector
+from .tables import GROUPS, HALF, ONE, ZERO, Gradient
+from .training import LONG_WAIT_MICROSECONDS, ask_to_stop, asked_to_stop, copy_bias, fetch_rows, total_of
+from .update import add_weight, block_of, update_heads, update_weight
+
+
+# ---- Forward
+
+
+@compiled
+def list_field(f, q, t, tables, work):
+    """Return the position of a field in the list of row t, to which it is added if it is new."""
+    if work.lookup[f] < 0:
+        place = work.counts[t]
+        work.lookup[f], work.fields[t, place], work.shifts[t, place] = place, f, tables.offsets[f]
+        work.members[t, place], work.firsts[t, place], work.counts[t] = 0, q, place + 1
+    return work.lookup[f]
+
+
+@compiled
+def list_row(rows, r, t, tables, records, work):
+    """List the records of a row's nonzeros, and its fields; return the linear part."""
+    m, start, linear = tables.widths.size, rows.indptr[r], ZERO
+    work.counts[t] = 0
+    for q in range(rows.indptr[r + 1] - start):
+        i, own = np.int64(rows.indices[start + q]), np.int64(-1)
+        k = m if i < tables.sizes[m] else 0
+        o = tables.origins[k] + i * tables.strides[k]
+        linear += records[o] * rows.values[start + q]
+        if k > 0:
+            own = list_field(np.int64(records[o + tables.field]), q, t, tables, work)
+            work.members[t, own] += 1
+        work.places[t, q], work.own[t, q] = o, own
+    for place in range(work.counts[t]):
+        work.lookup[work.fields[t, place]] = -1
+    return linear
+
+
+@compiled
+def sum_row(rows, r, t, tables, records, work):
+    """Sum S of all pairs of a row's fields; return the sum of |v_{i,a} x_i|^2 of the fields with several features."""
+    start, count, n, norms, shifts = rows.indptr[r], work.counts[t], tables.widths[0], ZERO, work.shifts[t]
+    for q in range(rows.indptr[r + 1] - start):
+        a, o, x = work.own[t, q], work.places[t, q], rows.values[start + q]
+        if a < 0:
+            continue
+        j = t * tables.row + a * count * n
+        if work.firsts[t, a] == q:
+            spread(records, o, shifts, count, x, work.sums, j, n)
+        else:
+            add_spread(records, o, shifts, count, x, work.sums, j, n)
+        if work.members[t, a] > 1:
+            v = o + shifts[a]
+            norms += combined_norm(records, v, records, v, n, x, ZERO)
+    return norms
+
+
+@compiled
+def score_row(rows, r, t, tables, records, work):
+    """Compute the sums of a row; return its score without the bias."""
+    score = list_row(rows, r, t, tables, records, work)
+    score -= HALF * sum_row(rows, r, t, tables, records, work)
+    count, n, sums = work.counts[t], tables.widths[0], work.sums
+    for a in range(count):
+        i = t * tables.row + (a * count + a) * n  # S_{a,a}; S_{a,b} follow it, and S_{b,a} are below it
+        score += strided_products(sums, i + n, i + count * n, n, count * n, count - 1 - a, n)
+        if work.members[t, a] > 1:
+            score += HALF * combined_norm(sums, i, sums, i, n, ONE, ZERO)
+    return score
+
+
+@entry
+def score_rows(rows, tables, records, bias, work, scores):
+    """Write the score of every row into scores."""
+    for r in range(scores.size):
+        scores[r] = bias + score_row(rows, r, 0, tables, records, work)
+
+
+@compiled
+def slope_of_row(rows, r, t, settings, work):
+    """Compute the loss of a row and its slope."""
+    loss, shape, label, weight = settings.loss, settings.loss_shape, rows.labels[r], rows.weights[r]
+    score, small = work.scores[4 * t], work.exp_neg_abs[4 * t]
+    work.losses[t] = weight * loss_value(loss, score, label, small, work.log_1p[4 * t], shape)
+    work.slopes[t] = weight * loss_slope(loss, score, link(loss, score, small), label, shape)
+
+
+@compiled
+def forward_rows(rows, batch, training):
+    """Compute sums, losses and slopes of this thread's rows of a batch."""
+    tables, records, settings, team, work, _ = training
+    for t in range(team.thread, batch.size, team.threads):
+        lane = 4 * t  # vectors have at least 4 elements, and those of other rows belong to other threads
+        work.scores[lane] = work.bias[0] + score_row(rows, batch[t], t, tables, records, work)
+        if settings.uses_exp:
+            exp_neg_abs(work.scores, lane, work.exp_neg_abs, lane, work.log_1p, lane, 4)
+        slope_of_row(rows, batch[t], t, settings, work)
+
+
+# ---- Update
+
+
+@compiled
+def update_feature(t, q, x, weight, rate, training):
+    """Step weight and vectors of a tail by the gradient of row t."""
+    tables, records, settings, _, work, _ = training
+    a, o, count, c = work.own[t, q], work.places[t, q], work.counts[t], work.slopes[t] * x
+    n, decay = tables.widths[0], weight * settings.l2[0]
+    for b in range(count if a >= 0 else 0):
+        if b != a or work.members[t, a] > 1:
+            d = decay if b != a else decay - c * x
+            gradient = Gradient(work.sums, t * tables.row + (b * count + a) * n, c, d)
+            block = block_of(work.fields[t, b], tables)
+            step_vector(settings.optimizer, records, o, block, gradient, rate, settings.l1)
+    update_weight(records, o, c, weight * settings.l2_weights, rate, settings)
+
+
+@compiled
+def add_feature(t, q, x, h, weight, training):
+    """Add the gradient of row t to the sums of a head."""
+    tables, _, settings, _, work, _ = training
+    a, count, c, heads = work.own[t, q], work.counts[t], work.slopes[t] * x, work.heads
+    n, decay = tables.widths[0], weight * settings.l2[0]
+    for b in range(count if a >= 0 else 0):
+        if b != a or work.members[t, a] > 1:
+            heads[h + tables.states + work.fields[t, b]] += decay if b != a else decay - c * x
+            combine(heads, h + work.shifts[t, b], work.sums, t * tables.row + (b * count + a) * n, n, ONE, c)
+    add_weight(heads, h, c, weight)
+
+
+@compiled
+def update_group(rows, r, t, group, rate, training):
+    """Update a group's tails of a row, and add the row's gradient to the sums of its heads."""
+    tables, work, m = training.tables, training.work, training.tables.widths.size
+    (first, stop), weight, start = span_of(rows, r, group), rows.weights[r], rows.indptr[r]
+    for e in range(first, stop):
+        i, x = rows.indices[e], rows.values[e]
+        k = m if i < tables.sizes[m] else 0
+        if i < tables.bounds[k, 0, GROUPS]:
+            h = work.places[t, e - start] - tables.origins[k] + tables.head_origins[k, group]
+            add_feature(t, e - start, x, h, weight, training)
+        else:
+            update_feature(t, e - start, x, weight, rate, training)
+
+
+@compiled
+def update_rows(rows, batch, rate, training):
+    """Update this thread's features of a batch."""
+    for t in range(batch.size):
+        for group in range(training.team.first, training.team.stop):
+            update_group(rows, batch[t], t, group, rate, training)
+    update_heads(rate, training)
+
+
+# ---- Training
+
+
+@compiled
+def meet(turn, team):
+    """Wait until all threads have arrived; return the microseconds waited, 0 if it was short."""
+    if team.threads == 1:
+        return 0
+    arrive(team.gate, team.thread, turn)
+    return wait_for_all(team.gate, team.threads, turn)
+
+
+@entry
+def train_rows(rows, order, bias, total, training):
+    """Train on rows in the given order, as train_rows of training.py does; see there for arguments and result."""
+    settings, team, work = training.settings, training.team, training.work
+    size, stopped, trained, waited = work.losses.size, -1, 0, 0
+    copy_bias(work.bias, bias)
+    for turn in range(-(-order.size // size)):
+        batch = order[turn * size : (turn + 1) * size]
+        rate = batch_rate(settings.optimizer, settings.learning_rate, work.bias[3] + ONE)
+        if waited > LONG_WAIT_MICROSECONDS:
+            ask_to_stop(turn, team)
+        forward_rows(rows, batch, training)
+        waited += meet(2 * turn + 1, team)
+        asked = asked_to_stop(turn, team)
+        loss, slope = total_of(work.losses, batch.size), total_of(work.slopes, batch.size)
+        if not np.isfinite(loss):
+            stopped = turn * size
+            break
+        total += loss
+        update_rows(rows, batch, rate, training)
+        step_number(settings.optimizer, work.bias, 0, slope, rate, ZERO)
+        work.bias[3] += ONE
+        trained += batch.size
+        fetch_rows(rows, order[(turn + 1) * size : (turn + 2) * size])
+        waited += meet(2 * turn + 2, team)
+        if asked:
+            break
+    if team.thread == 0:
+        copy_bias(bias, work.bias)
+    return total, stopped, trained
