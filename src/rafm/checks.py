@@ -166,7 +166,7 @@ def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
         rule = f"'auto', 0 or a whole number from {LEAST_STEP} to {MOST_STEP}"
         raise ConfigError(f"{name} must be {rule}, found {value!r}", key=name)
     _check_unused(name, value or None, chosen)
-    if value and not FAMILIES[chosen["model"]].has_wide_steps:
+    if value and not FAMILIES[chosen["model"]].has_common_vectors:
         raise ConfigError(f"model {chosen['model']!r} has no wide steps; use {name}=0", key=name)
     return int(value)
 

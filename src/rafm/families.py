@@ -64,13 +64,11 @@ class Family:
         return tuple(rank - below for rank, below in zip(ranks, (0, *ranks)))  # zip drops the last of the lower ranks
 
     @property
-    def has_wide_steps(self) -> bool:
-        """Whether it can be trained by wide steps."""
-        return not (self.has_mixture or self.has_field_vectors)
+    def has_common_vectors(self) -> bool:
+        """Whether a feature has the same vectors for all partners, so that a sum of vectors stands for a row.
 
-    @property
-    def can_be_packed(self) -> bool:
-        """Whether its vectors can be stored with few bits."""
+        Wide steps, few bits, cuts and recommendations rely on it.
+        """
         return not (self.has_mixture or self.has_field_vectors)
 
     def scores_pairs_of(self, n_known: int) -> bool:

@@ -7,7 +7,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .emit import (
+    AdaGradSteps,
     Columns,
+    GatheredGradients,
     GradientColumns,
     SpreadColumns,
     StridedProducts,
@@ -231,6 +233,39 @@ def strided_products(typingctx, array, i, j, left_stride, right_stride, count, n
         return builder.load(total)
 
     return array.dtype(array, *[types.intp] * 6), codegen
+
+
+@intrinsic
+def add_gradients(typingctx, heads, h, records, o, shifts, first, count, sums, j, stride, c, d, n):
+    """Add the gradients c * sums + d * vector of listed vectors of a record to those at h; see plain.py."""
+
+    def codegen(context, builder, signature, args):
+        _, _, _, _, _, first, count, _, _, stride, c, d, size = args
+        places = [start_of(context, builder, signature, args, place) for place in (0, 2)]
+        listed = (builder.gep(elements(context, builder, signature, args, 4), [first]), count)
+        sums = builder.gep(start_of(context, builder, signature, args, 7), [builder.mul(first, stride)])
+        emit_columns(builder, GatheredGradients(builder, places, listed, sums, stride, (c, d)), size)
+        return context.get_dummy_value()
+
+    element, at = heads.dtype, types.intp
+    return types.void(heads, at, records, at, shifts, at, at, sums, at, at, element, element, at), codegen
+
+
+@intrinsic
+def adagrad_steps(typingctx, records, o, shifts, states, first, count, sums, j, stride, c, d, share, rate, n):
+    """Step listed vectors of a record by AdaGrad, each along c * sums + d * vector; see plain.py."""
+
+    def codegen(context, builder, signature, args):
+        _, _, _, _, first, count, _, _, stride, c, d, share, rate, size = args
+        record, sums = (start_of(context, builder, signature, args, place) for place in (0, 6))
+        lists = (builder.gep(elements(context, builder, signature, args, place), [first]) for place in (2, 3))
+        sums = builder.gep(sums, [builder.mul(first, stride)])
+        AdaGradSteps(builder, record, (*lists, count), sums, stride, (c, d, share, rate)).emit(size)
+        return context.get_dummy_value()
+
+    element, at = records.dtype, types.intp
+    numbers = (at, at, sums, at, at, element, element, element, element, at)
+    return types.void(records, at, shifts, states, *numbers), codegen
 
 
 spread, add_spread = _spreader(anew=True), _spreader(anew=False)

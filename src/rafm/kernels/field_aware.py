@@ -6,8 +6,8 @@ A row has sums S_{a,b} of v_{i,b} x_i over its features i of field a, for all pa
 
     pairs = sum_{a<b} <S_{a,b}, S_{b,a}> + 1/2 sum_a (|S_{a,a}|^2 - sum_{i in a} |v_{i,a} x_i|^2)
 
-and the gradient of v_{i,b} is g x_i (S_{b,a} - [a = b] v_{i,b} x_i) + l2 v_{i,b}, with a the field of i. Vectors that no
-pair of the row uses have none. With one feature per field these are the pairs one by one; with several, fewer.
+and the gradient of v_{i,b} is g x_i (S_{b,a} - [a = b] v_{i,b} x_i) + l2 v_{i,b}, with a the field of i. Vectors that
+no pair of the row uses have none. With one feature per field these are the pairs one by one; with several, fewer.
 
 A mini-batch has two phases with a barrier after each: threads take turns with the rows and compute sums, losses and
 slopes; then each thread updates the features of its groups, in the order of the rows. So a row and a feature are each
@@ -23,14 +23,13 @@ import numpy as np
 
 from ..jit.barrier import arrive, wait_for_all
 from ..jit.compile import compiled, entry
-from ..jit.vectors import add_spread, combine, combined_norm, exp_neg_abs, spread, strided_products
+from ..jit.vectors import add_gradients, add_spread, combined_norm, exp_neg_abs, spread, strided_products
 from .forward import span_of
 from .losses import link, loss_slope, loss_value
-from .optimizers import batch_rate, step_number, step_vector
-from .tables import GROUPS, HALF, ONE, ZERO, Gradient
+from .optimizers import batch_rate, step_number, step_vectors
+from .tables import GROUPS, HALF, ONE, ZERO, FieldGradients, FieldVectors
 from .training import LONG_WAIT_MICROSECONDS, ask_to_stop, asked_to_stop, copy_bias, fetch_rows, total_of
-from .update import add_weight, block_of, update_heads, update_weight
-
+from .update import add_weight, clear_sums, update_weight
 
 # ---- Forward
 
@@ -40,7 +39,8 @@ def list_field(f, q, t, tables, work):
     """Return the position of a field in the list of row t, to which it is added if it is new."""
     if work.lookup[f] < 0:
         place = work.counts[t]
-        work.lookup[f], work.fields[t, place], work.shifts[t, place] = place, f, tables.offsets[f]
+        work.lookup[f], work.fields[t, place] = place, f
+        work.shifts[t, place], work.states[t, place] = tables.offsets[f], tables.states + f
         work.members[t, place], work.firsts[t, place], work.counts[t] = 0, q, place + 1
     return work.lookup[f]
 
@@ -129,31 +129,44 @@ def forward_rows(rows, batch, training):
 
 
 @compiled
+def fields_of(part, t, a, weight, c, x, training):
+    """Return first, stop and d of one part of a row's fields: those before field a, a itself, and those after it.
+
+    The gradient of their vectors is c S + d v. The own field of a feature counts if it has other features in the row.
+    """
+    work, decay = training.work, weight * training.settings.l2[0]
+    if part == 0:
+        return np.int64(0), a, decay
+    if part == 1:
+        return a, a + (work.members[t, a] > 1), decay - c * x
+    return a + 1, work.counts[t], decay
+
+
+@compiled
 def update_feature(t, q, x, weight, rate, training):
     """Step weight and vectors of a tail by the gradient of row t."""
     tables, records, settings, _, work, _ = training
-    a, o, count, c = work.own[t, q], work.places[t, q], work.counts[t], work.slopes[t] * x
-    n, decay = tables.widths[0], weight * settings.l2[0]
-    for b in range(count if a >= 0 else 0):
-        if b != a or work.members[t, a] > 1:
-            d = decay if b != a else decay - c * x
-            gradient = Gradient(work.sums, t * tables.row + (b * count + a) * n, c, d)
-            block = block_of(work.fields[t, b], tables)
-            step_vector(settings.optimizer, records, o, block, gradient, rate, settings.l1)
+    a, o, n, c = work.own[t, q], work.places[t, q], tables.widths[0], work.slopes[t] * x
+    j, stride = t * tables.row + a * n, work.counts[t] * n  # of S_{b,a}
+    for part in range(3 if a >= 0 else 0):
+        first, stop, d = fields_of(part, t, a, weight, c, x, training)
+        vectors = FieldVectors(work.shifts[t], work.states[t], first, stop, n, tables.shares[0])
+        gradients = FieldGradients(work.sums, j, stride, c, d)
+        step_vectors(settings.optimizer, records, o, vectors, gradients, rate, settings.l1)
     update_weight(records, o, c, weight * settings.l2_weights, rate, settings)
 
 
 @compiled
 def add_feature(t, q, x, h, weight, training):
     """Add the gradient of row t to the sums of a head."""
-    tables, _, settings, _, work, _ = training
-    a, count, c, heads = work.own[t, q], work.counts[t], work.slopes[t] * x, work.heads
-    n, decay = tables.widths[0], weight * settings.l2[0]
-    for b in range(count if a >= 0 else 0):
-        if b != a or work.members[t, a] > 1:
-            heads[h + tables.states + work.fields[t, b]] += decay if b != a else decay - c * x
-            combine(heads, h + work.shifts[t, b], work.sums, t * tables.row + (b * count + a) * n, n, ONE, c)
-    add_weight(heads, h, c, weight)
+    tables, records, _, _, work, _ = training
+    a, o, n, c = work.own[t, q], work.places[t, q], tables.widths[0], work.slopes[t] * x
+    j, stride = t * tables.row + a * n, work.counts[t] * n
+    for part in range(3 if a >= 0 else 0):
+        first, stop, d = fields_of(part, t, a, weight, c, x, training)
+        count, sums = stop - first, work.sums
+        add_gradients(work.heads, h, records, o, work.shifts[t], first, count, sums, j, stride, c, d, n)
+    add_weight(work.heads, h, c, weight)
 
 
 @compiled
@@ -169,6 +182,33 @@ def update_group(rows, r, t, group, rate, training):
             add_feature(t, e - start, x, h, weight, training)
         else:
             update_feature(t, e - start, x, weight, rate, training)
+
+
+@compiled
+def update_head(o, h, k, rate, training):
+    """Step weight and vectors of a head by its gradient sums at h, and clear them."""
+    tables, records, settings, _, work, _ = training
+    update_weight(records, o, work.heads[h], work.heads[h + 1] * settings.l2_weights, rate, settings)
+    if k > 0:
+        place, stride = tables.offsets[0], tables.offsets[k - 1] - tables.offsets[0]
+        stride = stride // (k - 1) if k > 1 else stride
+        vectors = FieldVectors(tables.offsets, work.all_states, np.int64(0), k, tables.widths[0], tables.shares[0])
+        gradients = FieldGradients(work.heads, h + place, stride, ONE, ZERO)
+        step_vectors(settings.optimizer, records, o, vectors, gradients, rate, settings.l1)
+    clear_sums(work.heads, h, tables.strides[k])
+
+
+@compiled
+def update_heads(rate, training):
+    """Step each head of this thread that occurred in the batch once, by its summed gradient."""
+    tables, _, _, team, work, _ = training
+    m = tables.widths.size
+    for k in range(0, m + 1, m):
+        for group in range(team.first, team.stop):
+            for i in range(tables.bounds[k, 0, group], tables.bounds[k, 0, group + 1]):
+                h = tables.head_origins[k, group] + i * tables.strides[k]
+                if work.heads[h + 1] != 0:  # the summed row weights: 0 if it did not occur
+                    update_head(tables.origins[k] + i * tables.strides[k], h, k, rate, training)
 
 
 @compiled

@@ -258,7 +258,7 @@ def _check_header(header: dict[str, Any]) -> None:
 
 
 def _can_be_packed(header: dict[str, Any]) -> bool:
-    return "states_version" not in header and FAMILIES[header["family"]].can_be_packed
+    return "states_version" not in header and FAMILIES[header["family"]].has_common_vectors
 
 
 def _invalid(header: dict[str, Any], name: str) -> ModelFormatError:

@@ -126,14 +126,15 @@ def make_field_vector_scratch(
             "slopes": ((batch_size,), dtype),
             "losses": ((batch_size,), np.float64),
             **dict.fromkeys(("places", "own"), ((batch_size, max(longest, 1)), np.int64)),
-            **dict.fromkeys(("fields", "shifts", "members", "firsts"), ((batch_size, n_fields), np.int64)),
+            **dict.fromkeys(("fields", "shifts", "states", "members", "firsts"), ((batch_size, n_fields), np.int64)),
             "counts": ((batch_size,), np.int64),
         }
     )
-    own: dict[str, Wanted] = {"lookup": ((tables.widths.size,), np.int64), "bias": ((4,), dtype)}
+    own: dict[str, Wanted] = dict.fromkeys(("lookup", "all_states"), ((tables.widths.size,), np.int64))
+    own["bias"] = (4,), dtype
     found = [FieldScratch(**shared, **on_pages(own)) for _ in range(threads)]
     for one in found:
-        one.lookup[:] = -1
+        one.lookup[:], one.all_states[:] = -1, tables.states + np.arange(tables.widths.size)
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..model.model import Model
+from .sides import refuse_field_vectors
 
 MEASURES = ("behaviour", "cosine")
 DAMPING = 20.0  # a feature seen this often is trusted half
@@ -55,6 +56,7 @@ def find_similar(
     damping : float
         Count at which a similarity is halved: a feature seen twice is no twin of one seen a thousand times.
     """
+    refuse_field_vectors(model, "compare features")
     vectors = vectors_at(model, number, level)
     candidates = np.arange(len(vectors)) if candidates is None else candidates[candidates < len(vectors)]
     if measure not in MEASURES:

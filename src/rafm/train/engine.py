@@ -126,7 +126,7 @@ def has_wide_steps(options: TrainingOptions, n_rows: int) -> bool:
     if options.step_rows != "auto":
         return options.step_rows != 0
     is_usual = options.optimizer.batch_size == Optimizer.batch_size and not options.optimizer.is_sampler
-    return is_usual and options.family.has_wide_steps and n_rows >= WIDE_ROWS
+    return is_usual and options.family.has_common_vectors and n_rows >= WIDE_ROWS
 
 
 def arrange(

@@ -60,6 +60,7 @@ def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
     work = sum(row["factors_per_row"] for row in levels)
     model = {"parameters": plan.n_parameters, "factors_per_row": work}
     fields = f", weights of {plan.n_field_weights} fields" if plan.n_field_weights else ""
+    fields += f", vectors for {plan.n_field_vectors} fields" if plan.n_field_vectors else ""
     lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias{fields}")
     if fm:
         fm = fm | {"parameters": fm["parameters"] + plan.n_features + 1}

@@ -142,8 +142,8 @@ def _same_fields(model: Model, features: PlannedFeatures) -> PlannedFeatures:
     new = features.fields.names[model.fields.n_fields :]
     if new:
         raise DataValueError(
-            f"field {new[0]!r} is not among the {model.fields.n_fields} fields of the model, for which its features have "
-            "vectors. Train a new model on all rows, or leave that field out."
+            f"field {new[0]!r} is not among the {model.fields.n_fields} fields of the model, for which its features "
+            "have vectors. Train a new model on all rows, or leave that field out."
         )
     return per_field(features)
 
