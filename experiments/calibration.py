@@ -6,7 +6,8 @@ The folder is that of defaults.py. Nested: models are trained without options, v
 scale (and a scale with an offset) is fitted on one half of the validation rows and judged on the other half, then
 fitted on all of them and judged on the test rows. Sets without validation rows hold out a tenth of the training rows.
 `refit` is the model that users get without validation rows: trained on all rows, scaled by what the held-out rows said.
-Prints one line per set, model and seed (mean over folds): log losses as they are, scaled, and scaled and shifted.
+Prints one line per set, model and seed (mean over folds): log losses as they are, scaled, scaled and shifted, and the
+same only where that gains more than by luck.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from rafm.read.libsvm.libsvm import read_libsvm
 MODELS: dict[str, dict[str, Any]] = {"default": {}, "fm": {"model": "fm"}, "lr": {"model": "lr"}}
 WITH_VALID = ("frappe", "ml10m-tag-popularity", "lastfm-tag-popularity")
 TABLES = {"criteo-tiny": criteo, "avazu-tiny": avazu}
+LEAST_GAIN = 14.0  # of twice the log likelihood: less happens by luck once in a thousand times with two numbers
+KINDS = ((False, 0.0), (True, 0.0), (True, LEAST_GAIN))  # offset, and least gain
 Part = tuple[Any, np.ndarray]  # rows and labels
 
 
@@ -39,10 +42,12 @@ def loss_of(scores: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(np.logaddexp(0, scores) - y * scores))
 
 
-def fitted(scores: np.ndarray, y: np.ndarray, shift: bool) -> tuple[float, float]:
-    """Return the scale, and the offset if it is wanted, of the lowest loss."""
+def fitted(scores: np.ndarray, y: np.ndarray, shift: bool, least_gain: float = 0.0) -> tuple[float, float]:
+    """Return the scale, and the offset if it is wanted, of the lowest loss; 1 and 0 if they gain too little."""
     found = minimize(lambda p: loss_of(p[0] * scores + (p[1] if shift else 0.0), y), [1.0, 0.0], method="Nelder-Mead")
-    return float(found.x[0]), float(found.x[1]) if shift else 0.0
+    scale, offset = float(found.x[0]), float(found.x[1]) if shift else 0.0
+    gain = 2 * y.size * (loss_of(scores, y) - loss_of(scale * scores + offset, y))
+    return (scale, offset) if gain > least_gain and scale > 0 else (1.0, 0.0)
 
 
 def split_sets(name: str, folder: Path) -> Iterator[tuple[Part, Part | None, Part]]:
@@ -68,7 +73,7 @@ def fields_of(name: str, folder: Path, X: Any) -> dict[str, Any]:
 
 
 def judged(given: dict[str, Any], parts: tuple[Part, Part | None, Part], seed: int) -> dict[str, list[float]]:
-    """Return log losses, each as it is, scaled, and scaled and shifted."""
+    """Return log losses, each as it is and after each kind of calibration."""
     (X, y), valid, (X_test, y_test) = parts
     refit = None
     if valid is None:
@@ -78,13 +83,13 @@ def judged(given: dict[str, Any], parts: tuple[Part, Part | None, Part], seed: i
     model = rafm.RaFMClassifier(random_state=seed, **given).fit(X, y, eval_set=valid)
     scores, labels = model.decision_function(valid[0]).astype(float), np.asarray(valid[1], float)
     half = np.random.default_rng(seed).permutation(labels.size) < labels.size // 2
-    first = [fitted(scores[half], labels[half], shift) for shift in (False, True)]
-    whole = [fitted(scores, labels, shift) for shift in (False, True)]
+    first = [fitted(scores[half], labels[half], *kind) for kind in KINDS]
+    whole = [fitted(scores, labels, *kind) for kind in KINDS]
 
     def losses(found: np.ndarray, y: np.ndarray, settings: list[tuple[float, float]]) -> list[float]:
         return [loss_of(found, y), *(loss_of(s * found + b, y) for s, b in settings)]
 
-    results = {"half": losses(scores[~half], labels[~half], first), "scales": [first[0][0], whole[0][0], whole[1][0]]}
+    results = {"half": losses(scores[~half], labels[~half], first), "scales": [scale for scale, _ in whole]}
     results["test"] = losses(model.decision_function(X_test).astype(float), np.asarray(y_test, float), whole)
     if refit is not None:
         found = refit.decision_function(X_test).astype(float)
@@ -97,6 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", default=[*TABLES, "demo", "ipinyou-sample", *WITH_VALID])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--models", default="default,fm")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -104,7 +110,7 @@ def main() -> None:
     folder = Path(os.environ["RAFM_DATA"])
     for name in given.sets:
         for title in given.models.split(","):
-            for seed in range(given.seeds):
+            for seed in range(given.first_seed, given.first_seed + given.seeds):
                 found = [
                     judged(MODELS[title] | fields_of(name, folder, parts[0][0]), parts, seed)
                     for parts in split_sets(name, folder)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 LEAST_STEP, MOST_STEP = 16, 1 << 16  # rows of a wide step
 UPDATES = ("joint", "algorithm1")
 FIELD_WEIGHTS = ("auto", "on", "off")
+CALIBRATE = ("auto", "on", "off")
+CALIBRATE_HELP = (
+    "Fit scale and offset of clicks' scores to the validation rows, and put them into the parameters: on, off, or auto "
+    "(if they gain more than by luck)."
+)
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
@@ -302,6 +307,18 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
     if rate < 1 and chosen["loss"].task != "binary":
         raise ConfigError(f"{name} requires task='binary': other tasks have no negatives", key=name)
     return rate
+
+
+def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
+    """Check the choice; only scores of clicks are calibrated, and on rows that tell how many there are."""
+    found = choice(CALIBRATE)(name, value, chosen)
+    if found == "on" and not chosen["loss"].is_classification:
+        raise ConfigError(f"{name} 'on' requires task='binary', found {chosen['task']!r}", key=name)
+    if found == "on" and chosen["optimizer"].is_sampler:
+        raise ConfigError(f"{name} has no effect with optimizer='gibbs', which calibrates by itself; drop it", key=name)
+    if found == "on" and chosen["negative_rate"] < 1:
+        raise ConfigError(f"{name} 'on' would undo negative_rate, if validation rows lack negatives too", key=name)
+    return found
 
 
 # ---- Parsing the text of flags

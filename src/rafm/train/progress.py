@@ -17,6 +17,7 @@ from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
 from .events import (
     Begun,
+    Calibrated,
     Continued,
     Cut,
     Distilled,
@@ -200,8 +201,8 @@ def event_lines(event: Event) -> list[str]:
         return [measuring_line(event) if isinstance(event, Measuring) else cut_line(event)]
     if isinstance(event, Resumed):
         return [resumed_line(event)]
-    if isinstance(event, Distilled):
-        return [distilled_line(event)]
+    if isinstance(event, Distilled | Calibrated):
+        return [distilled_line(event) if isinstance(event, Distilled) else calibrated_line(event)]
     if isinstance(event, HeldOut | NotHeldOut | Slowed | Selected):
         return [selection_line(event)]
     if isinstance(event, StartJudged):
@@ -317,6 +318,17 @@ def distilled_line(event: Distilled) -> str:
     shown = "".join(f", valid {name} {value:.5f}" for name, value in event.metrics.items() if value is not None)
     gap = f"{event.after:.5f} from their mean (their mean parameters: {event.before:.5f})"
     return f"distilled {event.samples} samples into one model: {gap}{shown}"
+
+
+def calibrated_line(event: Calibrated) -> str:
+    """Return the line that says how scores were calibrated.
+
+    >>> calibrated_line(Calibrated(0.929, -0.013, 57_722, 0.11239, 0.11151))
+    'calibrated on 57722 validation rows: scores times 0.929, less 0.013; their log loss 0.11239 -> 0.11151'
+    """
+    shift = f"{'plus' if event.offset >= 0 else 'less'} {abs(event.offset):.3f}"
+    change = f"their log loss {event.before:.5f} -> {event.after:.5f}"
+    return f"calibrated on {event.rows} validation rows: scores times {event.scale:.3f}, {shift}; {change}"
 
 
 def resumed_line(event: Resumed) -> str:
