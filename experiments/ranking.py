@@ -22,7 +22,7 @@ from scipy.sparse import csr_matrix
 
 from rafm.metrics.top_items import TopItems
 from rafm.options import resolve
-from rafm.ranked import evaluate_ranking
+from rafm.recommend.ranked import evaluate_ranking
 from rafm.rows.checked import Batch, CheckedRows, check_batch
 from rafm.train.trainer import train_model
 
