@@ -2,6 +2,7 @@
 
 import ast
 import io
+from functools import cache
 from pathlib import Path
 from tokenize import COMMENT, generate_tokens
 
@@ -56,12 +57,12 @@ PUBLIC += ("_repr_html_", "_repr_mimebundle_")  # what notebooks call
 WITHOUT_MODULES = {"fuzz", "golden"}  # folders of tests that mirror no folder of modules
 
 
+@cache
 def functions():
-    """Yield (module:name, definition) of every function and method."""
-    for name, text in MODULES.items():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{name}:{node.name}", node
+    """Return (module:name, definition) of every function and method."""
+    nodes = ((name, node) for name, text in MODULES.items() for node in ast.walk(ast.parse(text)))
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [(f"{name}:{node.name}", node) for name, node in nodes if isinstance(node, kinds)]
 
 
 def n_lines(node):
