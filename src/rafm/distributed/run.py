@@ -52,7 +52,8 @@ class Job:
     """What to train on, and how.
 
     chosen: units of the training rows to train on; the others, `held`, are validation rows if `valid` is None.
-    checkpoints: None to write none. max_failures: processes that may be lost, -1 for any number.
+    n_inputs: number of ids, None for the largest + 1. checkpoints: None to write none. max_failures: processes that may
+    be lost, -1 for any number.
     """
 
     train: Source
@@ -61,6 +62,7 @@ class Job:
     chosen: Sequence[int]
     held: Sequence[int] = ()
     valid: Source | None = None
+    n_inputs: int | None = None
     checkpoints: Checkpoints | None = None
     checkpoint_seconds: float = 60.0
     max_failures: int = 3
@@ -404,8 +406,7 @@ class Run:
                 self._recover(lost)
 
     def _n_inputs(self) -> int:
-        encoder = self.job.train.encoder
-        return self.largest_id + 1 if encoder is None else encoder.n_features
+        return self.largest_id + 1 if self.job.n_inputs is None else self.job.n_inputs
 
 
 def _in_slot_order(results: Sequence[StepResult]) -> list[tuple[int, np.ndarray, np.ndarray]]:
