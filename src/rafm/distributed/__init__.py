@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import FailureConfig, RunConfig, ScalingConfig
-    from .train import Result, train
+    from .training import Result, train
 
 __all__ = ["FailureConfig", "Result", "RunConfig", "ScalingConfig", "train"]
 
-_HOMES = {"train": "train", "Result": "train"}
+_HOMES = {"train": "training", "Result": "training"}
 
 
 def __getattr__(name: str) -> Any:

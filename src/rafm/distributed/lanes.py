@@ -52,6 +52,7 @@ class Slot(NamedTuple):
 
 
 Step = tuple[Slot, ...]
+RUNS_PER_LANE = 4  # at least so many on average, or some lanes would end long before others
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,9 @@ def visit_order(seed: int, epoch: int, unit: int, n_rows: int) -> np.ndarray:
 
 
 def _runs(units: Sequence[Unit], chosen: Sequence[int], lanes: int) -> list[list[int]]:
-    """Return the units of each row group, which is read from its start; divided if there are fewer than lanes."""
+    """Return the units of each row group, which is read from its start; divided if there are few groups."""
     groups = [list(group) for _, group in groupby(chosen, key=lambda number: units[number][:2])]
-    parts = -(-lanes // max(len(groups), 1))
+    parts = -(-lanes * RUNS_PER_LANE // max(len(groups), 1))
     runs = []
     for group in groups:
         size = -(-len(group) // parts)

@@ -342,6 +342,8 @@ class Run:
             epoch=at.epoch + 1,
             steps=at.steps,
             first=at.steps,
+            last_rows=at.rows,
+            last_row_sum=at.row_sum,
             best_epoch=at.epoch if best or not metrics else at.best_epoch,
             best_value=metrics[options.metric] if best else at.best_value,
             start_value=at.start_value,

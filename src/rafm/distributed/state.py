@@ -15,7 +15,7 @@ class Position:
     """Where training is: everything but parameters that determines what comes next.
 
     steps: finished in all; first: of them, those before this epoch. rows, row_sum: number of this epoch's rows so far,
-    and the sum of their row numbers, which tell whether each was used once.
+    and the sum of their row numbers, which tell whether each was used once; last_rows, last_row_sum: of the last epoch.
     """
 
     epoch: int = 1
@@ -23,6 +23,8 @@ class Position:
     first: int = 0
     rows: int = 0
     row_sum: int = 0
+    last_rows: int = 0
+    last_row_sum: int = 0
     loss: float = 0.0
     best_epoch: int = 0
     best_value: float | None = None
