@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 from ..errors import ConfigError
+
+INSTALL = "a cluster needs Ray: pip install 'rafm[ray]'"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,18 @@ class ScalingConfig:
     @property
     def n_shards(self) -> int:
         return max(1, -(-self.num_workers // 2)) if self.num_shards is None else self.num_shards
+
+
+def check_address(address: str) -> None:
+    """Refuse the client protocol of Ray, and any cluster if Ray is not installed; before anything is read."""
+    if address.startswith("ray://"):
+        raise ConfigError(
+            f"{address}: the client protocol of Ray is not supported, as every call would pass through one process. "
+            "Run the command on a machine of the cluster with --ray auto",
+            key="ray",
+        )
+    if address != "none" and find_spec("ray") is None:
+        raise ConfigError(INSTALL, key="ray")
 
 
 @dataclass(frozen=True)

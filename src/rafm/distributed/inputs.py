@@ -57,7 +57,7 @@ def open_training(path: str, files: ReadOptions, report: Callable[[str], Any] | 
     if loss_for(files.task).is_classification:
         source = replace(source, classes=find_classes(source, files.labels.chosen if files.labels else None))
     classes = None if source.classes is None else list(source.classes)
-    return Input(source, encoder, classes, encoder and encoder.n_features)
+    return Input(source, encoder, classes, None if encoder is None else encoder.n_features)
 
 
 def _open(path: str, task: str) -> Source:

@@ -44,11 +44,10 @@ class Checkpoints:
         found = {"kind": KIND, "version": VERSION, "step": step, "folder": place.name, "shards": shards}
         text = json.dumps({**found, "identity": self.identity, **values}, allow_nan=False)
         write_atomically(path, [text.encode()])
-        kept = {name for name, _ in self._newest()[:KEPT]}
-        for name, old in self._newest()[KEPT:]:
+        for _, old in self._newest()[KEPT:]:
             with suppress(OSError):
                 old.unlink()
-        used = {json.loads(one.read_text())["folder"] for name, one in self._newest() if name in kept}
+        used = {json.loads(one.read_text())["folder"] for _, one in self._newest()}
         for other in self.folder.iterdir():
             if _FOLDER.fullmatch(other.name) and other.name not in used:
                 shutil.rmtree(other, ignore_errors=True)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..options import TrainingOptions
-from ..plan.fields import OTHER
 from ..plan.features import common_scale
+from ..plan.fields import OTHER
 from ..plan.ranks import RankPlan
 from ..plan.steps import LEAST_DAMPING, STEPS_PER_EPOCH
 from ..rows.fields import Fields
@@ -20,7 +21,7 @@ from .lanes import SlotPlan
 from .shard import Totals
 from .spec import ModelSpec
 
-SLOTS, SLOT_ROWS = 8, 1 << 12  # of a step of the largest size; see FINDINGS on wide steps in decision 0030
+SLOTS, SLOT_ROWS = 8, 1 << 12  # of a step of the largest size; see decision 0030
 NO_IDS = np.zeros(0, np.int64)
 
 
@@ -34,6 +35,12 @@ def plan_slots(options: TrainingOptions, n_rows: int, slots: int) -> SlotPlan:
     most = max(n_rows // STEPS_PER_EPOCH, slots)
     usual = min(SLOTS * SLOT_ROWS, 1 << (most.bit_length() - 1))
     rows = usual if options.step_rows == "auto" else int(options.step_rows)
+    if rows * STEPS_PER_EPOCH > max(n_rows, usual * STEPS_PER_EPOCH):
+        raise ConfigError(
+            f"step_rows={rows} leaves fewer than {STEPS_PER_EPOCH} steps per epoch for {n_rows} rows; use at most "
+            f"{n_rows // STEPS_PER_EPOCH}",
+            key="step_rows",
+        )
     return SlotPlan(max(1, rows // slots), slots, options.seed)
 
 
@@ -79,8 +86,8 @@ def plan_model(
         "totals", lambda _: (n_units, options.model, options.ranks, options.rule, wanted)
     )
     # Bucket by bucket: the sums must not depend on how many shards there are.
-    squares = float(sum(one.squares for one in totals).sum())  # type: ignore[attr-defined]
-    values = int(sum(one.values for one in totals).sum())  # type: ignore[attr-defined]
+    squares = float(np.sum([one.squares for one in totals], axis=0).sum())
+    values = int(np.sum([one.values for one in totals], axis=0).sum())
     names, numbers = _used_fields(wanted, totals)
     if not has_weights(len(names), options):
         names, numbers = (), None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .. import errors
 from ..errors import ClusterError, ConfigError, RafmError
-from .config import ScalingConfig
+from .config import INSTALL, ScalingConfig, check_address
 from .group import Call
 from .shard import Shard
 from .sources import Source
@@ -21,7 +21,6 @@ from .spec import Hook, ModelSpec, ShardLost, WorkerLost, no_hook
 from .worker import Worker
 
 RETRIES, PAUSE_SECONDS = 60, 0.5  # while Ray restarts an actor
-INSTALL = "needs Ray: pip install 'rafm[ray]'"
 
 
 def import_ray() -> Any:
@@ -30,18 +29,13 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError(f"training on a cluster {INSTALL}", key="ray") from None
+        raise ConfigError(INSTALL, key="ray") from None
     return ray
 
 
 def connect(address: str, scaling: ScalingConfig) -> bool:
     """Join a cluster, or start one on this machine if the address is "local"; return whether it was started."""
-    if address.startswith("ray://"):
-        raise ConfigError(
-            f"{address}: the client protocol of Ray is not supported, as every call would pass through one process. "
-            "Run the command on a machine of the cluster with --ray auto",
-            key="ray",
-        )
+    check_address(address)
     ray = import_ray()
     if ray.is_initialized():
         return False
@@ -65,7 +59,7 @@ class Raised(NamedTuple):
     message: str
 
 
-def _again(found: Any) -> Any:
+def again(found: Any) -> Any:
     """Return a result, or raise the error that it stands for."""
     if not isinstance(found, Raised):
         return found
@@ -132,7 +126,7 @@ class RayShards:
         from ray.exceptions import RayActorError
 
         try:
-            return [_again(found) for found in ray.get(calls)]
+            return [again(found) for found in ray.get(calls)]
         except RayActorError as error:
             raise ShardLost(f"a shard died ({type(error).__name__})") from None
 
@@ -221,7 +215,7 @@ class RayGroup:
                     ref = self.actors.workers[worker].call.remote(method, *own)
         if lost is not None:
             raise ShardLost(str(lost.args[0] if lost.args else lost).splitlines()[-1])
-        return [_again(found) for found in results]
+        return [again(found) for found in results]
 
     def _note(self, worker: int, error: Exception) -> None:
         """Count a worker that died; give up after too many."""
@@ -240,7 +234,7 @@ class RayGroup:
         shards = enumerate(self.actors.shards)
         refs = [shard.call.remote(method, *arguments(number)) for number, shard in shards]
         try:
-            return [_again(found) for found in ray.get(refs)]
+            return [again(found) for found in ray.get(refs)]
         except RayActorError as error:
             raise ShardLost(f"a shard died ({type(error).__name__})") from None
 

@@ -18,7 +18,6 @@ from ..metrics.evaluation import Metrics
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..plan.layout import RecordLayout
-from ..plan.ranks import RankPlan
 from ..plan.scratch import make_field_scratch
 from ..rows.stats import RowStats
 from ..train.engine import FIRST_FIELD_WEIGHT, PIECE_ROWS, first_bias
@@ -95,6 +94,7 @@ class Run:
     group: Group
     job: Job
     failures: int = 0
+    state: State = field(init=False)
     traffic: Traffic = field(default_factory=Traffic)
 
     def events(self) -> Iterator[Event]:
@@ -106,7 +106,7 @@ class Run:
                 yield from self._epoch()
             except ShardLost as lost:
                 self._recover(lost)
-        yield Finished(self._model(), self._why_over(), self._best_value(), time.monotonic() - self.begun)
+        yield Finished(self._model(), self._why_over(), self.at.best_value, time.monotonic() - self.begun)
 
     # ---- Beginning
 
@@ -132,7 +132,9 @@ class Run:
             yield Resumed(str(job.checkpoints and job.checkpoints.name), self.at.epoch, self.at.rows, self._is_over())
             return
         if metrics := self._evaluate():
-            self.state = replace(self.state, at=replace(self.at, start_value=metrics[self.spec.options.metric]))
+            self.group.ask_shards("keep", lambda _: (self.spec.life,))  # it is kept if no epoch is better
+            at = replace(self.at, best_value=metrics[self.spec.options.metric])
+            self.state = replace(self.state, at=at, best=self.state.common)
             yield StartJudged(metrics)
         yield from self._write()
 
@@ -278,7 +280,11 @@ class Run:
         own, ahead = self._shared_out(slots), self._shared_out(following or ())
         number = at.steps + 1
         calls = [
-            (worker, "step", (life, at.epoch, number, mine, (at.epoch, ahead.get(worker, [])), common.bias, common.fields))
+            (
+                worker,
+                "step",
+                (life, at.epoch, number, mine, (at.epoch, ahead.get(worker, [])), common.bias, common.fields),
+            )
             for worker, mine in own.items()
         ]
         results: list[StepResult] = self.group.ask_workers(calls)
@@ -346,7 +352,6 @@ class Run:
             last_row_sum=at.row_sum,
             best_epoch=at.epoch if best or not metrics else at.best_epoch,
             best_value=metrics[options.metric] if best else at.best_value,
-            start_value=at.start_value,
             history=[*at.history, event.entry()],
         )
         self.state = replace(self.state, at=after)
@@ -396,14 +401,19 @@ class Run:
 
     # ---- The model
 
-    def _best_value(self) -> float | None:
-        return self.at.best_value
-
     def _model(self) -> Model:
         """Return the model of the best epoch or, without validation rows, of the last one."""
         while True:
             try:
-                return gather_model(self.group, self.spec, self.plan, self.state, self.found.rows, self._n_inputs(), self.job.train.fields)
+                return gather_model(
+                    self.group,
+                    self.spec,
+                    self.plan,
+                    self.state,
+                    self.found.rows,
+                    self._n_inputs(),
+                    self.job.train.fields,
+                )
             except ShardLost as lost:
                 self._recover(lost)
 

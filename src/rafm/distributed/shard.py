@@ -100,10 +100,10 @@ class Shard:
         # By id, so that the sum of a bucket does not depend on the levels or on who owns it
         order = np.argsort(self.ids[small], kind="stable")
         buckets = bucket_of(self.ids[small][order])
-        sums = (np.bincount(buckets, array[small][order], BUCKETS) for array in (self.squares, self.counts))
+        squares, values = (np.bincount(buckets, array[small][order], BUCKETS) for array in (self.squares, self.counts))
         self.sizes = plan.sizes
         used = np.unique(fields.of(self.ids)) if fields is not None else np.zeros(0, np.int64)
-        return Totals(plan.sizes, *sums, not small.all(), int(self.ids.max(initial=-1)), used)
+        return Totals(plan.sizes, squares, values, not small.all(), int(self.ids.max(initial=-1)), used)
 
     # ---- Training
 
@@ -178,9 +178,7 @@ class Shard:
             join_sums(*given, self.tables, self.where, self.touched, joined, ends)
         self.hook("joined", step)
         touched, age = self.touched[: ends[0]], np.float32(step)
-        step_features(
-            touched, self.where, joined, age, self.gradient, self.tables, self.records, self.settings
-        )
+        step_features(touched, self.where, joined, age, self.gradient, self.tables, self.records, self.settings)
         self.step, self.pushes = step, {}
         return int(ends[0])
 

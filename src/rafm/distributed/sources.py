@@ -165,8 +165,11 @@ def find_classes(source: Source, positive: str | None) -> tuple[Any, ...] | None
     labels = BinaryLabels(positive)
     check, reader = LabelCheck(source.files[0], source.task, labels), Reader(source)
     for number in range(len(source.units)):
+        found = reader.raw(number).labels
+        if found is None:
+            raise DataValueError("the rows have no labels", path=source.files[0])
         with suppress(WrongGuess):  # now it knows better
-            check.check(reader.raw(number).labels)
+            check.check(found)
         if len(labels.classes or (0, 1)) == 2:
             break
     labels.finish()

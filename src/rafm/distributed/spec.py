@@ -37,8 +37,8 @@ class WorkerLost(Lost):
 class ModelSpec:
     """The model in training, without what belongs to single features.
 
-    life: how often the shards' state was made or loaded; calls from an earlier life are refused. damping: of wide steps.
-    longest: nonzeros of the longest row. field_names: of the fields that have weights.
+    life: how often the shards' state was made or loaded; calls from an earlier life are refused.
+    damping: of wide steps. longest: nonzeros of the longest row. field_names: of the fields that have weights.
     """
 
     options: TrainingOptions

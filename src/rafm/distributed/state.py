@@ -28,7 +28,6 @@ class Position:
     loss: float = 0.0
     best_epoch: int = 0
     best_value: float | None = None
-    start_value: float | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
 
 

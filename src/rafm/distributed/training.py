@@ -17,7 +17,7 @@ from ..rows.classes import BinaryLabels
 from ..train.checkpoint import plain_value
 from ..train.events import Event, Finished
 from ..version import __version__
-from .config import RunConfig, ScalingConfig
+from .config import RunConfig, ScalingConfig, check_address
 from .group import Group, LocalGroup
 from .inputs import Input, check_options, choose_units, open_like, open_training
 from .manifest import Checkpoints
@@ -90,7 +90,9 @@ def train(
     """
     from ..encode.spec import TableSpec
 
-    run_config = run_config or RunConfig()
+    run_config, scaling_config = run_config or RunConfig(), scaling_config or ScalingConfig()
+    if scaling_config.num_workers:
+        check_address(address)
     if run_config.storage_path is None:
         raise ConfigError("run_config needs a storage_path, the directory for checkpoints and the model", key="ray")
     chosen = resolve(task=task, **options)
@@ -129,7 +131,7 @@ def train_events(
     plan = plan_slots(options, n_rows, slots)
     storage = run_config.storage_path
     failures = run_config.failure_config.max_failures
-    with _group(address, scaling, failures, hook) as group, _storage(storage, address, scaling) as folder:
+    with group_of(address, scaling, failures, hook) as group, _storage(storage, address, scaling) as folder:
         states = None if folder is None else Checkpoints(folder, identity(given, options, valid, slots))
         seconds = run_config.checkpoint_seconds
         job = Job(given.source, options, plan, chosen, held, held_out, given.n_inputs, states, seconds, failures, hook)
@@ -140,13 +142,17 @@ def identity(given: Input, options: TrainingOptions, valid: str | None, slots: i
     """Return what determines the result of a run, under names that messages can show."""
     chosen = {name: plain_value(value) for name, value in options.identity().items()}
     source = given.source
-    rows = {"training rows": source.n_rows, "files": len(source.files), "row groups": len({u[:2] for u in source.units})}
+    rows = {
+        "training rows": source.n_rows,
+        "files": len(source.files),
+        "row groups": len({u[:2] for u in source.units}),
+    }
     return {"rafm": __version__, **chosen, **rows, "validation rows": valid, "slots": slots}
 
 
 @contextmanager
 def _storage(path: str | None, address: str, scaling: ScalingConfig) -> Iterator[str | None]:
-    """Return the folder of checkpoints; on this machine a temporary one will do, elsewhere shards could not reach it."""
+    """Return the folder of checkpoints; here a temporary one will do, but shards elsewhere could not reach it."""
     if path is not None or address != "local" or not scaling.num_workers:
         yield path
         return
@@ -155,7 +161,7 @@ def _storage(path: str | None, address: str, scaling: ScalingConfig) -> Iterator
 
 
 @contextmanager
-def _group(address: str, scaling: ScalingConfig, max_failures: int, hook: Hook) -> Iterator[Group]:
+def group_of(address: str, scaling: ScalingConfig, max_failures: int = 3, hook: Hook = no_hook) -> Iterator[Group]:
     """Return the processes, in this one if there are no workers."""
     if not scaling.num_workers:
         local = LocalGroup(scaling.n_shards, hook)

@@ -27,8 +27,7 @@ from .hashing import IdTable, shard_of
 from .lanes import Slot, visit_order
 from .shard import CURRENT, Lookup
 from .sources import Reader, Source
-from .spec import Hook, ModelSpec, WorkerLost, no_hook, pull_lengths, push_lengths
-
+from .spec import Hook, ModelSpec, WorkerLost, no_hook, push_lengths
 
 
 class Shards(Protocol):
@@ -68,7 +67,7 @@ class Prepared(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """What a worker reports of its slots: totals of the chunks of rows, gradients of field weights, sums of row numbers.
+    """What a worker reports of its slots: totals of chunks of rows, gradients of field weights, sums of row numbers.
 
     floats: values pulled and pushed; ids: those looked up.
     """
@@ -149,12 +148,11 @@ class Worker:
         assert self.spec is not None
         seed = self.spec.options.seed
         for unit, start, stop in slot.pieces:
-            key, rows, order = self.lanes.get(slot.lane, (None, None, None))
-            if key != (epoch, unit):
-                rows = self.readers[0].rows(unit, slot.lane)
-                order = visit_order(seed, epoch, unit, rows.n_rows)
-                rows = pick_rows(rows, order)
-                self.lanes[slot.lane] = ((epoch, unit), rows, order)
+            if slot.lane not in self.lanes or self.lanes[slot.lane][0] != (epoch, unit):
+                found = self.readers[0].rows(unit, slot.lane)
+                order = visit_order(seed, epoch, unit, found.n_rows)
+                self.lanes[slot.lane] = ((epoch, unit), pick_rows(found, order), order)
+            _, rows, order = self.lanes[slot.lane]
             parts.append(take_rows(rows, start, stop))
             row_sum += int(order[start:stop].sum()) + source.units[unit].first_row * (stop - start)
         return join_rows(parts), row_sum
@@ -180,7 +178,8 @@ class Worker:
         located = Located(ids, 0, numbers[entries])
         numbered = number_rows(rows, located)
         numbered = numbered._replace(
-            labels=numbered.labels / np.float32(spec.label_scale), weights=numbered.weights / np.float32(spec.weight_scale)
+            labels=numbered.labels / np.float32(spec.label_scale),
+            weights=numbered.weights / np.float32(spec.weight_scale),
         )
         if spec.has_scales or spec.common_scale != 1:
             own_scales = scales if spec.has_scales else np.full(ids.size, spec.common_scale, np.float32)
@@ -216,7 +215,7 @@ class Worker:
         bias: np.ndarray,
         field_weights: np.ndarray | None,
     ) -> StepResult:
-        """Compute slots (number, rows) of a step, then begin to read those of the next one, `ahead`: epoch and slots."""
+        """Compute slots (number, rows) of a step, and begin to read those of the next one: `ahead`, epoch and slots."""
         spec = self._spec(life)
         (found, indexed, row_sum) = self._taken(spec, epoch, slots)
         if ahead is not None and ahead[1]:
@@ -284,7 +283,9 @@ class Worker:
             out = np.empty(int(ends[-1]) if ends.size else 0, np.float32)
             chunks = sum_slot(rows, s, places, out, bias.copy(), training)
             totals.append(self.scratch.totals[:chunks].copy())
-            fields.append(self.fields.total.copy() if isinstance(self.fields, FieldWeights) else np.zeros(0, np.float32))
+            fields.append(
+                self.fields.total.copy() if isinstance(self.fields, FieldWeights) else np.zeros(0, np.float32)
+            )
             bounds = np.searchsorted(found.owners[numbers[order]], np.arange(self.n_shards + 1))
             cuts = np.concatenate([[0], ends])[bounds]
             for shard in range(self.n_shards):
