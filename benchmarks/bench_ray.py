@@ -5,9 +5,9 @@
 
 `make` writes rows of ids as Parquet and as a converted file: 12 nonzeros per row, half of them from fields of few
 values. `run` trains one epoch of FTRL on them, end to end (counting and training): by wide steps of one process, from
-the converted file; by the slots of a cluster in one process, from Parquet (--ray none); and by a cluster. It prints rows
-per second by the clock and per second of CPU, peak memory of every process, and bytes per row on the wire; and checks
-that the models of the last two are equal.
+the converted file; by the slots of a cluster in one process, from Parquet (--ray none); and by a cluster. It prints
+rows per second by the clock and per second of CPU, peak memory of every process, and bytes per row on the wire; and
+checks that the models of the last two are equal.
 """
 
 import argparse
@@ -166,7 +166,7 @@ class Watch(threading.Thread):
 
 def measure(args, address, out=""):
     """Train in a fresh process; return its report, peak memory and CPU seconds by process."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "RAY_worker_niceness": "0"}
     begun = time.time()
     process = subprocess.Popen(command(args, address, out), stdout=subprocess.PIPE, text=True, env=environment)
     watch = Watch(process.pid)

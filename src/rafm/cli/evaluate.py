@@ -89,7 +89,9 @@ def evaluate(
         if label is not None or ranked.ranking:
             raise ConfigError("--label and --ranking cannot be combined with --ray: drop them", key="ray")
         found = evaluate_on_cluster(model, data, ray, scaling_of(ray, workers))
-        print_json(found) if json else print_metrics({**found, "reliability": None})
+        table = [] if json else found.pop("reliability", [])
+        print_json(found) if json else print_metrics(found)
+        _print_reliability(table)
         return
     # "binary" is a placeholder: the predictor uses the task of the model.
     predictor, files = Predictor.load(model), read_options("binary", format, duplicates)

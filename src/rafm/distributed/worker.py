@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..plan.layout import RecordLayout
 from ..plan.scratch import make_field_scratch, make_wide_scratch
 from ..plan.steps import index_steps
 from ..rows.blocks import join_rows, pick_rows, take_rows
-from ..rows.checked import CheckedRows, read_only
+from ..rows.checked import Batch, CheckedRows, check_batch, read_only
 from ..rows.numbering import Numbering, number_rows
 from ..rows.stats import RowStats, count_rows
 from ..train.wide_engine import joined_tables
@@ -81,6 +81,18 @@ class StepResult(NamedTuple):
     ids: int
 
 
+def count_features(rows: CheckedRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct ids of rows, how often each occurs, and the sum of its squared values; see rows/stats.py."""
+    table = IdTable(rows.indices.size)
+    entries, values = table.add(rows.indices), rows.values.astype(float)
+    if rows.weights is not None:  # rows of weight 0 do not count
+        values *= np.repeat(rows.weights > 0, np.diff(rows.indptr))
+    counts = np.bincount(entries, values != 0, table.size).astype(np.int64)
+    squares = np.bincount(entries, values * values, table.size)
+    seen = np.flatnonzero(counts)
+    return table.ids[seen], counts[seen], squares[seen]
+
+
 class Worker:
     """Computes slots of steps, counts units and scores them.
 
@@ -133,12 +145,15 @@ class Worker:
         turn: where the unit is among all those counted.
         """
         rows = self.readers[0].rows(number)
-        found = count_rows([rows])
-        owners = shard_of(found.ids, self.n_shards)
+        ids, counts, squares = count_features(rows)
+        owners = shard_of(ids, self.n_shards)
         parts = [np.flatnonzero(owners == shard) for shard in range(self.n_shards)]
-        self.ask("count", [(turn, found.ids[own], found.counts[own], found.squares[own]) for own in parts])
-        empty = np.zeros(0, np.int64)
-        return RowStats(**{**vars(found), "ids": empty, "counts": np.array([found.counts.sum()]), "squares": empty})
+        self.ask("count", [(turn, ids[own], counts[own], squares[own]) for own in parts])
+        none, nothing = np.zeros(rows.n_rows + 1, np.int64), np.zeros(0, np.float32)
+        labels = check_batch(Batch(none, none[:0], nothing, 0, rows.labels, rows.weights))
+        longest = int(np.diff(rows.indptr).max(initial=0))
+        nonzeros = int(np.count_nonzero(rows.values))
+        return replace(count_rows([labels]), nonzeros=nonzeros, longest=longest, counts=np.array([counts.sum()]))
 
     # ---- Rows
 
