@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .loss import Loss
 
 # The file of each loss, and its task.
-LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression"}
+LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression", "bpr": "ranking"}
 TASKS = tuple(dict.fromkeys(LOSSES.values()))
 
 
@@ -41,7 +41,7 @@ def loss_for(task: str, loss: str | Loss | None = None) -> Loss:
 
     >>> loss_for("regresion")
     Traceback (most recent call last):
-    rafm.errors.ConfigError: task must be binary, regression or count, found 'regresion'
+    rafm.errors.ConfigError: task must be binary, regression, count or ranking, found 'regresion'
     >>> loss_for("regression", "huber")
     Huber(delta=1.0)
     """

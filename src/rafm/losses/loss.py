@@ -28,11 +28,13 @@ class Loss:
     uses_exp: ClassVar[bool] = False
     scales_labels: ClassVar[bool] = False  # whether training may divide labels by a constant and undo it in the model
     is_classification: ClassVar[bool] = False
+    is_pairwise: ClassVar[bool] = False  # whether rows train in pairs, by the differences of their scores
+    compiled_as: ClassVar[str | None] = None  # the loss whose code in kernels it shares, if any
 
     @property
     def code(self) -> int:
         """The code of the loss in kernels."""
-        return [*LOSSES].index(self.name)
+        return [*LOSSES].index(self.compiled_as or self.name)
 
     def __str__(self) -> str:
         """Return the name and settings as `--loss` takes them."""
@@ -75,6 +77,10 @@ class Loss:
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
         """Convert the mean loss, with labels divided by label_scale, to the loss's first metric."""
         return float(mean_loss)
+
+    def negative_chances(self, counts: np.ndarray) -> np.ndarray | None:
+        """Return how likely items with these counts are drawn, with `is_pairwise`; None if all are as likely."""
+        return None
 
     def wrong_labels(self, low: float, high: float) -> str | None:
         """Return an error message if labels between low and high are invalid, else None."""
