@@ -1,6 +1,6 @@
 """Losses, one file each. To add one, add its file to this folder and its name here.
 
-A task may have several losses; the first one listed is its default. The order defines the codes used in kernels.
+A task may have several losses; the first one listed is its default.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # The file of each loss, and its task.
 LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression", "bpr": "ranking"}
+SAME_CODE = {"bpr": "log"}  # losses whose code in kernels is that of another: pairs train on differences of scores
+KERNELS = [name for name in LOSSES if name not in SAME_CODE]  # in the order of their codes
 TASKS = tuple(dict.fromkeys(LOSSES.values()))
 
 

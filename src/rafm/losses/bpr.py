@@ -37,7 +37,6 @@ class Bpr(Loss):
     dependent_weight = 0.5
     uses_exp = True
     is_pairwise = True
-    compiled_as = "log"  # of differences of scores, see kernels/forward.py
     link, slope, value = staticmethod(Log.link), staticmethod(Log.slope), staticmethod(Log.value)
 
     def __post_init__(self) -> None:

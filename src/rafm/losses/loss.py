@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import LOSSES
+from . import KERNELS, SAME_CODE
 
 
 class Loss:
@@ -29,12 +29,11 @@ class Loss:
     scales_labels: ClassVar[bool] = False  # whether training may divide labels by a constant and undo it in the model
     is_classification: ClassVar[bool] = False
     is_pairwise: ClassVar[bool] = False  # whether rows train in pairs, by the differences of their scores
-    compiled_as: ClassVar[str | None] = None  # the loss whose code in kernels it shares, if any
 
     @property
     def code(self) -> int:
         """The code of the loss in kernels."""
-        return [*LOSSES].index(self.compiled_as or self.name)
+        return KERNELS.index(SAME_CODE.get(self.name, self.name))
 
     def __str__(self) -> str:
         """Return the name and settings as `--loss` takes them."""
