@@ -3,7 +3,8 @@
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from worlds import RULE, changes, make_world, random_rows, train, twin, worlds_with_rows
 
 FIELDS = {
@@ -88,7 +89,7 @@ def test_mini_batches_match_the_twin(optimizer, heads):
     assert_like_the_twin(trained, twin(world, batches, rule, heads(world)))
 
 
-@settings(max_examples=40)
+@examples(1)
 @given(worlds_with_rows(n_rows=5, families=("ffm",), max_features=6, max_fields=4))
 def test_any_model_and_rows_match_the_twin(drawn):
     world, rows = drawn

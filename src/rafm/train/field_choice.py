@@ -63,6 +63,11 @@ def _has_field_weights(features: PlannedFeatures, options: TrainingOptions, star
     n_fields = 0 if features.fields is None else features.fields.n_fields
     if options.field_weights == "on" and not n_fields:
         raise DataValueError(f"field weights need fields: {FIELDS_FROM}")
+    return has_weights(n_fields, options)
+
+
+def has_weights(n_fields: int, options: TrainingOptions) -> bool:
+    """Return whether so many fields get weights."""
     can_have = options.family.uses_fields and not options.optimizer.is_sampler
     usual = can_have and 2 <= n_fields <= MOST_FIELDS
     return usual if options.field_weights == "auto" else options.field_weights == "on"
