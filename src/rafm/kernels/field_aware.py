@@ -213,11 +213,14 @@ def update_heads(rate, training):
 
 @compiled
 def update_rows(rows, batch, rate, training):
-    """Update this thread's features of a batch."""
+    """Update this thread's features of a batch, and its copy of the bias."""
+    work = training.work
     for t in range(batch.size):
         for group in range(training.team.first, training.team.stop):
             update_group(rows, batch[t], t, group, rate, training)
     update_heads(rate, training)
+    step_number(training.settings.optimizer, work.bias, 0, total_of(work.slopes, batch.size), rate, ZERO)
+    work.bias[3] += ONE
 
 
 # ---- Training
@@ -246,14 +249,12 @@ def train_rows(rows, order, bias, total, training):
         forward_rows(rows, batch, training)
         waited += meet(2 * turn + 1, team)
         asked = asked_to_stop(turn, team)
-        loss, slope = total_of(work.losses, batch.size), total_of(work.slopes, batch.size)
+        loss = total_of(work.losses, batch.size)
         if not np.isfinite(loss):
             stopped = turn * size
             break
         total += loss
         update_rows(rows, batch, rate, training)
-        step_number(settings.optimizer, work.bias, 0, slope, rate, ZERO)
-        work.bias[3] += ONE
         trained += batch.size
         fetch_rows(rows, order[(turn + 1) * size : (turn + 2) * size])
         waited += meet(2 * turn + 2, team)
