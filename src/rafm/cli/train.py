@@ -22,6 +22,7 @@ from .arguments import (
     print_json,
     print_safely,
 )
+from .clusters import RayFlags, check_cluster_flags, check_ray_flags, train_on_cluster
 from .groups import TrainingFlags, in_flags, with_groups
 from .reading import ReadingFlags, check_flags
 
@@ -63,6 +64,7 @@ def train(
     training: TrainingFlags,
     reading: ReadingFlags,
     running: RunFlags,
+    cluster: RayFlags,
     valid: Annotated[
         str | None, typer.Option(metavar="FILE", help="Validation rows, used to choose the best epoch.")
     ] = None,
@@ -89,9 +91,15 @@ def train(
     files = reading.read_options(options.loss.task, base, print_safely(stream))
     if start is not None and options.loss.is_classification:
         files = replace(files, labels=BinaryLabels.known(start.classes))
-    check_flags(data, files, reading, given_options(context))
-    with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
-        report = _run(data, valid, out, options, files, states, start, stream, log)
+    check_ray_flags(cluster.ray, given_options(context))
+    if cluster.ray is not None:
+        check_cluster_flags(cluster.ray, data, files, given_options(context))
+        with _log(running.events) as log:
+            report = _run_on_cluster(data, valid, out, options, files, cluster, running, stream, log)
+    else:
+        check_flags(data, files, reading, given_options(context))
+        with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
+            report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
         print_json(report)
     else:
@@ -264,6 +272,36 @@ def _run(
         "stopped_by": last.reason,
         **promotion,
         "threads": threads_used(options, fitted.n_rows - (0 if before is None else before.n_rows)),
+        "seconds": round(seconds_without_compiling() - begun, 3),
+        "compile_seconds": round(compile_seconds(), 3),
+    }
+
+
+def _run_on_cluster(
+    data: str,
+    valid: str | None,
+    out: str,
+    options: Any,
+    files: Any,
+    cluster: RayFlags,
+    running: RunFlags,
+    stream: Any,
+    log: Any,
+) -> dict[str, Any]:
+    from ..jit.compiling import compile_seconds, seconds_without_compiling
+    from ..model.file import Saved, save
+
+    begun = seconds_without_compiling()
+    last, given = train_on_cluster(data, valid, options, files, cluster, running, stream, log)
+    fitted = last.model
+    classes = given.classes if fitted.loss.is_classification else None
+    check_size(given.encoder)
+    size = save(out, Saved(fitted, given.encoder, files.index_base, classes))
+    return {
+        **_summary(fitted, classes, None),
+        "model_bytes": size,
+        "stopped_by": last.reason,
+        "workers": cluster.scaling().num_workers,
         "seconds": round(seconds_without_compiling() - begun, 3),
         "compile_seconds": round(compile_seconds(), 3),
     }
