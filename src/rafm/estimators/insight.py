@@ -170,7 +170,7 @@ class Insight:
         return Report(report_page(self._saved(self._fitted()), judged, title))
 
     def similar(
-        self, name: str, top: int = 10, level: int | None = None, measure: str = "behaviour", damping: float = 20.0
+        self, name: str, top: int = 10, level: int | None = None, measure: str = "balanced", damping: float = 20.0
     ) -> list[tuple[str, float]]:
         """Return the features most like a feature, of the same column if the model was trained on a table.
 
@@ -182,8 +182,9 @@ class Insight:
             Number of neighbours.
         level : int, default=None
             Level whose vectors are compared; by default the highest of the feature.
-        measure : str, default="behaviour"
-            "behaviour" compares what the features add together with all others; "cosine" their vectors.
+        measure : str, default="balanced"
+            "cosine" is the angle between vectors, "balanced" the same with long axes shortened; "behaviour" compares
+            what the features add together with all others.
         damping : float, default=20.0
             Similarities are multiplied by n / (n + damping), where n is the count of the rarer feature.
 
