@@ -11,6 +11,7 @@ from ..errors import ConfigError
 
 if TYPE_CHECKING:
     from ..explain.importance import Importance
+    from ..explain.levels import LevelLoss
     from ..explain.names import FeatureNames
     from ..explain.shapley import ShapleyValues
     from ..explain.terms import Explanations
@@ -138,6 +139,27 @@ class Insight:
         from ..explain.views import overview
 
         return overview(self._fitted(), self._rows(X, fitting=False), self._names())
+
+    def level_losses(self, X: Any, y: Any, sample_weight: Any = None) -> list[LevelLoss]:
+        """Measure what each level of a RaFM adds: the loss of linear terms alone, then with every further level.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows, preferably not those of training.
+        y : array of shape (n_rows,)
+            Labels.
+        sample_weight : array of shape (n_rows,), default=None
+            Non-negative row weights.
+
+        Returns
+        -------
+        list of LevelLoss
+            Each with `level` (0: linear terms), `rank`, `loss` and `gain` over the level below.
+        """
+        from ..explain.levels import level_losses
+
+        return level_losses(self._fitted(), self._rows(X, y, sample_weight, fitting=False))
 
     def report(self, X: Any = None, y: Any = None, title: str = "model") -> Report:
         """Return a page about the model: what it was trained on, how well it does, and what it looks at.
