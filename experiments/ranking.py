@@ -25,7 +25,7 @@ from scipy.sparse import csr_matrix
 from rafm.losses.bpr import Bpr
 from rafm.metrics.top_items import TopItems
 from rafm.options import resolve
-from rafm.ranked import evaluate_ranking
+from rafm.recommend.ranked import evaluate_ranking
 from rafm.rows.checked import Batch, CheckedRows, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory

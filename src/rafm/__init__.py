@@ -70,6 +70,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import rafm` is quick."""
+    if name == "distributed":  # a folder of public names of its own
+        return import_module(".distributed", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'rafm' has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)
