@@ -4,7 +4,7 @@
 from ..jit.compile import compiled
 from ..jit.dispatch import chosen_by_code
 from ..optimizers import OPTIMIZERS, optimizer_class
-from .tables import ONE, ZERO, Gradient
+from .tables import ONE, ZERO, FactorBlock, Gradient
 
 
 def _undamped_number(optimizer):
@@ -27,9 +27,23 @@ def _undamped_vector(optimizer):
     return step_vector
 
 
+def _one_by_one(optimizer):
+    """Return steps of several vectors, one after the other."""
+    step = compiled(optimizer.step_vector)
+
+    def step_vectors(records, o, vectors, gradients, rate, l1):
+        for k in range(vectors.first, vectors.stop):
+            block = FactorBlock(vectors.shifts[k], vectors.n, vectors.states[k], vectors.share)
+            gradient = Gradient(gradients.sums, gradients.j + k * gradients.stride, gradients.c, gradients.d)
+            step(records, o, block, gradient, rate, l1)
+
+    return step_vectors
+
+
 _ALL = [optimizer_class(name) for name in OPTIMIZERS]
 batch_rate = chosen_by_code([optimizer.rate for optimizer in _ALL], n_inlined=3)
 step_number = chosen_by_code([optimizer.step_number for optimizer in _ALL], n_inlined=3)
 step_vector = chosen_by_code([optimizer.step_vector for optimizer in _ALL], n_inlined=3)
+step_vectors = chosen_by_code([one.step_vectors or _one_by_one(one) for one in _ALL], n_inlined=1)
 wide_number = chosen_by_code([one.wide_number or _undamped_number(one) for one in _ALL], n_inlined=1)
 wide_vector = chosen_by_code([one.wide_vector or _undamped_vector(one) for one in _ALL], n_inlined=1)

@@ -185,6 +185,20 @@ class Distilled:
 
 
 @dataclass(frozen=True)
+class Calibrated:
+    """Scores of the model were scaled and shifted to fit the validation rows.
+
+    rows: how many they were. before, after: their mean log loss.
+    """
+
+    scale: float
+    offset: float
+    rows: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
 class Finished:
     """Training is over; the model is that of the best epoch.
 
@@ -211,5 +225,6 @@ Event = (
     | Continued
     | Training
     | Distilled
+    | Calibrated
     | Finished
 )

@@ -30,6 +30,7 @@ class Course:
     best_value: float | None = None
     reason: str = "epochs"
     seconds: float = 0.0
+    calibration: list[float] | None = None  # scale and offset of scores, of folds none
 
     def note(self, event: EpochFinished, metric: str) -> EpochFinished:
         """Add an epoch; return it with the mark of the best one so far."""
@@ -51,7 +52,7 @@ def train_on_folds(
     """Train on the first rows of each pair and judge by the second ones; yield epochs, and write them to the course."""
     begun, pairs = time.perf_counter(), [pair for pair in pairs if all(_weight(side) > 0 for side in pair)]
     weights = [_weight(valid) for _, valid in pairs]
-    single = replace(options, patience=None, threads=1, keep_state=False)
+    single = replace(options, patience=None, threads=1, keep_state=False, calibrate="off")
     runs = [train(rest, single, valid, start=start, stop=stop) for rest, valid in pairs]
     first, best = [], []  # type: list[Metrics], list[Metrics]
     if start is None:
