@@ -139,7 +139,7 @@ def test_kinds_and_reasons_are_told_of_given_columns_too():
 
 
 def test_many_whole_numbers_without_a_telling_name_are_doubtful():
-    numbers = np.arange(101)
+    numbers = np.tile(np.arange(101), 2)
     table = pa.table(
         {"a": numbers, "b": numbers.astype(float), "few": numbers % 100, "userId": numbers, "age": numbers}
     )
