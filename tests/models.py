@@ -62,6 +62,12 @@ WORLDS = {  # name: family, ranks, levels, number of fields, loss, bits, index b
 }
 
 
+def ids_of(name):
+    """Return the ids that the model of one of WORLDS knows; nothing is compiled for it."""
+    family, ranks, levels, *_ = WORLDS[name]
+    return model_of(make_world(family, ranks, levels)).numbering.ids.tolist()
+
+
 def saved_world(name):
     """Return one of WORLDS as the content of a model file, with vectors as long as those of trained models."""
     family, ranks, levels, n_fields, loss, bits, base = WORLDS[name]

@@ -342,16 +342,59 @@ def single_numbers(model, rule=None):
                 yield ("v", p, i), vector, l1 * np.sqrt(len(vector))
 
 
-def pulls(model, row, label, weight, rule):
+def pair_scores(model, pair, level=None):
+    """Return the difference of the scores of two rows, of all levels or up to one, and its negative."""
+    of = score if level is None else lambda model, row: rafm_score(model, row, 1, level)
+    difference = of(model, pair[0]) - of(model, pair[1])
+    return difference, -difference
+
+
+def pair_gradient(model, pair, rule, weight=1.0):
+    """Return {name: gradient} of -log sigma(d) of two rows by finite differences, d the difference of their scores.
+
+    A dependent v_i^(p) of a RaFM follows the loss of d_p with sigma(d_{p+1}) as its label, and by the joint rule the
+    other one too.
+    """
+
+    def outer():
+        return np.logaddexp(0, -pair_scores(model, pair)[0])
+
+    def costs():
+        return sum(penalty(model, row, rule["l2"], rule["l2_weights"]) for row in pair)
+
+    def inner(level):
+        target = sigmoid(pair_scores(model, pair, level + 1)[0])
+        return lambda: loss("logistic", pair_scores(model, pair, level)[0], target)
+
+    found = {("bias",): 0.0}
+    for name, array in numbers(model):
+        change = derivative(costs, array)
+        dependent = model["family"] == "rafm" and name[0] == "v" and model["levels"][name[2]] > name[1] + 1
+        if dependent:
+            change += rule["dependent_weight"] * derivative(inner(name[1] + 1), array)
+        if rule["joint"] or not dependent:
+            change += derivative(outer, array)
+        found[name] = weight * change
+    return found
+
+
+def pulls(model, row, label, weight, rule, other=None):
     """Yield (block or None for the weight, feature, c, d, h) of a row: the gradient is c + d * (the number as it is).
 
     With S over all features that have the block and T over those that have more: a free vector has
     g x (S - v x), a dependent one g_p x (S - v x), plus g x (S - T) by the joint rule; and the penalty adds l2 v.
     With field weights, S' and T' are the same sums of t v x: a free vector has g x (S - t S' - (1 - t^2) v x), and so
     on. h is the pair that makes the gradient of t: -(h[0] . v + h[1] v . v), with the vector as it then is.
+    With another row, the two train as a pair: scores are differences to those of the other row.
     """
+
+    def scored(level=None):
+        if other is not None:
+            return pair_scores(model, (row, other), level)[0]
+        return score(model, row) if level is None else rafm_score(model, row, 1, level)
+
     nested, levels, l2 = model["family"] == "rafm", model["levels"], np.broadcast_to(rule["l2"], len(model["ranks"]))
-    g = weight * slope(rule["kind"], score(model, row), label)
+    g = weight * slope(rule["kind"], scored(), label)
     for i, x in zip(*row):
         yield None, i, g * x, weight * rule["l2_weights"], None
         t = field_weight(model, i)
@@ -362,9 +405,8 @@ def pulls(model, row, label, weight, rule):
                 yield p, i, g * x * (S - t * S1), change, (g * x * S1, -g * x * x * t)
                 continue
             T, T1 = sums_of(model, row, p, p + 2)
-            upper = rafm_score(model, row, 1, p + 2)
-            target = predicted(rule["kind"], upper)
-            inner = weight * rule["dependent_weight"] * slope(rule["kind"], rafm_score(model, row, 1, p + 1), target)
+            target = predicted(rule["kind"], scored(p + 2))
+            inner = weight * rule["dependent_weight"] * slope(rule["kind"], scored(p + 1), target)
             joint = g * x * ((S - T) - t * (S1 - T1)) if rule["joint"] else 0
             change = weight * l2[p] - inner * x * x * (1 - t**2)
             yield p, i, inner * x * (S - t * S1) + joint, change, (g * x * (S1 - T1), 0)
@@ -406,16 +448,23 @@ def move(model, states, p, i, c, d, rule):
     array[i] = stepped(rule, states, name, array[i], c + d * array[i], l1)
 
 
-def train_batch(model, states, batch, heads, rule):
+def train_batch(model, states, batch, heads, rule, paired=False):
     """Train on one mini-batch [(row, label, weight), ...] in place; return its loss.
+
+    Rows 2 r and 2 r + 1 of a paired batch are pairs; the loss of each pair counts twice.
 
     All slopes and sums come from the numbers at the start. Features among the heads step once, by their summed
     gradient; the others at each occurrence, in the order of the rows. The bias steps once, by its summed slope. Field
     weights step once, by the summed gradient of the batch before.
     """
-    total = sum(weight * loss(rule["kind"], score(model, row), label) for row, label, weight in batch)
-    bias = sum(weight * slope(rule["kind"], score(model, row), label) for row, label, weight in batch)
-    pulled = [list(pulls(model, row, label, weight, rule)) for row, label, weight in batch]
+    others = [batch[t ^ 1][0] if paired else None for t in range(len(batch))]
+    scores = [
+        score(model, row) if other is None else pair_scores(model, (row, other))[0]
+        for (row, _, _), other in zip(batch, others)
+    ]
+    total = sum(weight * loss(rule["kind"], own, label) for own, (_, label, weight) in zip(scores, batch))
+    bias = sum(weight * slope(rule["kind"], own, label) for own, (_, label, weight) in zip(scores, batch))
+    pulled = [list(pulls(model, *item, rule, other)) for item, other in zip(batch, others)]
     occurred = {i for row, _, weight in batch for i in row[0] if weight > 0}
     summed, fields = {}, np.zeros(len(model.get("t", ())))
     for p, i, c, d, h in (pull for row in pulled for pull in row):

@@ -154,7 +154,7 @@ def fresh_fields(world, layout, records, dtype):
     return np.array([world.model["t"], np.ones(n_fields), *np.zeros((kernels.GROUPS, n_fields))], dtype)
 
 
-def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1):
+def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1, paired=False):
     """Train on a batch of `naive` with the package's kernels; heads[k] features of level k sum their gradients."""
     optimizer = optimizer_for(rule["optimizer"])
     layout = world.layout(n_slots=optimizer.n_slots)
@@ -162,6 +162,7 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
     tables, records = layout.tables(bounds, dtype), fresh_records(world, layout, optimizer, rule, dtype)
     rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
     rows = Grouping(np.arange(world.plan.n_features), bounds).split(rows)
+    rows = kernels.PairedRows(*rows) if paired else rows
     longest = max((len(ids) for (ids, _), _, _ in batch), default=0)
     works = make_training_scratch(layout, tables, longest, batch_size, dtype, threads)
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
@@ -198,11 +199,11 @@ def head_ids(world, heads):
     return {world.plan.sizes[k + 1] + place for k, count in enumerate(heads) for place in range(count)}
 
 
-def twin(world, batches, rule, heads):
+def twin(world, batches, rule, heads, paired=False):
     """Return model, states and loss after training the twin on one mini-batch after the other."""
     model = copy.deepcopy(world.model)
     states = naive.fresh_states(model, rule)
-    loss = sum(naive.train_batch(model, states, batch, head_ids(world, heads), rule) for batch in batches)
+    loss = sum(naive.train_batch(model, states, batch, head_ids(world, heads), rule, paired) for batch in batches)
     return model, states, loss
 
 

@@ -8,7 +8,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 from tables import Capsule, OneBatch, spec_of
@@ -86,7 +87,7 @@ def plain(kind):
     return kind if any(test(kind) for test in tests) else pa.string()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 @given(data=st.data(), container=st.sampled_from(sorted(CONTAINERS)), n_rows=st.integers(2, 12))
 def test_a_kind_depends_on_nothing_but_the_column(data, container, n_rows, tmp_path_factory):
     found = data.draw(st.lists(columns(n_rows), min_size=1, max_size=4, unique_by=lambda column: column[0]))

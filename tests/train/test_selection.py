@@ -306,7 +306,7 @@ def test_a_killed_command_goes_on_to_the_same_file(tmp_path, monkeypatch):
     (tmp_path / "rows.svm").write_text(rows_of_pairs(120_000))
     command = ("train", "rows.svm", "--ranks", "8,64", "--epochs", "6", "--learning-rate", "0.05", "--patience", "6")
     assert run_alone(*command, "--out", "whole.rafm").code == 0
-    for _ in range(6):
+    for _ in range(3):
         more = ("--out", "m.rafm", "--checkpoint", "states", "--checkpoint-seconds", "0")
         process = start(*command, *more, stdin=subprocess.DEVNULL)
         before = {path.name for path in (tmp_path / "states").glob("*.rafm")}

@@ -49,11 +49,6 @@ class Cutter:
         """Number of factors before the cut."""
         return sum(block.size for block in self.model.parameters.factors)
 
-    @property
-    def n_others(self) -> int:
-        """Number of parameters besides the factors, which a cut does not change."""
-        return self.model.n_parameters - self.n_factors
-
     def smallest(self) -> Model:
         """Return the model without any vectors."""
         return self.cut(np.zeros(self.model.plan.n_features, np.int64))

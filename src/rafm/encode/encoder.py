@@ -122,7 +122,7 @@ class TableEncoder:
 
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
         for block in _blocks(batches):
-            self._check_columns(block.schema.names)
+            self.check_columns(block.schema.names)
             yield block
 
     def ids_in(self, grown: TableEncoder) -> np.ndarray:
@@ -237,7 +237,7 @@ class TableEncoder:
         targets: add labels and weights, if the table has their columns. A row of clicks and impressions then becomes up
         to two rows. coverage: if given, counts known and unseen values. first_row: number of the first row in messages.
         """
-        self._check_columns(table.schema.names)
+        self.check_columns(table.schema.names)
         coverage = Coverage() if coverage is None else coverage
         parts, row = [], first_row
         for block in _blocks(table):
@@ -268,7 +268,8 @@ class TableEncoder:
                 at = int(np.searchsorted(offsets, missing[0], "right")) - 1 if offsets.size else int(missing[0])
                 refuse_missing(column.name, row + at)
 
-    def _check_columns(self, names: Sequence[str]) -> None:
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Reject a table without a column that the encoder uses; warn, once, of columns that it does not know."""
         _check_names(names)
         given = set(names)
         wanted = [column.name for column in self.columns]

@@ -14,7 +14,7 @@ from ..model.packed import PackedVectors
 
 MAX_NUMBERS = 1 << 25  # in the file; a compiler takes about a minute for this many
 PER_LINE = 16
-LINKS = {"regression": 0, "binary": 1, "count": 2}
+LINKS = {"regression": 0, "binary": 1, "count": 2, "ranking": 0}
 KINDS = {32: "float", 16: "int16_t", 8: "int8_t", 6: "int8_t", 4: "uint8_t"}
 HEADING = """/* A {family} model in C99, written by `rafm export --to c`.
 

@@ -18,7 +18,7 @@ from .graph import Graph
 from .onnx_columns import column_inputs, unsupported
 
 MAX_BYTES = 2**31 - 2**24  # of a protocol buffer, less some room
-LINKS = {"binary": "Sigmoid", "count": "Exp", "regression": "Identity"}
+LINKS = {"binary": "Sigmoid", "count": "Exp", "regression": "Identity", "ranking": "Identity"}
 NO_PACKAGE = "the onnx package is missing; install rafm[export]"
 
 

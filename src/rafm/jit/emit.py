@@ -114,7 +114,7 @@ class Columns:
             vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
             term = b.fmul(vector, lanes_of(b, x, width), flags=FAST)
             b.store(b.fadd(b.load(sums), term, flags=FAST), sums)
-            for part in _pieces(b, term, narrow.count):
+            for part in pieces(b, term, narrow.count):
                 b.store(_fma(b, part, part, b.load(squares)), squares)
         b.store(b.load(sums), out, align=4)
         LaneOps(b, (), (), self.total).reduce(b.load(squares))
@@ -134,7 +134,7 @@ class Columns:
             for slot, value in zip(sums, (x, y)):
                 b.store(_fma(b, vector, lanes_of(b, value, width), b.load(slot)), slot)
             share = lanes_of(b, b.fsub(b.fmul(x, x, flags=FAST), b.fmul(y, y, flags=FAST), flags=FAST), narrow.count)
-            for part in _pieces(b, vector, narrow.count):
+            for part in pieces(b, vector, narrow.count):
                 b.store(_fma(b, b.fmul(share, part, flags=FAST), part, b.load(squares)), squares)
         for slot, out in zip(sums, outs):
             b.store(b.load(slot), out, align=4)
@@ -170,12 +170,12 @@ class GradientColumns:
                 others, w = self.weighted
                 taken = at(b.gep(others, [place]))
                 product = b.fmul(b.fmul(c, taken, flags=FAST), vector, flags=FAST)
-                for part in _pieces(b, product, narrow.count):
+                for part in pieces(b, product, narrow.count):
                     b.store(b.fadd(b.load(slots[1]), part, flags=FAST), slots[1])
                 direction = b.fsub(direction, b.fmul(lanes_of(b, w, width), taken, flags=FAST), flags=FAST)
             z = _fma(b, c, direction, b.fmul(d, vector, flags=FAST))
             b.store(b.fadd(b.load(gradient), z, flags=FAST), gradient)
-            for part in _pieces(b, z, narrow.count):
+            for part in pieces(b, z, narrow.count):
                 b.store(_fma(b, part, part, b.load(slots[0])), slots[0])
         b.store(b.load(gradient), b.bitcast(b.gep(self.out, [position]), kind.as_pointer()), align=4)
         for slot, total in zip(slots, self.totals):
@@ -207,13 +207,22 @@ def _rolled(module):
     return name
 
 
-def _pieces(builder, term, width):
+def pieces(builder, term, width):
     """Split a vector into vectors of the given width."""
     if term.type.count == width:
         return [term]
     masks = (range(start, start + width) for start in range(0, term.type.count, width))
     masks = (ir.Constant(ir.VectorType(ir.IntType(32), width), list(mask)) for mask in masks)
     return [builder.shuffle_vector(term, term, mask) for mask in masks]
+
+
+def joined(builder, parts):
+    """Join vectors of the same width, a power of two of them."""
+    while len(parts) > 1:
+        width = parts[0].type.count
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), 2 * width), list(range(2 * width)))
+        parts = [builder.shuffle_vector(*pair, mask) for pair in zip(parts[::2], parts[1::2])]
+    return parts[0]
 
 
 def emit_columns(builder, columns, size, width=64):

@@ -55,6 +55,17 @@ class Rows(NamedTuple):
     weights: np.ndarray
 
 
+class PairedRows(NamedTuple):
+    """Rows of which 2 r should score higher than 2 r + 1; labels are 1 and 0. See forward.py."""
+
+    indptr: np.ndarray
+    middles: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+
+
 class IndexedRows(NamedTuple):
     """Data rows in CSR form, in one group, and the nonzeros of each wide step by feature; see plan/steps.py."""
 

@@ -14,7 +14,7 @@ from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersion
 from ..families import FAMILIES
 from ..files.atomic import PathLike
 from ..files.container import container_chunks, read_container, write_container
-from ..losses import TASKS, loss_for, losses_of
+from ..losses import TASKS, loss_for
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..optimizers.optimizer import Optimizer
 from ..options import from_summary, resolve
@@ -96,7 +96,7 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "options": model.options,
         "encoder": None,
     }
-    if model.loss.name != losses_of(model.loss.task)[0]:  # a missing field means the task's default
+    if model.loss != loss_for(model.loss.task):  # a missing field means the task's default
         header["loss"] = {"name": model.loss.name, **vars(model.loss)}
     if model.parameters.states is not None:
         header["states_version"] = STATES_VERSION
@@ -219,7 +219,8 @@ def _is_options(found: Any) -> bool:
     plain = (bool, int, float, str, type(None))
 
     def is_plain(value: Any) -> bool:
-        return type(value) in plain or (isinstance(value, list) and all(map(_is_number, value)))
+        is_list = isinstance(value, list) and all(_is_number(one) or isinstance(one, str) for one in value)
+        return type(value) in plain or is_list
 
     return isinstance(found, dict) and all(map(is_plain, found.values()))
 

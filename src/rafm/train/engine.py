@@ -31,7 +31,7 @@ class RowShape(NamedTuple):
     longest: int
 
 
-Step = Callable[[Rows, np.ndarray], tuple[float, int]]
+Step = Callable[[Any, np.ndarray], tuple[float, int]]  # rows, with other items for losses of pairs; their order
 
 
 class Engine(Protocol):
@@ -121,6 +121,7 @@ def has_wide_steps(options: TrainingOptions, n_rows: int) -> bool:
     if options.step_rows != "auto":
         return options.step_rows != 0
     is_usual = options.optimizer.batch_size == Optimizer.batch_size and not options.optimizer.is_sampler
+    is_usual &= not options.loss.is_pairwise
     return is_usual and not options.family.has_mixture and n_rows >= WIDE_ROWS
 
 

@@ -33,6 +33,10 @@ def make_engine(
         from .wide_engine import WideEngine  # its kernels are prepared only if they are used
 
         return WideEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
+    if options.loss.is_pairwise:
+        from .pair_engine import PairEngine
+
+        return PairEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
     return RecordEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
 
 

@@ -70,7 +70,9 @@ class RecordEngine(Held):
 
     def _make_scratch(self, shape: RowShape, options: TrainingOptions, threads: int) -> None:
         """Allocate scratch memory for each thread."""
-        size = batch_size_of(shape, options)
+        self._allocate(shape, batch_size_of(shape, options), threads)
+
+    def _allocate(self, shape: RowShape, size: int, threads: int) -> None:
         self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, size, threads=threads)
         self.fields = make_field_scratch(self.field_weights, self.tables, shape.longest, size, threads)
 

@@ -179,3 +179,5 @@ def check_labels(n_rows: int, label_range: tuple[float, float], loss: Loss) -> N
         raise DataValueError("no rows to train on")
     if wrong := loss.wrong_labels(low, high):
         raise DataValueError(wrong)
+    if loss.is_pairwise and not low > 0:
+        raise DataValueError(f"the rows of a ranking are what was chosen, with labels above 0, found {low:g}")
