@@ -6,7 +6,7 @@ from clusters import write_ids, write_table
 
 import rafm
 from rafm.distributed import FailureConfig, RunConfig, ScalingConfig, train
-from rafm.errors import ConfigError
+from rafm.errors import CheckpointError, ConfigError
 from rafm.train.events import EpochFinished, Finished, Planned
 
 ALONE = ScalingConfig(num_workers=0)
@@ -43,6 +43,19 @@ def test_what_is_missing_or_wrong_is_said_before_anything_is_read(tmp_path):
         train(data, slots=0, scaling_config=ALONE, run_config=kept)
     with pytest.raises(ConfigError, match="--ranks auto cannot be used on a cluster"):
         train(data, ranks="auto", scaling_config=ALONE, run_config=kept)
+
+
+def test_two_runs_cannot_share_a_directory(tmp_path):
+    data, kept = write_ids(tmp_path / "a.parquet", 300), RunConfig(str(tmp_path / "run"))
+    given = {"ranks": 4, "n_epochs": 1, "validation_fraction": 0.0, "scaling_config": ALONE, "run_config": kept}
+
+    def meanwhile(event):
+        if isinstance(event, Planned):
+            train(data, **given)
+
+    with pytest.raises(CheckpointError, match="another run is writing"):
+        train(data, **given, callback=meanwhile)
+    assert train(data, **given).history
 
 
 def test_there_is_a_shard_for_two_workers():

@@ -21,6 +21,7 @@ from .spec import Hook, ModelSpec, ShardLost, WorkerLost, no_hook
 from .worker import Worker
 
 RETRIES, PAUSE_SECONDS = 60, 0.5  # while Ray restarts an actor
+START_SECONDS = 900.0  # an autoscaler may have to start machines first
 
 
 def import_ray() -> Any:
@@ -249,11 +250,15 @@ class RayGroup:
 def _until_alive(call: Callable[[], Any]) -> Any:
     """Call an actor; again as long as Ray is restarting it."""
     import ray
-    from ray.exceptions import RayActorError
+    from ray.exceptions import GetTimeoutError, RayActorError
 
+    last: Exception | None = None
     for attempt in range(RETRIES):
         try:
-            return ray.get(call())
+            return ray.get(call(), timeout=START_SECONDS)
+        except GetTimeoutError as error:
+            last = error
+            break
         except RayActorError as error:
             last = error
             time.sleep(PAUSE_SECONDS if attempt else 0)
