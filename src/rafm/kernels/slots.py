@@ -15,6 +15,7 @@ import numpy as np
 
 from ..jit.compile import as_written, compiled, entry
 from .field_weights import step_weights
+from .losses import is_finite
 from .optimizers import batch_rate, wide_number, wide_vector
 from .philox import LANES, normals_of, philox
 from .tables import CHUNK_ROWS, ONE, SHARES, ZERO, StepFeature
@@ -158,7 +159,7 @@ def step_bias(bias, totals, settings):
     loss, slope, square = 0.0, 0.0, 0.0
     for chunk in range(totals.shape[0]):
         loss, slope, square = loss + totals[chunk, 0], slope + totals[chunk, 1], square + totals[chunk, 2]
-    if np.isfinite(loss):
+    if is_finite(loss):
         rate = batch_rate(settings.optimizer, settings.learning_rate, bias[3] + ONE)
         gradient, square = np.float32(slope), np.float32(square)
         wide_number(settings.optimizer, bias, 0, gradient, square, settings.damping, rate, ZERO)
