@@ -18,7 +18,7 @@ def bucket_of(ids: np.ndarray) -> np.ndarray:
     """Return the bucket of every id.
 
     >>> bucket_of(np.array([0, 1, 2**40])).tolist()
-    [0, 859, 654]
+    [0, 859, 359]
     """
     return ((ids.astype(np.uint64) * BUCKET_MIX) >> BUCKET_SHIFT).astype(np.int64)
 

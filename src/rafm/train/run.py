@@ -5,7 +5,7 @@ A run is trained in pieces. Between pieces it can be saved and restored without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -198,8 +198,13 @@ class Run:
         return event
 
     def judge_start(self) -> dict[str, float | None]:
-        """Let the untrained model compete: it is kept if no epoch is better. Return its metrics."""
-        metrics = {} if self.held_out is None else self._evaluate(self.held_out)
+        """Let the constant prediction compete: the untrained model is kept if no epoch is better. Return its metrics.
+
+        The factors of an untrained model are small but random, so its scores would rank rows by luck. A row without
+        features has the constant as its score.
+        """
+        empty = (rows._replace(indptr=np.zeros_like(rows.indptr)) for rows in self.held_out or ())
+        metrics = self._evaluate(empty)
         self.at = replace(self.at, start_value=metrics.get(self.options.metric))
         return metrics
 
@@ -283,7 +288,7 @@ class Run:
 
     # Evaluation
 
-    def _evaluate(self, held_out: Blocks) -> dict[str, float | None]:
+    def _evaluate(self, held_out: Iterable[Rows]) -> dict[str, float | None]:
         """Return the metrics of the validation rows, computed in bounded memory; none if there are no rows."""
         metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
         for number, rows in enumerate(held_out):
