@@ -133,8 +133,8 @@ def _evaluate_ranking(
     """Read rows and catalogue, and return the metrics of rankings."""
     from ..checks import whole_numbers
     from ..errors import DataValueError
-    from ..ranked import evaluate_ranking
     from ..recommend.partial import read_side
+    from ..recommend.ranked import evaluate_ranking
     from ..rows.blocks import join_rows
 
     at = whole_numbers(ranked.at, "at")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.tables import GROUPS, LINE_FLOATS, Tables
-from ..memory import release_pages, zeroed_pages
+from ..rows.memory import release_pages, zeroed_pages
 from .grouping import one_group
 from .ranks import RankPlan
 
