@@ -127,7 +127,7 @@ def test_validation_rows_are_judged_by_the_same_differences_every_time():
 @pytest.mark.parametrize("family", ["rafm", "difacto", "fm", "lr"])
 def test_pairs_teach_what_users_like(family):
     chosen = options(model=family, ranks=None if family == "lr" else 8 if family == "fm" else (4, 8), n_epochs=10)
-    epochs = [event for event in train(InMemory(choices(), FIELDS), chosen, choices(600, seed=1))]
+    epochs = list(train(InMemory(choices(), FIELDS), chosen, choices(600, seed=1)))
     best = max(event.metrics["pair_auc"] for event in epochs if isinstance(event, EpochFinished))
     assert (best > 0.6) == (family != "lr")  # a linear model knows no tastes
     assert epochs[-1].model.parameters.bias[0] == 0

@@ -183,6 +183,23 @@ class FieldGradients(NamedTuple):
     d: float
 
 
+class DefaultOptimizer(NamedTuple):
+    """The first optimiser, AdaGrad; kernels are compiled without the others."""
+
+    code: int = 0
+
+
+class AnyOptimizer(NamedTuple):
+    """An optimiser by its code; kernels are compiled with all of them."""
+
+    code: int
+
+
+def optimizer_with(code: int) -> DefaultOptimizer | AnyOptimizer:
+    """Return an optimiser for the settings."""
+    return AnyOptimizer(code) if code else DefaultOptimizer()
+
+
 class Settings(NamedTuple):
     """Settings of the update rules; scalars have the type of the records."""
 
@@ -191,7 +208,7 @@ class Settings(NamedTuple):
     uses_exp: bool
     joint: bool
     dependent_weight: float
-    optimizer: int  # its code
+    optimizer: DefaultOptimizer | AnyOptimizer
     learning_rate: float
     l2: np.ndarray  # per block
     l2_weights: float

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..errors import ConfigError
-from ..kernels.tables import GROUPS, Rows, Settings
+from ..kernels.tables import GROUPS, Rows, Settings, optimizer_with
 from ..model.parameters import Parameters, States
 from ..optimizers.optimizer import Optimizer
 from ..options import TrainingOptions
@@ -104,7 +104,7 @@ def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:
         uses_exp=options.loss.uses_exp,
         joint=options.joint,
         dependent_weight=single(options.dependent_weight),
-        optimizer=options.optimizer.code,
+        optimizer=optimizer_with(options.optimizer.code),
         learning_rate=single(options.learning_rate),
         l2=np.array(options.l2, np.float32),
         l2_weights=single(options.l2_weights),

@@ -42,6 +42,7 @@ from .events import (
     HeldOut,
     Measuring,
     NotHeldOut,
+    OneClass,
     PieceFinished,
     Planned,
     Resumed,
@@ -94,6 +95,8 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "held_out", "rows": event.n_rows, "valid_rows": event.n_valid, "folds": event.n_folds}
         case NotHeldOut():
             return {"event": "not_held_out", "rows": event.n_rows, "epochs": event.n_epochs}
+        case OneClass():
+            return {"event": "one_class", "rows": event.n_rows}
         case Slowed():
             return {"event": "slowed", **vars(event)}
         case Selected():

@@ -29,6 +29,13 @@ class NotHeldOut:
 
 
 @dataclass(frozen=True)
+class OneClass:
+    """All rows have the same label, which is known before any are held out."""
+
+    n_rows: int
+
+
+@dataclass(frozen=True)
 class Slowed:
     """The best epoch was one of the first; training starts again with a lower learning rate."""
 
@@ -216,6 +223,7 @@ Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFini
 Event = (
     HeldOut
     | NotHeldOut
+    | OneClass
     | Slowed
     | Selected
     | Planned

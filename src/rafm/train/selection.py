@@ -22,7 +22,7 @@ from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .calibration import KEY, calibrated
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
-from .events import Event, Finished, HeldOut, NotHeldOut, Planned, Selected, Slowed
+from .events import Event, Finished, HeldOut, NotHeldOut, OneClass, Planned, Selected, Slowed
 from .folds import Course, train_on_folds
 from .job import Stop
 from .loader import as_source, labelled_blocks
@@ -87,6 +87,8 @@ def train_and_select(
     for block in fingerprint.watch(blocks) if checkpoint.wanted else blocks:
         counts.add(block)
     check_labels(counts.rows, counts.label_range, options.loss)
+    if options.loss.is_classification and counts.label_range[0] == counts.label_range[1]:
+        yield OneClass(counts.rows)
     selection = Selection(source, counts, options, start, room or SpillOptions(megabytes=np.inf), stop)
     _check_calibration(options, not selection.has_few_rows and selection.is_possible())
     if not selection.is_possible():
