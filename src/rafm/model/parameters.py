@@ -74,8 +74,7 @@ class Parameters:
         bias = self.bias * grow + np.float32(offset)
         if states is not None:
             states = replace(states, bias=np.concatenate([bias, states.bias[1:]]))
-        changed = {"bias": bias, "weights": self.weights * grow, "factors": factors, "states": states}
-        return replace(self.as_floats(), **changed)
+        return replace(self, bias=bias, weights=self.weights * grow, factors=factors, states=states, bits=None)
 
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
         """Convert parameters trained on scaled data to the original labels and values.
