@@ -70,6 +70,7 @@ def test_rows_of_ids_are_trained_and_scored(folder):
         (("--ray", "ray://head:10001"), "the client protocol of Ray is not supported"),
         (("--workers", "3"), "--workers is for a cluster: add --ray"),
         (("--ray", "none", "--model", "mrma"), "--model mrma cannot be used on a cluster"),
+        (("--ray", "none", "--task", "ranking", "--item-fields", "f"), "--task ranking cannot be used on a cluster"),
         (("--ray", "none", "--optimizer", "gibbs"), "--optimizer gibbs cannot be used on a cluster"),
         (("--ray", "none", "--threads", "2"), "--threads cannot be combined with --ray"),
         (("--ray", "none", "--step-rows", "4096"), "fewer than 50 steps per epoch"),
