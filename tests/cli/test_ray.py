@@ -72,7 +72,7 @@ def test_rows_of_ids_are_trained_and_scored(folder):
         (("--ray", "none", "--model", "mrma"), "--model mrma cannot be used on a cluster"),
         (("--ray", "none", "--optimizer", "gibbs"), "--optimizer gibbs cannot be used on a cluster"),
         (("--ray", "none", "--model", "ffm"), "--model ffm cannot be used on a cluster"),
-        (("--ray", "none", "--task", "ranking"), "--loss bpr cannot be used on a cluster"),
+        (("--ray", "none", "--task", "ranking", "--item-fields", "c2"), "--loss bpr cannot be used on a cluster"),
         (("--ray", "none", "--calibrate", "on"), "--calibrate on cannot be used on a cluster"),
         (("--ray", "none", "--threads", "2"), "--threads cannot be combined with --ray"),
         (("--ray", "none", "--step-rows", "4096"), "fewer than 50 steps per epoch"),
