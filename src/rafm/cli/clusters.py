@@ -122,7 +122,7 @@ def plan(
     network: Annotated[float, typer.Option(help="Network of a machine in Gbit/s.")] = 25.0,
     speed: Annotated[
         float, typer.Option(help="Rows per second and core; measure yours with benchmarks/bench_ray.py.")
-    ] = 8000.0,
+    ] = 20000.0,
     json: Json = False,
 ) -> None:
     """Print memory, traffic and time per epoch for 1, 2, 4, ... machines, before anything is started.
