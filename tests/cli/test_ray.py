@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from clusters import write_ids, write_table
-from commands import run
+from commands import run, run_alone
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,18 @@ def test_rows_of_ids_are_trained_and_scored(folder):
     assert (folder / "ids.rafm").read_bytes() == first
     found = run("predict", folder / "ids.rafm", folder / "ids.parquet", "--ray", "none")
     assert np.array(found.out.split(), float).size == 300
+
+
+@pytest.mark.slow
+def test_a_cluster_on_this_machine_gives_the_model_of_one_process(folder):
+    pytest.importorskip("ray")
+    command = ["--label", "click", "--ranks", "4", "--epochs", "1", "--valid-share", "0"]
+    files = [folder / "none.rafm", folder / "local.rafm"]
+    assert run("train", folder / "clicks.parquet", *command, "--ray", "none", "--out", files[0]).code == 0
+    local = ["--ray", "local", "--workers", "1", "--out", files[1]]
+    found = run_alone("train", folder / "clicks.parquet", *command, *local)
+    assert found.code == 0, found.err
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize(
