@@ -3,7 +3,8 @@
     python benchmarks/serve_bad.py [requests]
 
 Random bytes and mutated requests, of whose clients half leave before the answer, a body without end, idle connections
-and senders of a byte per second; good requests run beside them and must all be answered. Memory and files of the worker are printed before and after.
+and senders of a byte per second; good requests run beside them and must all be answered. Memory and files of the worker
+are printed before and after.
 """
 
 from __future__ import annotations

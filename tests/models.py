@@ -27,6 +27,9 @@ def model_of(world, loss="squared", seed=0):
     if "t" in world.model:
         t, numbers = world.model["t"].astype(np.float32), np.array(world.model["fields"], np.int32)
         fields = FeatureFields(tuple(f"field {number}" for number in range(t.size)), numbers)
+    if world.plan.n_field_vectors:
+        names = tuple(f"field {number}" for number in range(world.plan.n_field_vectors))
+        fields = FeatureFields(names, np.array(world.model["fields"], np.int32))
     parameters = Parameters(np.array([world.model["bias"]], np.float32), weights, factors, mixture, fields=t)
     counts = np.arange(weights.size, 0, -1)
     numbering = Numbering(ids, N_INPUTS)

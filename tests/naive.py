@@ -2,9 +2,12 @@
 
 A model is a dict: family, ranks of its blocks, levels k (one per feature), bias, w, and v[p][i], the vector v_i^(p+1)
 (None if inactive; for DiFacto the coordinates that level p + 1 adds). MRMA has mixture[i][p] too. With field weights
-there are fields, the field of each feature, and t, one number per field.
+there are fields, the field of each feature, and t, one number per field. A field-aware model has fields without t; its
+blocks are one per field, and v[f][i] is the vector of feature i for partners of field f.
 A row is a pair of arrays: feature ids and values. A rule is a dict of what the steps depend on.
 """
+
+import itertools
 
 import numpy as np
 
@@ -17,7 +20,9 @@ FIELD_RATE = float(np.float32(0.05))  # AdaGrad's rate of field weights
 def random_model(rng, ranks, levels, spread=0.5, family="rafm", n_fields=0):
     """Return a model with random numbers for the given block ranks and levels."""
     n = len(levels)
-    fields = {"fields": rng.integers(0, n_fields, n), "t": rng.uniform(0, 1, n_fields)} if n_fields else {}
+    fields = {"fields": rng.integers(0, n_fields, n)} if n_fields else {}
+    if n_fields and family != "ffm":
+        fields["t"] = rng.uniform(0, 1, n_fields)
     vectors = [
         [rng.normal(0, spread, rank) if levels[i] > p else None for i in range(n)] for p, rank in enumerate(ranks)
     ]
@@ -177,8 +182,32 @@ def mrma_score(model, row):
     return linear(model, row) + np.dot(weights, products) / np.sum(weights)
 
 
+def ffm_score(model, row):
+    """Return bias, weights and the pairs: each feature by its vector for the field of the other."""
+    field, v = model["fields"], model["v"]
+    return linear(model, row) + sum(v[field[j]][i] @ v[field[i]][j] * xx for i, j, xx in pairs(row))
+
+
+def partner_fields(model, row, i):
+    """Return the fields of the other features of a row, each once."""
+    return {model["fields"][j] for j in row[0] if j != i}
+
+
+def ffm_pulls(model, row, label, weight, rule):
+    """Yield what `pulls` yields, for the vectors of a field-aware model that have a partner in the row."""
+    field, v, l2 = model["fields"], model["v"], np.ravel(rule["l2"])[0]
+    g = weight * slope(rule["kind"], score(model, row), label)
+    for i, x in zip(*row):
+        yield None, i, g * x, weight * rule["l2_weights"], None
+        for f in partner_fields(model, row, i):
+            S = sum(v[field[i]][j] * z for j, z in zip(*row) if field[j] == f)  # with i itself, if it is of that field
+            yield f, i, g * x * S, weight * l2 - (g * x * x if field[i] == f else 0), None
+
+
 def score(model, row):
     """Return the score of a row by the definition of the model's family."""
+    if model["family"] == "ffm":
+        return ffm_score(model, row)
     if model["family"] == "difacto":
         return difacto_score(model, row)
     if model["family"] == "mrma":
@@ -273,6 +302,9 @@ def penalty(model, row, l2, l2_weights):
     total, strength = 0.0, np.broadcast_to(l2, len(model["ranks"])) * shares(model, row)
     for i in row[0]:
         total += 0.5 * l2_weights * model["w"][i] ** 2
+        if model["family"] == "ffm":
+            total += sum(0.5 * strength[f] * (model["v"][f][i] ** 2).sum() for f in partner_fields(model, row, i))
+            continue
         total += sum(0.5 * strength[p] * (model["v"][p][i] ** 2).sum() for p in range(model["levels"][i]))
     return total
 
@@ -387,6 +419,9 @@ def pulls(model, row, label, weight, rule, other=None):
     on. h is the pair that makes the gradient of t: -(h[0] . v + h[1] v . v), with the vector as it then is.
     With another row, the two train as a pair: scores are differences to those of the other row.
     """
+    if model["family"] == "ffm":
+        yield from ffm_pulls(model, row, label, weight, rule)
+        return
 
     def scored(level=None):
         if other is not None:
@@ -476,6 +511,9 @@ def train_batch(model, states, batch, heads, rule, paired=False):
             summed[p, i] = (old[0] + c, old[1] + d)
         else:
             move(model, states, p, i, c, d, rule)
+    if model["family"] == "ffm":  # heads step all their vectors
+        for i, p in itertools.product(heads & occurred, range(len(model["ranks"]))):
+            summed.setdefault((p, i), (0, 0))
     for (p, i), (c, d) in summed.items():
         if i in occurred:
             move(model, states, p, i, c, d, rule)

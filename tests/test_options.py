@@ -15,7 +15,7 @@ from rafm.plan.ranks import NearestRank, Thresholds
 
 BAD = {
     "unknown task": ("task", "multiclass"),
-    "unknown model": ("model", "ffm"),
+    "unknown model": ("model", "gbm"),
     "unknown update": ("update", "algorithm2"),
     "unknown optimizer": ("optimizer", "adamw"),
     "rank of zero": ("ranks", (0,)),

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 LEAST_STEP, MOST_STEP = 16, 1 << 16  # rows of a wide step
 UPDATES = ("joint", "algorithm1")
 FIELD_WEIGHTS = ("auto", "on", "off")
+CALIBRATE = ("auto", "on", "off")
+CALIBRATE_HELP = (
+    "Fit scale and offset of clicks' scores to the validation rows, and put them into the parameters: on, off, or auto "
+    "(if they gain more than by luck)."
+)
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
@@ -130,7 +135,7 @@ def item_fields(name: str, value: Any, chosen: dict[str, Any]) -> tuple[str, ...
     if not names or isinstance(names, Mapping) or not all(isinstance(one, str) for one in names):
         raise ConfigError(f"task='ranking' needs {name}: the names of the fields that describe the item", key=name)
     for key, is_possible in (
-        ("model", not FAMILIES[chosen["model"]].has_mixture),
+        ("model", FAMILIES[chosen["model"]].has_common_vectors),
         ("ranks", not chosen["is_measured"]),
     ):
         if not is_possible:
@@ -193,7 +198,7 @@ def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
     _check_unused(name, value or None, chosen)
     if value and chosen["loss"].is_pairwise:
         raise ConfigError(f"task='ranking' has no wide steps; use {name}=0", key=name)
-    if value and FAMILIES[chosen["model"]].has_mixture:
+    if value and not FAMILIES[chosen["model"]].has_common_vectors:
         raise ConfigError(f"model {chosen['model']!r} has no wide steps; use {name}=0", key=name)
     return int(value)
 
@@ -329,6 +334,18 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
     if rate < 1 and chosen["loss"].task != "binary":
         raise ConfigError(f"{name} requires task='binary': other tasks have no negatives", key=name)
     return rate
+
+
+def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
+    """Check the choice; only scores of clicks are calibrated, and on rows that tell how many there are."""
+    found = choice(CALIBRATE)(name, value, chosen)
+    if found == "on" and not chosen["loss"].is_classification:
+        raise ConfigError(f"{name} 'on' requires task='binary', found {chosen['task']!r}", key=name)
+    if found == "on" and chosen["optimizer"].is_sampler:
+        raise ConfigError(f"{name} has no effect with optimizer='gibbs', which calibrates by itself; drop it", key=name)
+    if found == "on" and chosen["negative_rate"] < 1:
+        raise ConfigError(f"{name} 'on' would undo negative_rate, if validation rows lack negatives too", key=name)
+    return found
 
 
 # ---- Parsing the text of flags

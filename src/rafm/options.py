@@ -275,6 +275,7 @@ class TrainingOptions:
         "float",
         float,
     )
+    calibrate: str = option("auto", checks.CALIBRATE_HELP, checks.calibrate, "str", str, is_kept=False)
     seed: int = option(
         0,
         "Random seed. Equal seeds give equal models.",

@@ -58,5 +58,7 @@ def test_a_slow_network_binds_and_so_do_few_slots():
 def test_frequencies_fall_by_the_power_law():
     found = zipf_counts(1e9, 1e6, 10, 1.2)
     assert (np.diff(found.counts) <= 0).all()
-    first, tenth = found.counts[0], found.counts[9]
-    assert first / tenth == pytest.approx(10**1.2, rel=0.01)
+    tenth, thirtieth = found.counts[9], found.counts[29]
+    assert tenth / thirtieth == pytest.approx(3**1.2, rel=0.01)
+    assert found.counts[0] == 1e9  # in every row
+    assert (found.counts * found.features).sum() == pytest.approx(10 * 1e9, rel=1e-6)

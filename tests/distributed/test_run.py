@@ -101,13 +101,16 @@ def test_a_checkpoint_without_its_manifest_is_not_used(clicks, usual, tmp_path):
     assert not torn.exists()
 
 
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(clicks, usual, tmp_path):
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(clicks, usual, tmp_path, is_missing):
     alone(clicks, folder=tmp_path)
     newest = max(tmp_path.glob("manifest-*"))
     file = tmp_path / json.loads(newest.read_text())["folder"] / "shard-0.rafm"
     raw = bytearray(file.read_bytes())
     raw[-9] ^= 1
     file.write_bytes(raw)
+    if is_missing:
+        file.unlink()
     assert bytes_of(alone(clicks, n_shards=2, folder=tmp_path)) == usual
 
 

@@ -78,6 +78,31 @@ def combine(left, i, right, j, n, c, d):
     vectors.combine(left, i, right, j, n, c, d)
 
 
+@njit
+def spread(records, o, shifts, count, x, sums, j, n):
+    vectors.spread(records, o, shifts, count, x, sums, j, n)
+
+
+@njit
+def add_spread(records, o, shifts, count, x, sums, j, n):
+    vectors.add_spread(records, o, shifts, count, x, sums, j, n)
+
+
+@njit
+def strided_products(array, i, j, left_stride, right_stride, count, n):
+    return vectors.strided_products(array, i, j, left_stride, right_stride, count, n)
+
+
+@njit
+def add_gradients(heads, h, records, o, shifts, first, count, sums, j, stride, c, d, n):
+    vectors.add_gradients(heads, h, records, o, shifts, first, count, sums, j, stride, c, d, n)
+
+
+@njit
+def adagrad_steps(records, o, shifts, states, first, count, sums, j, stride, c, d, share, rate, n):
+    vectors.adagrad_steps(records, o, shifts, states, first, count, sums, j, stride, c, d, share, rate, n)
+
+
 @pytest.fixture(params=PRECISIONS)
 def draw(request):
     """Return a function that yields, for every size, places that are seldom aligned, two arrays, and two scalars."""
@@ -220,6 +245,58 @@ def test_combine_replaces_the_left_side_alone(draw):
         combine(left, i, right, j, size, c, d)
         assert_close(left, expected, np.full_like(left, 4 * (abs(c) + abs(d) + 1)))
         np.testing.assert_array_equal(right, before)
+
+
+LISTED = 5  # vectors of a record, of which some are listed
+FIELD_SIZES = (4, 8, 12, 16, 20, 36)
+
+
+def record_of(size):
+    """Return a record of LISTED states and vectors, in float64, and where they are; vectors are not in order."""
+    record = np.random.default_rng(size).uniform(1, 2, LISTED + LISTED * size + 3)
+    return record, LISTED + size * np.array([3, 0, 4, 1, 2]), np.arange(LISTED)[::-1].copy()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize("size", FIELD_SIZES)
+def test_spread_puts_listed_vectors_side_by_side(size, count):
+    record, shifts, _ = record_of(size)
+    for function, share in ((spread, 0), (add_spread, 1)):
+        found = np.full(LISTED * size + 2, 7.0)
+        expected = found.copy()
+        for k in range(count):
+            place = slice(1 + k * size, 1 + (k + 1) * size)
+            expected[place] = share * expected[place] + 0.5 * record[2 + shifts[k] :][:size]
+        function(record, 2, shifts, count, 0.5, found, 1, size)
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize("size", FIELD_SIZES)
+def test_strided_products_add_up_over_pairs_of_vectors(size, count):
+    array = np.random.default_rng(0).normal(size=40 * size)
+    pairs = ((array[3 + k * size :][:size], array[7 + k * 4 * size :][:size]) for k in range(count))
+    found = strided_products(array, 3, 7, size, 4 * size, count, size)
+    assert found == pytest.approx(sum(left @ right for left, right in pairs), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", FIELD_SIZES)
+def test_listed_gradients_are_added_and_stepped_along(size):
+    """Vectors first = 1 to 3 of the list, along c * sums + d * vector."""
+    record, shifts, states = record_of(size)
+    sums = np.random.default_rng(1).normal(size=LISTED * 2 * size)
+    heads, stepped, (c, d, share, rate) = np.zeros(record.size), record.copy(), (0.7, -0.2, 1 / size, 0.3)
+    add_gradients(heads, 0, record, 0, shifts, 1, 3, sums, 2, 2 * size - 1, c, d, size)
+    adagrad_steps(stepped, 0, shifts, states, 1, 3, sums, 2, 2 * size - 1, c, d, share, rate, size)
+    expected_heads, expected = np.zeros(record.size), record.copy()
+    for k in range(1, 4):
+        place = slice(shifts[k], shifts[k] + size)
+        gradient = c * sums[2 + k * (2 * size - 1) :][:size] + d * record[place]
+        expected_heads[place] = gradient
+        expected[states[k]] += share * gradient @ gradient
+        expected[place] -= rate / np.sqrt(expected[states[k]]) * gradient
+    np.testing.assert_allclose(heads, expected_heads, rtol=1e-12)
+    np.testing.assert_allclose(stepped, expected, rtol=1e-12)
 
 
 def test_no_elements_means_no_change_and_a_norm_of_zero():

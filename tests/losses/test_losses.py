@@ -33,6 +33,13 @@ def test_predictions_are_what_the_definition_says(loss, scores):
     np.testing.assert_allclose(loss.predict(scores), expected, rtol=1e-12)
 
 
+@by_name
+def test_exported_models_know_the_link(loss):
+    scores = np.linspace(-3, 3, 7)
+    links = {"identity": scores, "sigmoid": naive.sigmoid(scores), "exp": np.exp(scores)}
+    np.testing.assert_allclose(loss.predict(scores), links[loss.link_name], rtol=1e-12)
+
+
 def test_probabilities_of_huge_scores_are_0_and_1_without_warnings():
     assert loss_named("log").predict(np.array([-1e4, -1e300, 1e4])).tolist() == [0, 0, 1]
 

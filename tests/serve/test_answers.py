@@ -214,6 +214,7 @@ BAD_STREAMS = {
     "compressed words": (stream_of(pa.table({"word": GOOD["word"].dictionary_encode()}), compression="lz4"), 400),
     "not UTF-8": (stream_of(GOOD).replace(b"w0", b"\xff\xff"), 400),
     "a column too few": (stream_of(GOOD.select(COLUMNS[1:])), 422),
+    "a column twice": (stream_of(GOOD.append_column("price", GOOD["price"])), 422),
     "another type": (stream_of(GOOD.set_column(0, "word", GOOD["user"])), 422),
     "a type that no model takes": (stream_of(GOOD.append_column("when", nulls(pa.time32("s"), 20)["word"])), 422),
     "infinite": (stream_of(GOOD.set_column(2, "price", pa.array([float("inf")] * 20))), 422),

@@ -249,14 +249,15 @@ def _run(
     # Read only now: a table of validation rows needs the encoder of the training rows.
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
-    promotion, is_planned = {}, False
+    promotion, is_planned, is_warned = {}, False, False
     for event in show_events(
         events, options, stream=stream, spell=in_flags
     ):  # training runs as the events are consumed
         last = event
         if isinstance(event, Continued) and options.replan:
             promotion = {"promoted": event.promoted, "pair_error": event.pair_error}
-        _warn_of_one_class(event, data)
+        if not is_warned:
+            is_warned = _warn_of_one_class(event, data)
         if isinstance(event, Planned) and not is_planned:  # once, if there are several runs
             note_threads(options.threads, threads_used(options, event.n_rows))
             is_planned = True
@@ -329,8 +330,11 @@ def note_threads(asked: int, used: int) -> None:
         print(f"note: training uses {used} of {asked} threads; more do not help this model", file=sys.stderr)
 
 
-def _warn_of_one_class(event: Any, path: str) -> None:
-    from ..train.trainer import Planned
+def _warn_of_one_class(event: Any, path: str) -> bool:
+    """Warn, before anything is trained, that there is nothing to learn; return whether it is so."""
+    from ..train.events import OneClass, Planned
 
-    if isinstance(event, Planned) and event.one_class:
+    found = isinstance(event, OneClass) or (isinstance(event, Planned) and event.one_class)
+    if found:
         print(f"warning: {path}: all labels are the same", file=sys.stderr)
+    return found

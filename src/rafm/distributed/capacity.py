@@ -43,20 +43,22 @@ class Cluster:
 
 
 def zipf_counts(rows: float, features: float, nonzeros: float, exponent: float) -> Counts:
-    """Return counts of features whose frequencies fall by a power law, the same one in every field.
+    """Return counts of features whose frequencies fall by a power law; the first ones are in every row.
 
     >>> found = zipf_counts(1e6, 1e5, nonzeros=10, exponent=1.0)
     >>> round(found.features.sum()), round((found.counts * found.features).sum())
     (100000, 10000000)
     """
-    per_field = features / nonzeros
-    edges = np.unique(np.concatenate([np.arange(1, 33), np.geomspace(32, per_field + 1, GROUPS)]))
-    edges = edges[edges <= per_field + 1]
+    edges = np.unique(np.concatenate([np.arange(1, 33), np.geomspace(32, features + 1, GROUPS)]))
+    edges = edges[edges <= features + 1]
     sizes = np.diff(edges)
-    middles = np.sqrt(edges[:-1] * np.maximum(edges[1:] - 1, edges[:-1]))
-    shares = middles**-exponent
-    counts = rows * shares / (shares * sizes).sum()
-    return Counts(rows, np.minimum(counts, rows), sizes * nonzeros * per_field / sizes.sum())
+    shares = np.sqrt(edges[:-1] * np.maximum(edges[1:] - 1, edges[:-1])) ** -exponent
+    low, high = 0.0, float(features) ** (exponent + 1)
+    for _ in range(200):  # find the factor for which a row has so many nonzeros
+        middle = (low + high) / 2
+        is_less = (np.minimum(middle * shares, 1.0) * sizes).sum() < nonzeros
+        low, high = (middle, high) if is_less else (low, middle)
+    return Counts(rows, rows * np.minimum(low * shares, 1.0), sizes)
 
 
 def counts_of_data(path: str, label: str | None) -> Counts:

@@ -108,12 +108,13 @@ def check_options(options: TrainingOptions) -> None:
     """Refuse options that a cluster has no use for."""
     refused = {
         f"--task {options.loss.task}": options.loss.is_pairwise,
-        f"--model {options.model}": options.family.has_mixture,
+        f"--model {options.model}": not options.family.has_common_vectors,
         f"--optimizer {options.optimizer.name}": options.optimizer.is_sampler,
         "--ranks auto": options.measured,
         "--learning-rate auto and --l2 auto": bool(options.searched),
         "--rate-drops": bool(options.rate_drops),
         "--keep-state": options.keep_state,
+        "--calibrate on": options.calibrate == "on",
         "--step-rows 0": options.step_rows == 0,
         "one level per feature": options.levels is not None and not callable(options.levels),
     }

@@ -21,6 +21,7 @@ from .spec import Hook, ModelSpec, ShardLost, WorkerLost, no_hook
 from .worker import Worker
 
 RETRIES, PAUSE_SECONDS = 60, 0.5  # while Ray restarts an actor
+START_SECONDS = 900.0  # an autoscaler may have to start machines first
 
 
 def import_ray() -> Any:
@@ -44,6 +45,7 @@ def connect(address: str, scaling: ScalingConfig) -> bool:
         if address != "local":
             ray.init(address=address, log_to_driver=False, configure_logging=False)
             return False
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # an open port of Ray runs the code of whoever finds it
         wanted = scaling.num_workers * scaling.cpus_per_worker + scaling.n_shards * scaling.cpus_per_shard
         n_cpus = max(os.cpu_count() or 1, int(wanted + 1))
         ray.init(address="local", num_cpus=n_cpus, _node_ip_address="127.0.0.1", **quiet)
@@ -248,11 +250,15 @@ class RayGroup:
 def _until_alive(call: Callable[[], Any]) -> Any:
     """Call an actor; again as long as Ray is restarting it."""
     import ray
-    from ray.exceptions import RayActorError
+    from ray.exceptions import GetTimeoutError, RayActorError
 
+    last: Exception | None = None
     for attempt in range(RETRIES):
         try:
-            return ray.get(call())
+            return ray.get(call(), timeout=START_SECONDS)
+        except GetTimeoutError as error:
+            last = error
+            break
         except RayActorError as error:
             last = error
             time.sleep(PAUSE_SECONDS if attempt else 0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ConfigError
+from ..files.lock import lock_file
 from ..model.file import Saved, save
 from ..options import TrainingOptions, resolve
 from ..read.open import ReadOptions
@@ -153,8 +154,14 @@ def identity(given: Input, options: TrainingOptions, valid: str | None, slots: i
 @contextmanager
 def _storage(path: str | None, address: str, scaling: ScalingConfig) -> Iterator[str | None]:
     """Return the folder of checkpoints; here a temporary one will do, but shards elsewhere could not reach it."""
-    if path is not None or address != "local" or not scaling.num_workers:
-        yield path
+    if path is not None:
+        os.makedirs(path, exist_ok=True)
+        with open(os.path.join(path, "lock"), "ab") as lock:
+            lock_file(lock.fileno(), f"{path}: another run is writing its checkpoints here. Use another directory.")
+            yield path
+        return
+    if address != "local" or not scaling.num_workers:
+        yield None
         return
     with tempfile.TemporaryDirectory(prefix="rafm-") as folder:
         yield folder

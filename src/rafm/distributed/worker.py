@@ -116,6 +116,8 @@ class Worker:
 
     def begin(self, spec: ModelSpec) -> None:
         """Prepare for training."""
+        if self.ahead is not None:
+            self.ahead[1].exception()  # wait: what is read ahead for another life must not be read at the same time
         self.spec, self.ahead = spec, None
         tables = self._tables(RecordLayout(spec.plan((0,) * (len(spec.options.ranks) + 2), True), False))
         n_fields = len(spec.field_names)

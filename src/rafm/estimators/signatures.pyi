@@ -40,6 +40,7 @@ class ClassifierSignature:
         validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
+        calibrate: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
@@ -57,7 +58,7 @@ class ClassifierSignature:
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row).
+            ranks, two features per row), ffm (field-aware factorization machine).
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
@@ -122,6 +123,9 @@ class ClassifierSignature:
         negative_rate : float, default=1.0
             Share of negatives kept when the training rows were sampled; corrects the predicted
             probabilities.
+        calibrate : str, default="auto"
+            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
+            on, off, or auto (if they gain more than by luck).
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
@@ -170,6 +174,7 @@ class RegressorSignature:
         validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
+        calibrate: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
@@ -190,7 +195,7 @@ class RegressorSignature:
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row).
+            ranks, two features per row), ffm (field-aware factorization machine).
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
@@ -255,6 +260,9 @@ class RegressorSignature:
         negative_rate : float, default=1.0
             Share of negatives kept when the training rows were sampled; corrects the predicted
             probabilities.
+        calibrate : str, default="auto"
+            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
+            on, off, or auto (if they gain more than by luck).
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
@@ -304,6 +312,7 @@ class RankerSignature:
         validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
+        calibrate: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
@@ -324,7 +333,7 @@ class RankerSignature:
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row).
+            ranks, two features per row), ffm (field-aware factorization machine).
         item_fields : str or sequence of str, default=None
             With task ranking: the fields that describe the item, comma-separated; all others are the
             context.
@@ -392,6 +401,9 @@ class RankerSignature:
         negative_rate : float, default=1.0
             Share of negatives kept when the training rows were sampled; corrects the predicted
             probabilities.
+        calibrate : str, default="auto"
+            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
+            on, off, or auto (if they gain more than by luck).
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None

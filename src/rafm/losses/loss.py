@@ -25,6 +25,7 @@ class Loss:
     l2: ClassVar[float]
     dependent_weight: ClassVar[float]  # for the joint rule
     default_ranks: ClassVar[tuple[int, ...]] = (8, 32, 128)  # of RaFM
+    link_name: ClassVar[str] = "identity"  # from scores to predictions, for exports: identity, sigmoid or exp
     uses_exp: ClassVar[bool] = False
     scales_labels: ClassVar[bool] = False  # whether training may divide labels by a constant and undo it in the model
     is_classification: ClassVar[bool] = False

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..kernels import mixture, packed, scoring
 from ..kernels.tables import FieldScoring, NoFieldWeights, PackedCodes, PackedHalves, Rows, ScoringScratch, Tables
-from ..plan.scratch import make_scoring_scratch
+from ..plan.layout import RecordLayout
+from ..plan.scratch import field_vector_tables, make_field_vector_scratch, make_scoring_scratch
 
 SINGLE = threading.local()  # scratch memory for single rows, and the model's widths that it is for
 FEW = 64  # entries of a single row that it has room for, at least
@@ -66,6 +67,19 @@ def score_packed(
     scratch = _scratch(tables, longest, np.dtype(np.float32), is_single)
     fields = _scoring_fields(field_weights, longest, np.float32)
     packed.score_packed_rows(rows, tables, kind(*stored), bias, level, scratch, scores, fields)
+    return scores
+
+
+def score_field_aware(
+    rows: Rows, layout: RecordLayout, tables: Tables, records: np.ndarray, bias: np.float32
+) -> np.ndarray:
+    """Return the score of every row of a field-aware model."""
+    from ..kernels import field_aware  # its kernels are prepared only if they are used
+
+    longest = int(np.diff(rows.indptr).max(initial=0))
+    tables, scores = field_vector_tables(tables, longest), np.empty(rows.labels.size, records.dtype)
+    (work,) = make_field_vector_scratch(layout, tables, longest, dtype=records.dtype)
+    field_aware.score_rows(rows, tables, records, bias, work, scores)
     return scores
 
 

@@ -58,6 +58,12 @@ def weigh_fields(features: PlannedFeatures, is_on: bool) -> PlannedFeatures:
     return features._replace(plan=replace(features.plan, n_field_weights=features.fields.n_fields))
 
 
+def per_field(features: PlannedFeatures) -> PlannedFeatures:
+    """Return the features with a plan that has a vector per field."""
+    n_fields = 0 if features.fields is None else features.fields.n_fields
+    return features._replace(plan=replace(features.plan, n_field_vectors=max(n_fields, 1)))
+
+
 def rule_for(ids: np.ndarray, n_features: int, rule: LevelRule | np.ndarray) -> LevelRule | np.ndarray:
     """Return the level rule for these ids; an array of levels for all features is indexed by id."""
     return np.asarray(rule)[ids] if not callable(rule) and np.shape(rule) == (n_features,) else rule

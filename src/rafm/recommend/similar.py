@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..model.model import Model
+from .sides import refuse_field_vectors
 
 MEASURES = ("balanced", "behaviour", "cosine")
 LEAST_SHARE = 1e-9  # spread along an axis, relative to the largest, that is not taken for rounding
@@ -58,6 +59,7 @@ def find_similar(
     damping : float
         Count at which a similarity is halved: a feature seen twice is no twin of one seen a thousand times.
     """
+    refuse_field_vectors(model, "compare features")
     vectors = vectors_at(model, number, level)
     candidates = np.arange(len(vectors)) if candidates is None else candidates[candidates < len(vectors)]
     if measure not in MEASURES:

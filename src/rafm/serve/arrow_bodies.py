@@ -56,6 +56,8 @@ def write_scores(model: ServedModel, scored: dict[str, np.ndarray]) -> Response:
 
 
 def _check_types(schema: pa.Schema) -> None:
+    if len({*schema.names}) < len(schema.names):
+        raise RequestError(422, "two columns have the same name")
     for field in schema:
         if cell_type(field.type) == "other":
             raise RequestError(422, f"column {field.name[:80]!r} has type {str(field.type)[:80]}, which no model takes")

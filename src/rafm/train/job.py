@@ -15,7 +15,7 @@ from ..rows.stats import RowStats
 from .checkpoint import Checkpoint, NoCheckpoint
 from .engine import arrange
 from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartJudged
-from .field_choice import with_field_weights
+from .field_choice import with_field_parameters
 from .loader import Blocks
 from .negatives import Negatives, item_features
 from .phases import Phase
@@ -52,7 +52,7 @@ class Job(NamedTuple):
         """Assign levels and numbers to the features of the rows."""
         n, fields = self.source.n_features, self.source.fields
         planned = plan_features(self.found, n, options.model, options.ranks, options.rule, fields)
-        return with_field_weights(planned, options)
+        return with_field_parameters(planned, options)
 
     def run(
         self,

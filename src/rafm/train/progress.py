@@ -17,6 +17,7 @@ from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
 from .events import (
     Begun,
+    Calibrated,
     Continued,
     Cut,
     Distilled,
@@ -60,6 +61,7 @@ def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
     work = sum(row["factors_per_row"] for row in levels)
     model = {"parameters": plan.n_parameters, "factors_per_row": work}
     fields = f", weights of {plan.n_field_weights} fields" if plan.n_field_weights else ""
+    fields += f", vectors for {plan.n_field_vectors} fields" if plan.n_field_vectors else ""
     lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias{fields}")
     if fm:
         fm = fm | {"parameters": fm["parameters"] + plan.n_features + 1}
@@ -175,8 +177,8 @@ def event_lines(event: Event) -> list[str]:
         return [measuring_line(event) if isinstance(event, Measuring) else cut_line(event)]
     if isinstance(event, Resumed):
         return [resumed_line(event)]
-    if isinstance(event, Distilled):
-        return [distilled_line(event)]
+    if isinstance(event, Distilled | Calibrated):
+        return [distilled_line(event) if isinstance(event, Distilled) else calibrated_line(event)]
     if isinstance(event, HeldOut | NotHeldOut | Slowed | Selected):
         return [selection_line(event)]
     if isinstance(event, StartJudged):
@@ -292,6 +294,17 @@ def distilled_line(event: Distilled) -> str:
     shown = "".join(f", valid {name} {value:.5f}" for name, value in event.metrics.items() if value is not None)
     gap = f"{event.after:.5f} from their mean (their mean parameters: {event.before:.5f})"
     return f"distilled {event.samples} samples into one model: {gap}{shown}"
+
+
+def calibrated_line(event: Calibrated) -> str:
+    """Return the line that says how scores were calibrated.
+
+    >>> calibrated_line(Calibrated(0.929, -0.013, 57_722, 0.11239, 0.11151))
+    'calibrated on 57722 validation rows: scores times 0.929, less 0.013; their log loss 0.11239 -> 0.11151'
+    """
+    shift = f"{'plus' if event.offset >= 0 else 'less'} {abs(event.offset):.3f}"
+    change = f"their log loss {event.before:.5f} -> {event.after:.5f}"
+    return f"calibrated on {event.rows} validation rows: scores times {event.scale:.3f}, {shift}; {change}"
 
 
 def resumed_line(event: Resumed) -> str:
