@@ -403,10 +403,14 @@ def test_an_interrupt_just_after_a_state_is_renamed_overwrites_no_state(tmp_path
         if len(calls) == 2:  # the file, then its directory
             raise KeyboardInterrupt
 
+    def write():
+        with Checkpoint(tmp_path, tell=lambda text: None) as checkpoint:
+            checkpoint.capture = lambda: ({"place": len(calls)}, {"engine.bias": np.ones(2)})
+            checkpoint.write()
+
     monkeypatch.setattr(os, "fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt), Checkpoint(tmp_path, tell=lambda text: None) as checkpoint:
-        checkpoint.capture = lambda: ({"place": len(calls)}, {"engine.bias": np.ones(2)})
-        checkpoint.write()
+    with pytest.raises(KeyboardInterrupt):
+        write()
     assert [read_container(path)[0]["place"] for path in states_of(tmp_path)] == [0, 2]
 
 

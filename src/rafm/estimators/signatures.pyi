@@ -15,14 +15,14 @@ class ClassifierSignature:
         self,
         ranks: int | str | Sequence[int] | None = None,
         *,
-        model: str = "rafm",
+        model: str | None = None,
         max_parameters: int | None = None,
         max_bytes: int | None = None,
         rank_scale: float | None = None,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
-        optimizer: str | Optimizer = "adagrad",
+        optimizer: str | Optimizer = "auto",
         step_rows: object = "auto",
         field_weights: str = "auto",
         learning_rate: float | str | None = None,
@@ -54,10 +54,10 @@ class ClassifierSignature:
         ranks : int, sequence of int or "auto", default=None
             Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
             first, measure which length each vector needs, and cut it. Needs validation rows.
-        model : str, default="rafm"
+        model : str, default=None
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row).
+            ranks, two features per row) (default: rafm).
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
@@ -73,8 +73,9 @@ class ClassifierSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
-        optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
+        optimizer : str or settings, default="auto"
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them
+            (default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).
         step_rows : int or "auto", default="auto"
             Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
             million rows on).
@@ -145,14 +146,14 @@ class RegressorSignature:
         ranks: int | str | Sequence[int] | None = None,
         *,
         loss: str | Loss = "squared",
-        model: str = "rafm",
+        model: str | None = None,
         max_parameters: int | None = None,
         max_bytes: int | None = None,
         rank_scale: float | None = None,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
-        optimizer: str | Optimizer = "adagrad",
+        optimizer: str | Optimizer = "auto",
         step_rows: object = "auto",
         field_weights: str = "auto",
         learning_rate: float | str | None = None,
@@ -186,10 +187,10 @@ class RegressorSignature:
             first, measure which length each vector needs, and cut it. Needs validation rows.
         loss : str or settings, default="squared"
             "squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.
-        model : str, default="rafm"
+        model : str, default=None
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row).
+            ranks, two features per row) (default: rafm).
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
@@ -205,8 +206,9 @@ class RegressorSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
-        optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
+        optimizer : str or settings, default="auto"
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them
+            (default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).
         step_rows : int or "auto", default="auto"
             Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
             million rows on).

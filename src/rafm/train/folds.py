@@ -30,6 +30,7 @@ class Course:
     best_value: float | None = None
     reason: str = "epochs"
     seconds: float = 0.0
+    noise: float | None = None  # variance of labels, found by a sampler
 
     def note(self, event: EpochFinished, metric: str) -> EpochFinished:
         """Add an epoch; return it with the mark of the best one so far."""

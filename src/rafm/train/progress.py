@@ -29,6 +29,7 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    SamplerChosen,
     Searched,
     Selected,
     Slowed,
@@ -189,6 +190,8 @@ def event_lines(event: Event) -> list[str]:
     """Return the lines to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
+    if isinstance(event, SamplerChosen):
+        return [sampler_line(event)]
     if isinstance(event, Begun):
         return [f"sampling begins at a model with {event.features} features; {event.new} new"]
     if isinstance(event, Continued):
@@ -235,6 +238,12 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
     return f"holding out {held_out} {event.n_rows} rows to choose the number of epochs"
 
 
+def sampler_line(event: SamplerChosen) -> str:
+    """Return the line that says that a model is sampled, and how to train another one."""
+    model = f"a factorization machine of rank {event.options.ranks[0]}"
+    return f"{event.n_rows} ratings: sampling {model} (`optimizer` adagrad trains by steps instead)"
+
+
 def finished_lines(event: Finished) -> list[str]:
     """Return the lines that say what is doubtful about the model."""
     if event.reason == "time":
@@ -265,7 +274,9 @@ def continued_lines(event: Continued) -> list[str]:
         error = "" if event.pair_error is None else f"; relative error of their pair products: {event.pair_error:.0%}"
         lines.append(f"promoted to a higher rank: {event.promoted} features{error}")
     lines.append("the train loss of the first epoch is progressive: each row is scored before it is trained on")
-    if not event.with_states:
+    if event.was_sampled:
+        lines.append("the model was sampled, which cannot go on: it continues by steps of adagrad")
+    elif not event.with_states:
         lines.append("the model has no optimiser state: steps are as large as at the start of training")
     return lines
 
