@@ -22,11 +22,12 @@ class SamplerChosen:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Some of the rows are held out to choose the number of epochs."""
+    """Some of the rows are held out to choose the number of epochs; by samplers, to measure the noise."""
 
     n_rows: int  # of all rows
     n_valid: int  # 0 if the rows cannot be split
     n_folds: int = 1  # if more, each row is held out once
+    for_noise: bool = False
 
 
 @dataclass(frozen=True)

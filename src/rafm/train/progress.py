@@ -36,6 +36,8 @@ from .events import (
     StartJudged,
 )
 
+SHOWN_SWEEPS = 10  # one line for so many sweeps of a sampler
+
 
 def plan_lines(event: Planned) -> list[str]:
     """Return the plan as a table: the cost of each level, of the model, and of a plain FM of the top rank.
@@ -116,12 +118,15 @@ def show_events(
     out, is_headed, is_one_class = stream or sys.stdout, False, False
     with (_Bar if out.isatty() else _Plain)(out) as board:
         for event in events:
+            options = event.options if isinstance(event, SamplerChosen) else options
             is_one_class |= isinstance(event, Planned) and event.one_class
             is_hint = is_one_class and isinstance(event, Finished) and event.reason == "epochs"
             lines = [] if is_hint else [spell(line) for line in event_lines(event)]  # more epochs teach nothing more
             if isinstance(event, HeldOut | Slowed | Selected):
                 is_headed = False  # a table of its own
-            if isinstance(event, EpochFinished | StartJudged) and not is_headed:
+            if isinstance(event, EpochFinished) and options.optimizer.is_sampler and event.epoch % SHOWN_SWEEPS:
+                lines = []
+            elif isinstance(event, EpochFinished | StartJudged) and not is_headed:
                 lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
             with suppress(OSError):  # a closed pipe or a full disk must not stop training
                 board.show(event, lines)
@@ -235,7 +240,8 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
     if not event.n_valid:
         return f"{event.n_rows} rows are too few, or too equal, to hold out some: training on all of them"
     held_out = f"{event.n_valid} of" if event.n_folds == 1 else f"each of {event.n_folds} folds of"
-    return f"holding out {held_out} {event.n_rows} rows to choose the number of epochs"
+    purpose = "measure the noise" if event.for_noise else "choose the number of epochs"
+    return f"holding out {held_out} {event.n_rows} rows to {purpose}"
 
 
 def sampler_line(event: SamplerChosen) -> str:

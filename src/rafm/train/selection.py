@@ -230,7 +230,7 @@ class Selection:
             options = replace(options, n_epochs=min(options.n_epochs, NOISE_SWEEPS))
         for event in train(self._side(split, 0, False), options, valid, checkpoint, self.start, self.stop):
             if is_first and isinstance(event, Planned):
-                yield HeldOut(self.counts.rows, valid.n_rows)
+                yield HeldOut(self.counts.rows, valid.n_rows, for_noise=self.is_sampled and not self.keeps_first)
             if isinstance(event, Distilled):
                 noise = event.noise
             if not isinstance(event, Finished) and (is_first or not isinstance(event, Planned)):
