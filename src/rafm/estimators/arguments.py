@@ -21,8 +21,8 @@ from ..read.frames import as_table, is_frame
 from ..read.matrices import id_columns
 from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
-from ..train.events import Event, Finished, HeldOut, NotHeldOut, SamplerChosen, Selected, Slowed
-from ..train.progress import finished_lines, sampler_line, selection_line
+from ..train.events import Calibrated, Event, Finished, HeldOut, NotHeldOut, SamplerChosen, Selected, Slowed
+from ..train.progress import calibrated_line, finished_lines, sampler_line, selection_line
 
 LOGGER = logging.getLogger("rafm")
 
@@ -142,6 +142,8 @@ def log_notices(events: Iterable[Event]) -> Iterator[Event]:
             LOGGER.info(sampler_line(event).replace("`", ""))
         if isinstance(event, HeldOut | Slowed | Selected):
             LOGGER.info(selection_line(event))
+        if isinstance(event, Calibrated):
+            LOGGER.info(calibrated_line(event))
         if isinstance(event, NotHeldOut):
             LOGGER.warning(selection_line(event).removeprefix("warning: ").replace("`", ""))
         if isinstance(event, Finished):

@@ -1,9 +1,9 @@
 """Compiled link, slope and value functions of all losses, dispatched by the loss's code."""
 
 from ..jit.dispatch import chosen_by_code
-from ..losses import LOSSES, loss_named
+from ..losses import KERNELS, loss_named
 
-_ALL = [loss_named(name) for name in LOSSES]
+_ALL = [loss_named(name) for name in KERNELS]
 link = chosen_by_code([loss.link for loss in _ALL], n_inlined=2)
 loss_slope = chosen_by_code([loss.slope for loss in _ALL], n_inlined=2)
 loss_value = chosen_by_code([loss.value for loss in _ALL], n_inlined=2)

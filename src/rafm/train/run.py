@@ -5,7 +5,7 @@ A run is trained in pieces. Between pieces it can be saved and restored without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -23,12 +23,14 @@ from ..model.parameters import Parameters
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from ..plan.grouping import Grouping
+from ..rows.pairs import DrawnRows
 from ..rows.stats import RowStats
 from .average import Average
 from .engine import Engine, RowShape
 from .engines import make_engine
 from .events import EpochFinished, PieceFinished
 from .loader import Blocks
+from .negatives import Negatives
 
 ODD_LABEL = 1e6  # a label so many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this
@@ -86,7 +88,9 @@ class Run:
         held_out: Blocks | None = None,
         uninterrupted: Callable[[], AbstractContextManager[Any]] = nullcontext,
         start: Parameters | None = None,
+        negatives: Negatives | None = None,
     ):
+        self.negatives = negatives
         self.blocks, self.options, self.features, self.held_out = blocks, options, features, held_out
         self.uninterrupted = uninterrupted
         self.n_rows, self.label_scale, self.weight_scale = found.rows, float(blocks.label_scale), blocks.weight_scale
@@ -152,10 +156,11 @@ class Run:
             rows = self.blocks.rows(int(number))
             n_rows = rows.labels.size
             order = self.engine.visiting_order(n_rows, draw) if self.options.shuffle else np.arange(n_rows)
-            yield from self._block_pieces(rows, order)
+            drawn = rows if self.negatives is None else self.negatives.drawn(int(number), rows, draw)
+            yield from self._block_pieces(drawn, order)
             self.at = replace(self.at, block=self.at.block + 1, draw=dict(draw.bit_generator.state), sweep=0, place=0)
 
-    def _block_pieces(self, rows: Rows, order: np.ndarray) -> Iterator[PieceFinished]:
+    def _block_pieces(self, rows: Rows | DrawnRows, order: np.ndarray) -> Iterator[PieceFinished]:
         sweeps, size = self.engine.sweeps(), self.engine.piece_rows()
         while self.at.sweep < len(sweeps):
             for start in range(self.at.place, order.size, size):
@@ -193,8 +198,13 @@ class Run:
         return event
 
     def judge_start(self) -> dict[str, float | None]:
-        """Let the untrained model compete: it is kept if no epoch is better. Return its metrics."""
-        metrics = {} if self.held_out is None else self._evaluate(self.held_out)
+        """Let the constant prediction compete: the untrained model is kept if no epoch is better. Return its metrics.
+
+        The factors of an untrained model are small but random, so its scores would rank rows by luck. A row without
+        features has the constant as its score.
+        """
+        empty = (rows._replace(indptr=np.zeros_like(rows.indptr)) for rows in self.held_out or ())
+        metrics = self._evaluate(empty)
         self.at = replace(self.at, start_value=metrics.get(self.options.metric))
         return metrics
 
@@ -278,11 +288,15 @@ class Run:
 
     # Evaluation
 
-    def _evaluate(self, held_out: Blocks) -> dict[str, float | None]:
+    def _evaluate(self, held_out: Iterable[Rows]) -> dict[str, float | None]:
         """Return the metrics of the validation rows, computed in bounded memory; none if there are no rows."""
         metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
-        for rows in held_out:
-            metrics.add(rows.labels, self.scores(rows), rows.weights)
+        for number, rows in enumerate(held_out):
+            if self.negatives is None:
+                metrics.add(rows.labels, self.scores(rows), rows.weights)
+                continue
+            for differences, weights in self.negatives.differences(number, rows, self.scores):
+                metrics.add(np.ones(differences.size), differences, weights)
         if metrics.rows and not metrics.weight > 0:
             raise DataValueError("all validation rows have weight 0; at least one must have a positive weight")
         return metrics.values() if metrics.rows else {}

@@ -100,6 +100,7 @@ def options_of(run: Run, found: DataSet) -> TrainingOptions:
         l2=run.l2,
         n_epochs=run.epochs,
         averaging=False,  # as in the paper
+        calibrate="off",
         init_scale=0.01,
         patience=run.patience,
         seed=run.seed,
