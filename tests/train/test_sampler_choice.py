@@ -68,7 +68,7 @@ def choice(rows, fields=FIELDS, is_judged=True, **given):
 
 
 def test_ratings_of_known_fields_are_sampled(ratings):
-    found = choice(ratings[0], seed=7, threads=2, metric="mae", max_seconds=60, loss="squared")
+    found = choice(ratings[0], seed=7, threads=2, metric="mae", max_seconds=60, loss="squared").options
     assert (found.optimizer.name, found.model, found.ranks, found.n_epochs) == ("gibbs", "fm", (8,), 200)
     assert (found.seed, found.threads, found.metric, found.max_seconds) == (7, 2, "mae", 60)
 

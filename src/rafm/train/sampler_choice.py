@@ -11,6 +11,7 @@ from ..optimizers import SAMPLERS
 from ..options import TrainingOptions, resolve
 from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
+from .events import SamplerChosen
 from .loader import labelled_blocks
 
 LEAST_ROWS = 5_000  # up to so many, folds choose the epochs of a model that is stepped
@@ -22,8 +23,8 @@ MOST_SECONDS, SHARE_OF_TIME = 900.0, 0.5  # without a limit of time, and of such
 ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
 
 
-def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) -> TrainingOptions | None:
-    """Return the options of an FM that is sampled; None if these rows are better trained by steps.
+def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) -> SamplerChosen | None:
+    """Return the event that an FM is sampled, with its options; None if these rows are better trained by steps.
 
     is_judged: whether there are rows to measure the noise on, given or to be held out.
     """
@@ -36,7 +37,8 @@ def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) ->
         return None
     given = {name: getattr(options, name) for name in NEUTRAL}
     chosen = resolve(task=options.loss.task, **given, model="fm", ranks=rank, optimizer=next(iter(SAMPLERS)))
-    return replace(chosen, keep_state=options.keep_state, memory=options.memory, reserved_bytes=options.reserved_bytes)
+    switches = {name: getattr(options, name) for name in ("keep_state", "memory", "reserved_bytes")}
+    return SamplerChosen(replace(chosen, **switches), found.rows)
 
 
 def are_ratings(found: RowStats) -> bool:

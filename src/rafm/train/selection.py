@@ -22,7 +22,7 @@ from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .calibration import KEY, calibrated
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
-from .events import Distilled, Event, Finished, HeldOut, NotHeldOut, OneClass, Planned, SamplerChosen, Selected, Slowed
+from .events import Distilled, Event, Finished, HeldOut, NotHeldOut, OneClass, Planned, Selected, Slowed
 from .folds import Course, train_on_folds
 from .job import Stop
 from .loader import as_source, labelled_blocks
@@ -77,8 +77,8 @@ def train_and_select(
     checkpoint, source, stop = checkpoint or NoCheckpoint(), as_source(data), stop or Stop()
     is_judged = valid is not None or options.validation_fraction > 0
     if start is None and (sampled := sampler_for(source, options, is_judged)) is not None:
-        options = sampled
-        yield SamplerChosen(options, sum(source.block(number).n_rows for number in range(source.n_blocks)))
+        yield sampled
+        options = sampled.options
     if valid is not None and start is None and "learning_rate" in options.adaptable and not needs_validation(options):
         yield from slow_down(source, options, valid, checkpoint, stop)
         return
