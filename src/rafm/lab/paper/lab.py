@@ -21,6 +21,7 @@ from .store import Store, key_of
 from .tasks import Result, execute, warm_up
 
 Task = dict[str, Any]
+PINNED = {"averaging": False, "init_scale": 0.01, "learning_rate": 0.2, "l2": 0.005, "rank_scale": 1.0}
 
 
 def behaviour() -> str:
@@ -41,7 +42,7 @@ def behaviour() -> str:
         ("difacto", {}),
         ("mrma", {}),
     ):
-        settings: dict[str, Any] = {"ranks": (2, 8, 32), **more}
+        settings: dict[str, Any] = {"ranks": (2, 8, 32), **PINNED, **more}  # whatever the defaults are by now
         model_of = train_model(rows, resolve(task="binary", model=model, n_epochs=3, **settings), rows)
         losses.append(round(model_of.history[-1]["valid_log_loss"], 5))
     return key_of(losses)
