@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...datasets.prepared import digest, part_paths
+from ...errors import ConfigError
 from ...options import resolve
 from ...rows.checked import Batch, check_batch
 from ...train.trainer import train_model
@@ -48,11 +49,17 @@ def behaviour() -> str:
     return key_of(losses)
 
 
-class Lab:
-    """Executes tasks that are not in the store yet, and stores their results."""
+class NotStored(ConfigError):
+    """A result is not in the store, and nothing may be run."""
 
-    def __init__(self, folder: Path, store: Store, workers: int = 1, tell: Callable[[str], Any] = print):
-        self.folder, self.store, self.workers, self.tell = folder, store, workers, tell
+
+class Lab:
+    """Executes tasks that are not in the store yet, and stores their results; if `stored`, it executes none."""
+
+    def __init__(
+        self, folder: Path, store: Store, workers: int = 1, tell: Callable[[str], Any] = print, stored: bool = False
+    ):
+        self.folder, self.store, self.workers, self.tell, self.stored = folder, store, workers, tell, stored
         self.data: dict[str, list[str]] = {}
         self.pool: ProcessPoolExecutor | None = None
 
@@ -80,6 +87,8 @@ class Lab:
         """Return the results of tasks in order, after executing those that are missing."""
         keys = [self.key(task) for task in tasks]  # equal tasks have one key and are executed once
         missing = {key: task for key, task in zip(keys, tasks) if key not in self.store}
+        if missing and self.stored:
+            raise NotStored(f"{len(missing)} runs are not stored; run them without --stored", key="stored")
         if missing:
             self._do(missing)
         return [self.store[key] for key in keys]
