@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 
-from rafm import RaFMClassifier, RaFMRegressor
+from rafm import RaFMClassifier, RaFMRanker, RaFMRegressor
 
 HEADER = '''"""Constructors of the estimators, for editors and type checkers. Written by `.ci/stub.py`; do not edit."""
 
@@ -32,6 +32,7 @@ TYPES = {  # of docstrings
     'float or "auto"': "float | str",
     'float, sequence of float or "auto"': "float | str | Sequence[float]",
     "str": "str",
+    "str or sequence of str": "str | Sequence[str]",
     "dict or TableSpec": "Mapping[str, Any] | TableSpec",
     "array of str or int": "Sequence[str] | Sequence[int] | np.ndarray",
     "rule or array of int": "LevelRule | np.ndarray | Sequence[int]",
@@ -66,7 +67,5 @@ def annotation(parameter: inspect.Parameter, documented: str) -> str:
 
 
 if __name__ == "__main__":
-    print(
-        "\n".join([HEADER, stub(RaFMClassifier, "ClassifierSignature"), stub(RaFMRegressor, "RegressorSignature")]),
-        end="",
-    )
+    kinds = {"ClassifierSignature": RaFMClassifier, "RegressorSignature": RaFMRegressor, "RankerSignature": RaFMRanker}
+    print("\n".join([HEADER, *(stub(kind, name) for name, kind in kinds.items())]), end="")

@@ -2,8 +2,9 @@
 
     python benchmarks/serve_bad.py [requests]
 
-Random bytes and mutated requests, clients that leave in the middle, a body without end, slow senders; good requests run
-beside them and must all be answered. Memory and files of the worker are printed before and after.
+Random bytes and mutated requests, of whose clients half leave before the answer, a body without end, idle connections
+and senders of a byte per second; good requests run beside them and must all be answered. Memory and files of the worker
+are printed before and after.
 """
 
 from __future__ import annotations
@@ -12,23 +13,39 @@ import asyncio
 import contextlib
 import random
 import sys
+from collections import Counter
 
 from serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
 
-AT_A_TIME = 50
+AT_A_TIME, IDLE, SLOW = 50, 500, 50
 
 
 async def throw(port: int, data: bytes, draw: random.Random) -> str:
     """Send bytes, perhaps leave before the answer; return its status."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    with contextlib.suppress(OSError, asyncio.TimeoutError):
+    try:
         writer.write(data)
         if draw.random() < 0.5:
             return "left"
         async with asyncio.timeout(0.5):
             return (await reader.read(12))[9:12].decode("ascii", "replace") or "closed"
+    except (OSError, TimeoutError):
+        return "no answer"
+    finally:
+        writer.close()
+
+
+async def drip(port: int) -> str:
+    """Send a byte per second until the server has enough; return what it answers."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    answer = asyncio.create_task(reader.read(12))
+    with contextlib.suppress(OSError):
+        for byte in post("/score", {"rows": []}):
+            writer.write(bytes([byte]))
+            if (await asyncio.wait([answer], timeout=1))[0]:
+                break
     writer.close()
-    return "no answer"
+    return (await answer)[9:12].decode() or "closed"
 
 
 def mutated(request: bytes, draw: random.Random) -> bytes:
@@ -75,19 +92,22 @@ async def main(server: Server, n_requests: int) -> None:
     outcomes = await flood(server.port, n_requests)
     status = await endless(server.port, 500)
     largest = server.kilobytes()
-    slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(200)]
+    idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(IDLE)]
+    slow = Counter(await asyncio.gather(*(drip(server.port) for _ in range(SLOW))))
+    closed = sum(reader.at_eof() for reader, _ in idle)
     tally = await others
-    for _, writer in slow:
+    for _, writer in idle:
         writer.close()
+    client.close()
     await asyncio.sleep(3)
     print(f"{n_requests} wrong requests: {outcomes}; a body without end: {status}")
+    print(f"{SLOW} senders of a byte per second: {dict(slow)}; {closed} of {IDLE} idle connections closed")
     print(f"good ones beside them: {tally}")
     print(
         f"memory {before[1] / 1024:.1f} -> {largest / 1024:.1f} MB, files {before[2]} -> {server.open_files()}; ",
         end="",
     )
     print("same worker" if server.workers() == before[0] else "the worker died")
-    client.close()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python benchmarks/serve_load.py [seconds] [requests per second]
 
-Requests of one row at the given rate (300), and of 100 rows at a sixth of it, open loop, on two workers.
+Requests of one row at the given rate (300), and of 100 rows at a sixth of it, open loop, on two workers. Memory and
+files are those after ten seconds of the same load, and at the end, each time without the client's connections.
 """
 
 from __future__ import annotations
@@ -10,18 +11,27 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
+from serving import Client, Server, Tally, folder_of_models, make_table, open_loop, post, serving
 
 
 async def load(server: Server, seconds: float, rate: float) -> None:
     """Print outcomes and latencies, memory and files."""
-    rows, client = make_table(100, seed=2).to_pylist(), Client(server.port)
+    rows = make_table(100, seed=2).to_pylist()
     one, many = post("/score", {"rows": rows[:1]}), post("/score", {"rows": rows})
-    await asyncio.gather(open_loop(client, one, rate, 3), open_loop(client, many, rate / 6, 3))
+
+    async def send(seconds: float) -> tuple[Tally, Tally]:
+        client = Client(server.port)
+        tallies = await asyncio.gather(
+            open_loop(client, one, rate, seconds), open_loop(client, many, rate / 6, seconds)
+        )
+        client.close()
+        await asyncio.sleep(2)  # until the server has noticed
+        return tallies
+
+    await send(10)
     before = server.kilobytes(), server.open_files()
-    found = await asyncio.gather(open_loop(client, one, rate, seconds), open_loop(client, many, rate / 6, seconds))
+    found = await send(seconds)
     after = server.kilobytes(), server.open_files()
-    client.close()
     for name, rate_of, tally in zip(("one row", "100 rows"), (rate, rate / 6), found):
         print(f"{name:9} at {rate_of:.0f}/s for {seconds:g} s: {tally}")
     print(f"memory of the workers {before[0] / 1024:.1f} -> {after[0] / 1024:.1f} MB, files {before[1]} -> {after[1]}")

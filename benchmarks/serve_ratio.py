@@ -4,8 +4,11 @@
 
 A bare route (/v2/health/live) and one-row scoring take turns in the same server, open loop, at half of the rate that
 saturates scoring. The figure is the median of the pairs' ratios of p99; it is void if the bare p99 varies by more than
-1.5 between quartiles. Batches of 1000 rows are compared with the same JSON parsed, scored by `Scorer` and written by
-this process, and with `predict_proba` of a ready Arrow table; CPU seconds of the server's workers against our own.
+1.5 between quartiles. A second figure depends less on what else the machine does: CPU of the server per request.
+
+Batches of 1000 rows, as JSON rows, tensors, tensors of bytes and Arrow, are compared with what the library does with
+the same rows as Python objects (`Scorer.predict`), and with `predict_proba` of a ready Arrow table; CPU seconds of
+the server's workers against our own, in turns.
 """
 
 from __future__ import annotations
@@ -18,24 +21,41 @@ import time
 import warnings
 
 import numpy as np
-from serving import Client, Server, Tally, folder_of_models, get, make_table, open_loop, post, saturation, serving
+import pyarrow as pa
+from serving import (
+    Client,
+    Server,
+    Tally,
+    folder_of_models,
+    get,
+    make_table,
+    open_loop,
+    post,
+    post_bytes,
+    saturation,
+    serving,
+)
 
 from rafm import Scorer, load
 
-BATCH, BATCHES = 1000, 20
+BATCH, BATCHES, REQUESTS, ROUNDS = 1000, 40, 500, 7
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 async def ratio(server: Server, pairs: int, seconds: float) -> None:
     """Print the ratio of the two routes."""
     row = make_table(10, seed=2).to_pylist()[3]
     client, bare, score = Client(server.port), get("/v2/health/live"), post("/score", {"rows": [row]})
+    await compare_cpu(server, client, bare, score)
     for request in (bare, score):
         await saturation(client, request, 1.0)
     rate = await saturation(client, score) / 2
     found = []
     for _ in range(pairs):
         one, two = await open_loop(client, bare, rate, seconds), await open_loop(client, score, rate, seconds)
-        assert {*one.outcomes} == {*two.outcomes} == {"200"}, (one, two)
+        if not {*one.outcomes} == {*two.outcomes} == {"200"}:
+            print(f"void: refused requests ({one}; {two})")
+            return
         found.append((one.percentile(99), two.percentile(99), one.percentile(50), two.percentile(50)))
     client.close()
     p99, p50 = [two / one for one, two, _, _ in found], [two / one for *_, one, two in found]
@@ -54,36 +74,78 @@ def cpu_of(server: Server) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+async def compare_cpu(server: Server, client: Client, *requests: bytes) -> None:
+    """Print the CPU time of the server per request of two routes."""
+    rounds = []
+    for _ in range(ROUNDS):
+        times = []
+        for request in requests:
+            begin = cpu_of(server)
+            for _ in range(REQUESTS):
+                assert await client.ask(request, Tally()) == 200
+            times.append(1e6 * (cpu_of(server) - begin) / REQUESTS)
+        rounds.append(times)
+    bare, score = np.median(rounds, axis=0)
+    print(f"CPU of the server per request: bare {bare:.0f} us, one row {score:.0f} us, ratio {score / bare:.2f}")
+
+
+def bodies_of(table: pa.Table) -> dict[str, bytes]:
+    """Return requests that score a table, by the form of their rows."""
+    n_rows, infer, texts = table.num_rows, "/v2/models/model-0/infer", table.select([f"c{i}" for i in range(5)])
+    columns = [(name, "BYTES" if name in texts.column_names else "FP64") for name in table.column_names]
+    tensors = [{"name": name, "shape": [n_rows], "datatype": kind} for name, kind in columns]
+    as_json = [{**one, "data": table[one["name"]].to_pylist()} for one in tensors]
+    parts = [_bytes_of(table[name], kind) for name, kind in columns]
+    sized = [{**one, "parameters": {"binary_data_size": len(part)}} for one, part in zip(tensors, parts)]
+    head = json.dumps({"inputs": sized, "parameters": {"binary_data_output": True}}).encode()
+    length = f"Inference-Header-Content-Length: {len(head)}\r\n"
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    arrow = f"Content-Type: {ARROW}\r\nAccept: {ARROW}\r\n"
+    return {
+        "JSON rows": post("/score", {"rows": table.to_pylist()}),
+        "JSON tensors": post(infer, {"inputs": as_json}),
+        "binary tensors": post_bytes(infer, b"".join([head, *parts]), length),
+        "Arrow": post_bytes("/score", sink.getvalue().to_pybytes(), arrow),
+    }
+
+
+def _bytes_of(column: pa.ChunkedArray, kind: str) -> bytes:
+    if kind == "FP64":
+        return column.to_numpy().tobytes()
+    texts = [text.encode() for text in column.to_pylist()]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+
+
 async def batches(server: Server, path: str) -> None:
     """Print how fast batches are, compared with the library."""
     table = make_table(BATCH, seed=3)
-    content = {"rows": table.to_pylist()}
-    text, client, scorer, model = json.dumps(content), Client(server.port), Scorer(path), load(path)
-
-    def by_scorer() -> str:
-        rows = json.loads(text)["rows"]
-        scores = scorer.score(rows)
-        return json.dumps({"score": scores.tolist(), "probability": scorer.link(scores).tolist()})
-
-    request, rounds = post("/score", content), []
-    await client.ask(request, Tally())
-    by_scorer(), model.predict_proba(table)
-    for _ in range(5):
-        times = []
-        begin = cpu_of(server)
-        for _ in range(BATCHES):
-            await client.ask(request, Tally())
-        times.append(cpu_of(server) - begin)
-        for work in (by_scorer, lambda: model.predict_proba(table)):
+    rows, client, scorer, model = table.to_pylist(), Client(server.port), Scorer(path), load(path)
+    library = {"Scorer": lambda: scorer.predict(rows), "predict_proba": lambda: model.predict_proba(table)}
+    requests = bodies_of(table)
+    for request in requests.values():
+        assert await client.ask(request, Tally()) == 200
+    for work in library.values():
+        work()
+    rounds: dict[str, list[float]] = {name: [] for name in (*requests, *library)}
+    for _ in range(ROUNDS):
+        for name, request in requests.items():
+            begin = cpu_of(server)
+            for _ in range(BATCHES):
+                await client.ask(request, Tally())
+            rounds[name].append(cpu_of(server) - begin)
+        for name, work in library.items():
             begin = time.process_time()
             for _ in range(BATCHES):
                 work()
-            times.append(time.process_time() - begin)
-        rounds.append(times)
+            rounds[name].append(time.process_time() - begin)
     client.close()
-    served, own, frame = BATCH * BATCHES / np.median(rounds, axis=0)
-    print(f"batches of {BATCH} rows, rows per CPU second: server {served:,.0f}; Scorer with JSON {own:,.0f}; ", end="")
-    print(f"predict_proba of a ready table {frame:,.0f}; server / Scorer {served / own:.2f}")
+    speed = {name: BATCH * BATCHES / np.median(times) for name, times in rounds.items()}
+    print(f"batches of {BATCH} rows, thousand rows per CPU second, and share of the library's speed")
+    print(f"{'':16}{'k rows/s':>9}{'/ Scorer of dicts':>19}{'/ predict_proba of a table':>28}")
+    for name, rate in speed.items():
+        print(f"{name:16}{rate / 1e3:9.0f}{rate / speed['Scorer']:19.2f}{rate / speed['predict_proba']:28.2f}")
 
 
 def main(pairs: int, seconds: float) -> None:

@@ -95,8 +95,12 @@ def folder_of_models(*seeds: int) -> Iterator[list[Path]]:
 
 def post(path: str, content: Any) -> bytes:
     """Return the bytes of a request."""
-    body = json.dumps(content).encode()
-    return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
+    return post_bytes(path, json.dumps(content).encode())
+
+
+def post_bytes(path: str, body: bytes, headers: str = "") -> bytes:
+    """Return the bytes of a request with this body; headers: further ones, each with its end of line."""
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def get(path: str) -> bytes:
@@ -154,7 +158,7 @@ class Client:
         try:
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
-            length = int(re.search(rb"content-length: (\d+)", head, re.I)[1])  # type: ignore[index]
+            length = int(re.search(rb"\r\ncontent-length: (\d+)", head, re.I)[1])  # type: ignore[index]
             body = await reader.readexactly(length)
         except (OSError, asyncio.IncompleteReadError):
             writer.close()

@@ -1,11 +1,13 @@
 """Property tests draw the same examples in every run, and two workers begin with what takes longest."""
 
+import os
 from pathlib import Path
 
+import drawing
 from hypothesis import settings
 
-settings.register_profile("steady", derandomize=True, deadline=None, database=None, max_examples=100)
-settings.load_profile("steady")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of hundreds of processes would parse the package again
+settings.load_profile(drawing.STEADY)
 
 TESTS = Path(__file__).parent
 FRONT = ("estimators", "train", "cli", "lab", "model", "datasets")  # they train in float32, and wait for its kernels

@@ -5,12 +5,9 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from rafm.errors import ModelFileError
 from rafm.files.container import read_container
-
-steady = settings(database=None, deadline=None, derandomize=True, max_examples=200)
 
 TENSORS = {
     "weights": np.array([0.5, -1.25, 3.0], np.float32),

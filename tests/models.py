@@ -27,6 +27,9 @@ def model_of(world, loss="squared", seed=0):
     if "t" in world.model:
         t, numbers = world.model["t"].astype(np.float32), np.array(world.model["fields"], np.int32)
         fields = FeatureFields(tuple(f"field {number}" for number in range(t.size)), numbers)
+    if world.plan.n_field_vectors:
+        names = tuple(f"field {number}" for number in range(world.plan.n_field_vectors))
+        fields = FeatureFields(names, np.array(world.model["fields"], np.int32))
     parameters = Parameters(np.array([world.model["bias"]], np.float32), weights, factors, mixture, fields=t)
     counts = np.arange(weights.size, 0, -1)
     numbering = Numbering(ids, N_INPUTS)
@@ -60,6 +63,12 @@ WORLDS = {  # name: family, ranks, levels, number of fields, loss, bits, index b
     "4 bits": ("rafm", (3, 6, 9), [3, 3, 3, 2, 2, 1, 1], 2, "log", 4, 1),
     "no features": ("fm", (4,), [], 0, "log", None, 0),
 }
+
+
+def ids_of(name):
+    """Return the ids that the model of one of WORLDS knows; nothing is compiled for it."""
+    family, ranks, levels, *_ = WORLDS[name]
+    return model_of(make_world(family, ranks, levels)).numbering.ids.tolist()
 
 
 def saved_world(name):

@@ -2,9 +2,12 @@
 
 A model is a dict: family, ranks of its blocks, levels k (one per feature), bias, w, and v[p][i], the vector v_i^(p+1)
 (None if inactive; for DiFacto the coordinates that level p + 1 adds). MRMA has mixture[i][p] too. With field weights
-there are fields, the field of each feature, and t, one number per field.
+there are fields, the field of each feature, and t, one number per field. A field-aware model has fields without t; its
+blocks are one per field, and v[f][i] is the vector of feature i for partners of field f.
 A row is a pair of arrays: feature ids and values. A rule is a dict of what the steps depend on.
 """
+
+import itertools
 
 import numpy as np
 
@@ -17,7 +20,9 @@ FIELD_RATE = float(np.float32(0.05))  # AdaGrad's rate of field weights
 def random_model(rng, ranks, levels, spread=0.5, family="rafm", n_fields=0):
     """Return a model with random numbers for the given block ranks and levels."""
     n = len(levels)
-    fields = {"fields": rng.integers(0, n_fields, n), "t": rng.uniform(0, 1, n_fields)} if n_fields else {}
+    fields = {"fields": rng.integers(0, n_fields, n)} if n_fields else {}
+    if n_fields and family != "ffm":
+        fields["t"] = rng.uniform(0, 1, n_fields)
     vectors = [
         [rng.normal(0, spread, rank) if levels[i] > p else None for i in range(n)] for p, rank in enumerate(ranks)
     ]
@@ -177,8 +182,32 @@ def mrma_score(model, row):
     return linear(model, row) + np.dot(weights, products) / np.sum(weights)
 
 
+def ffm_score(model, row):
+    """Return bias, weights and the pairs: each feature by its vector for the field of the other."""
+    field, v = model["fields"], model["v"]
+    return linear(model, row) + sum(v[field[j]][i] @ v[field[i]][j] * xx for i, j, xx in pairs(row))
+
+
+def partner_fields(model, row, i):
+    """Return the fields of the other features of a row, each once."""
+    return {model["fields"][j] for j in row[0] if j != i}
+
+
+def ffm_pulls(model, row, label, weight, rule):
+    """Yield what `pulls` yields, for the vectors of a field-aware model that have a partner in the row."""
+    field, v, l2 = model["fields"], model["v"], np.ravel(rule["l2"])[0]
+    g = weight * slope(rule["kind"], score(model, row), label)
+    for i, x in zip(*row):
+        yield None, i, g * x, weight * rule["l2_weights"], None
+        for f in partner_fields(model, row, i):
+            S = sum(v[field[i]][j] * z for j, z in zip(*row) if field[j] == f)  # with i itself, if it is of that field
+            yield f, i, g * x * S, weight * l2 - (g * x * x if field[i] == f else 0), None
+
+
 def score(model, row):
     """Return the score of a row by the definition of the model's family."""
+    if model["family"] == "ffm":
+        return ffm_score(model, row)
     if model["family"] == "difacto":
         return difacto_score(model, row)
     if model["family"] == "mrma":
@@ -273,6 +302,9 @@ def penalty(model, row, l2, l2_weights):
     total, strength = 0.0, np.broadcast_to(l2, len(model["ranks"])) * shares(model, row)
     for i in row[0]:
         total += 0.5 * l2_weights * model["w"][i] ** 2
+        if model["family"] == "ffm":
+            total += sum(0.5 * strength[f] * (model["v"][f][i] ** 2).sum() for f in partner_fields(model, row, i))
+            continue
         total += sum(0.5 * strength[p] * (model["v"][p][i] ** 2).sum() for p in range(model["levels"][i]))
     return total
 
@@ -342,16 +374,62 @@ def single_numbers(model, rule=None):
                 yield ("v", p, i), vector, l1 * np.sqrt(len(vector))
 
 
-def pulls(model, row, label, weight, rule):
+def pair_scores(model, pair, level=None):
+    """Return the difference of the scores of two rows, of all levels or up to one, and its negative."""
+    of = score if level is None else lambda model, row: rafm_score(model, row, 1, level)
+    difference = of(model, pair[0]) - of(model, pair[1])
+    return difference, -difference
+
+
+def pair_gradient(model, pair, rule, weight=1.0):
+    """Return {name: gradient} of -log sigma(d) of two rows by finite differences, d the difference of their scores.
+
+    A dependent v_i^(p) of a RaFM follows the loss of d_p with sigma(d_{p+1}) as its label, and by the joint rule the
+    other one too.
+    """
+
+    def outer():
+        return np.logaddexp(0, -pair_scores(model, pair)[0])
+
+    def costs():
+        return sum(penalty(model, row, rule["l2"], rule["l2_weights"]) for row in pair)
+
+    def inner(level):
+        target = sigmoid(pair_scores(model, pair, level + 1)[0])
+        return lambda: loss("logistic", pair_scores(model, pair, level)[0], target)
+
+    found = {("bias",): 0.0}
+    for name, array in numbers(model):
+        change = derivative(costs, array)
+        dependent = model["family"] == "rafm" and name[0] == "v" and model["levels"][name[2]] > name[1] + 1
+        if dependent:
+            change += rule["dependent_weight"] * derivative(inner(name[1] + 1), array)
+        if rule["joint"] or not dependent:
+            change += derivative(outer, array)
+        found[name] = weight * change
+    return found
+
+
+def pulls(model, row, label, weight, rule, other=None):
     """Yield (block or None for the weight, feature, c, d, h) of a row: the gradient is c + d * (the number as it is).
 
     With S over all features that have the block and T over those that have more: a free vector has
     g x (S - v x), a dependent one g_p x (S - v x), plus g x (S - T) by the joint rule; and the penalty adds l2 v.
     With field weights, S' and T' are the same sums of t v x: a free vector has g x (S - t S' - (1 - t^2) v x), and so
     on. h is the pair that makes the gradient of t: -(h[0] . v + h[1] v . v), with the vector as it then is.
+    With another row, the two train as a pair: scores are differences to those of the other row.
     """
+    if model["family"] == "ffm":
+        yield from ffm_pulls(model, row, label, weight, rule)
+        return
+
+    def scored(level=None):
+        if other is not None:
+            return pair_scores(model, (row, other), level)[0]
+        return score(model, row) if level is None else rafm_score(model, row, 1, level)
+
     nested, levels, l2 = model["family"] == "rafm", model["levels"], np.broadcast_to(rule["l2"], len(model["ranks"]))
-    g = weight * slope(rule["kind"], score(model, row), label)
+    g = weight * slope(rule["kind"], scored(), label)
     for i, x in zip(*row):
         yield None, i, g * x, weight * rule["l2_weights"], None
         t = field_weight(model, i)
@@ -362,9 +440,8 @@ def pulls(model, row, label, weight, rule):
                 yield p, i, g * x * (S - t * S1), change, (g * x * S1, -g * x * x * t)
                 continue
             T, T1 = sums_of(model, row, p, p + 2)
-            upper = rafm_score(model, row, 1, p + 2)
-            target = predicted(rule["kind"], upper)
-            inner = weight * rule["dependent_weight"] * slope(rule["kind"], rafm_score(model, row, 1, p + 1), target)
+            target = predicted(rule["kind"], scored(p + 2))
+            inner = weight * rule["dependent_weight"] * slope(rule["kind"], scored(p + 1), target)
             joint = g * x * ((S - T) - t * (S1 - T1)) if rule["joint"] else 0
             change = weight * l2[p] - inner * x * x * (1 - t**2)
             yield p, i, inner * x * (S - t * S1) + joint, change, (g * x * (S1 - T1), 0)
@@ -406,16 +483,23 @@ def move(model, states, p, i, c, d, rule):
     array[i] = stepped(rule, states, name, array[i], c + d * array[i], l1)
 
 
-def train_batch(model, states, batch, heads, rule):
+def train_batch(model, states, batch, heads, rule, paired=False):
     """Train on one mini-batch [(row, label, weight), ...] in place; return its loss.
+
+    Rows 2 r and 2 r + 1 of a paired batch are pairs; the loss of each pair counts twice.
 
     All slopes and sums come from the numbers at the start. Features among the heads step once, by their summed
     gradient; the others at each occurrence, in the order of the rows. The bias steps once, by its summed slope. Field
     weights step once, by the summed gradient of the batch before.
     """
-    total = sum(weight * loss(rule["kind"], score(model, row), label) for row, label, weight in batch)
-    bias = sum(weight * slope(rule["kind"], score(model, row), label) for row, label, weight in batch)
-    pulled = [list(pulls(model, row, label, weight, rule)) for row, label, weight in batch]
+    others = [batch[t ^ 1][0] if paired else None for t in range(len(batch))]
+    scores = [
+        score(model, row) if other is None else pair_scores(model, (row, other))[0]
+        for (row, _, _), other in zip(batch, others)
+    ]
+    total = sum(weight * loss(rule["kind"], own, label) for own, (_, label, weight) in zip(scores, batch))
+    bias = sum(weight * slope(rule["kind"], own, label) for own, (_, label, weight) in zip(scores, batch))
+    pulled = [list(pulls(model, *item, rule, other)) for item, other in zip(batch, others)]
     occurred = {i for row, _, weight in batch for i in row[0] if weight > 0}
     summed, fields = {}, np.zeros(len(model.get("t", ())))
     for p, i, c, d, h in (pull for row in pulled for pull in row):
@@ -427,6 +511,9 @@ def train_batch(model, states, batch, heads, rule):
             summed[p, i] = (old[0] + c, old[1] + d)
         else:
             move(model, states, p, i, c, d, rule)
+    if model["family"] == "ffm":  # heads step all their vectors
+        for i, p in itertools.product(heads & occurred, range(len(model["ranks"]))):
+            summed.setdefault((p, i), (0, 0))
     for (p, i), (c, d) in summed.items():
         if i in occurred:
             move(model, states, p, i, c, d, rule)

@@ -2,6 +2,9 @@
 
 import ast
 import io
+import re
+from collections import Counter
+from functools import cache
 from pathlib import Path
 from tokenize import COMMENT, generate_tokens
 
@@ -43,6 +46,10 @@ LARGER_KERNELS = {  # and why
     "jit/simd.py:sum_gradients": "an instruction sequence on six arrays",
     "jit/plain.py:sum_weighted_gradients": "the same with a second place of sums and a weight",
     "jit/simd.py:sum_weighted_gradients": "the same with a second place of sums and a weight",
+    "jit/plain.py:add_gradients": "the twin of an instruction sequence on four arrays, each with its start",
+    "jit/simd.py:add_gradients": "an instruction sequence on four arrays, each with its start",
+    "jit/plain.py:adagrad_steps": "the twin of an instruction sequence on four arrays, with the numbers of a step",
+    "jit/simd.py:adagrad_steps": "an instruction sequence on four arrays, with the numbers of a step",
     "kernels/mixture.py:step_factors": "both vectors of a pair, for every rank",
     "kernels/mixture.py:step_mixture": "both weights of a pair, for every rank",
     "kernels/mixture.py:train_mixture": "called from Python: the arrays of one pass",
@@ -53,15 +60,30 @@ LARGER_KERNELS = {  # and why
 }
 PUBLIC = ("_replace", "_asdict", "_fields", "_make", "_dict")  # of named tuples, and what a DOK matrix of SciPy is
 PUBLIC += ("_repr_html_", "_repr_mimebundle_")  # what notebooks call
+CALLED_BY_OTHERS = {  # defined here and called by nobody here, and who calls it
+    "infer_relative_search_space": "Optuna, of a sampler",
+    "sample_relative": "Optuna, of a sampler",
+    "handle_exit": "uvicorn, of a server",
+    "bare": "typer, without a subcommand",
+    "choose_compiled": "Numba, in the place of what it is registered for",
+    "_finalize_final_module": "Numba, of a library of code",
+    "_optimize_final_module": "Numba, of a library of code",
+    "get_pointer_to_function": "Numba, of a library of code",
+    "set_env": "Numba, of a library of code",
+    "readable": "Arrow, of a file",
+    "seekable": "Arrow, of a file",
+    "decision_function": "scikit-learn, of a classifier",
+    "nanoseconds_per_row": "a benchmark",
+}
 WITHOUT_MODULES = {"fuzz", "golden"}  # folders of tests that mirror no folder of modules
 
 
+@cache
 def functions():
-    """Yield (module:name, definition) of every function and method."""
-    for name, text in MODULES.items():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{name}:{node.name}", node
+    """Return (module:name, definition) of every function and method."""
+    nodes = ((name, node) for name, text in MODULES.items() for node in ast.walk(ast.parse(text)))
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [(f"{name}:{node.name}", node) for name, node in nodes if isinstance(node, kinds)]
 
 
 def n_lines(node):
@@ -106,6 +128,22 @@ def test_kernels_are_small_or_say_why_not():
     assert len(kernels) > 100
     large = {name for name, node in kernels if n_lines(node) > KERNEL_LINES or n_parameters(node) > KERNEL_PARAMETERS}
     assert large == set(LARGER_KERNELS)
+
+
+def defined(text):
+    """Yield the names of functions, classes and constants of a module."""
+    tree = ast.parse(text)
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, kinds))
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+
+
+def test_nothing_is_defined_that_nothing_names():
+    words = Counter(word for text in MODULES.values() for word in re.findall(r"\w+", text))
+    names = {name for text in MODULES.values() for name in defined(text) if not name.startswith("__")}
+    assert {name for name in names if words[name] == 1} - set(PUBLIC) == set(CALLED_BY_OTHERS)
 
 
 def test_comments_are_few_but_there():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from commands import run
 
-from rafm import AdaGrad, RaFMClassifier, RaFMRegressor
+from rafm import AdaGrad, RaFMClassifier, RaFMRanker, RaFMRegressor
 from rafm.cli.groups import in_flags
 from rafm.cli.train import train as train_command
 from rafm.errors import ConfigError
@@ -15,7 +15,7 @@ from rafm.plan.ranks import NearestRank, Thresholds
 
 BAD = {
     "unknown task": ("task", "multiclass"),
-    "unknown model": ("model", "ffm"),
+    "unknown model": ("model", "gbm"),
     "unknown update": ("update", "algorithm2"),
     "unknown optimizer": ("optimizer", "adamw"),
     "rank of zero": ("ranks", (0,)),
@@ -111,11 +111,11 @@ def test_every_option_is_a_flag_of_rafm_train_with_its_default_and_help():
     assert all(f"--{(declared.flag or name).replace('_', '-')} " in printed for name, declared in DECLARED.items())
 
 
-@pytest.mark.parametrize("kind", [RaFMClassifier, RaFMRegressor])
+@pytest.mark.parametrize("kind", [RaFMClassifier, RaFMRegressor, RaFMRanker])
 def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
     parameters = inspect.signature(kind).parameters
     for name, declared in DECLARED.items():
-        if name == "loss" and kind is RaFMClassifier:
+        if (name == "loss" and kind is RaFMClassifier) or (name == "item_fields" and kind is not RaFMRanker):
             continue
         own = declared.parameter or name
         assert f"    {own} : {declared.type}, default={parameters[own].default!r}\n" in kind.__doc__
@@ -126,6 +126,12 @@ def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
         "callbacks",
         "verbose",
     }
+
+
+def test_the_fields_of_items_come_back_from_the_summary():
+    chosen = resolve(task="ranking", item_fields=["item", "a, b"])
+    assert resolve(task="ranking", **from_summary(chosen.summary())).item_fields == ("item", "a, b")
+    assert "item_fields" not in resolve(task="binary").summary()
 
 
 def test_what_is_kept_comes_back_from_the_summary():

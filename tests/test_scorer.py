@@ -5,19 +5,24 @@ import subprocess
 import sys
 import threading
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from fitted import RANKS, long_tail, make, scores_of, two_fields
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import mixed, spec_of
 
 from rafm import Scorer, load
+from rafm.encode.cell_columns import batch_of_columns
 from rafm.encode.encoder import TableEncoder
+from rafm.encode.id_lists import rows_of_lists
 from rafm.encode.raw_rows import TableRows
 from rafm.errors import DataValueError
+from rafm.rows.checked import check_batch
+from rafm.scorer import MANY_ROWS
 
 CELLS = {  # cells that each column of `columns` is learnt from
     "word": ["a", "b", "b", "é", "<rare>", None],
@@ -90,6 +95,40 @@ def test_a_cell_has_the_features_that_it_has_in_a_table(encoders, name, cell):
     assert by_itself(encoders[name], name, cell) == by_table(encoders[name], name, cell)
 
 
+PLAIN = {  # what makes up most columns; anything else is encoded cell by cell
+    "text": TEXTS,
+    "integers": INTEGERS,
+    "numbers": INTEGERS | FLOATS,
+    "booleans": st.booleans(),
+    "lists": st.lists(TEXTS | st.none(), max_size=4),
+    "anything": ANY,
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("name", CELLS)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_a_list_of_cells_has_the_features_that_each_cell_has(encoders, name, kind, data):
+    cells, encoder = data.draw(st.lists(PLAIN[kind] | st.none(), min_size=1, max_size=5)), encoders[name]
+    batch, one_by_one = batch_of_columns(encoder, {name: cells}), [by_itself(encoder, name, cell) for cell in cells]
+    if batch is None:
+        return
+    try:
+        rows = encoder.encode(batch, targets=False)
+    except DataValueError:
+        assert None in one_by_one
+        return
+    ends = zip(rows.indptr, rows.indptr[1:])
+    assert [sorted(zip(rows.indices[a:b].tolist(), rows.values[a:b].tolist())) for a, b in ends] == one_by_one
+
+
+def test_lists_of_plain_cells_are_encoded_as_columns(encoders):
+    plain = {name: CELLS[name] for name in CELLS if name not in ("day", "when", "numbers")}
+    for name, cells in plain.items():
+        assert batch_of_columns(encoders[name], {name: cells}) is not None, name
+
+
 @pytest.mark.parametrize("name", CELLS)
 def test_cells_of_training_and_numpy_scalars_are_known(encoders, name):
     for cell in CELLS[name]:
@@ -153,6 +192,71 @@ def test_rows_of_a_table_score_as_in_the_table(of_table):
     assert scorer.columns == tuple(table.column_names)
     np.testing.assert_array_equal([scorer.score(tuple(row.values())) for row in rows], expected)
     assert np.unique(expected).size > 40
+
+
+def test_many_rows_and_tables_score_as_single_rows(of_table):
+    _, scorer, table = of_table
+    rows = [{**row, "when": str(row["when"])} for row in table.to_pylist()] * 3
+    assert len(rows) > MANY_ROWS
+    expected = [scorer.score(row) for row in rows[:80]] * 3
+    np.testing.assert_array_equal(scorer.score(rows), expected)
+    np.testing.assert_array_equal(scorer.score([tuple(row.values()) for row in rows]), expected)
+    columns = {name: [row[name] for row in rows] for name in reversed(scorer.columns)}
+    np.testing.assert_array_equal(scorer.score_table(columns), expected)
+    np.testing.assert_array_equal(scorer.score_table(table), expected[:80])
+    np.testing.assert_array_equal(scorer.score_table(table.to_batches()[0]), expected[:80])
+    odd = [*rows[:-1], {**rows[-1], "when": table["when"][79].as_py()}]  # of another type: row by row
+    np.testing.assert_array_equal(scorer.score(odd), expected)
+    for name, wrong, message in (("user", "seven", "column 'user'"), ("price", 1e300, "row 170 has a value")):
+        with pytest.raises(DataValueError, match=message):
+            scorer.score([*rows[:170], {**rows[170], name: wrong}, *rows[171:]])
+    with pytest.raises(DataValueError, match="row 170: column 'tags' is missing"):
+        scorer.score([*rows[:170], {name: cell for name, cell in rows[170].items() if name != "tags"}, *rows[171:]])
+    with pytest.raises(DataValueError, match="same number of cells"):
+        scorer.score_table({**columns, "user": [1]})
+    with pytest.raises(DataValueError, match="column 'user' is missing"):
+        scorer.score_table({name: cells for name, cells in columns.items() if name != "user"})
+
+
+def lists_of(X, kind=np.float64):
+    rows = [*X]
+    return pa.table({"ids": [row.indices for row in rows], "values": [row.data.astype(kind) for row in rows]})
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_lists_of_ids_score_as_the_matrix(base, tmp_path):
+    estimator, X = family("rafm")
+    estimator.save(tmp_path / "m.rafm")
+    saved = replace(Scorer(tmp_path / "m.rafm").saved, index_base=base)
+    scorer, X = Scorer.of(saved), X[:40].tocsr()
+    table = lists_of(X)
+    table = table.set_column(0, "ids", pa.array([[id + base for id in row] for row in table["ids"].to_pylist()]))
+    np.testing.assert_array_equal(scorer.score_table(table), scores_of(estimator, X))
+    np.testing.assert_array_equal(scorer.score_table(pa.concat_tables([table, table]).slice(35, 10)).size, 10)
+    ones = [dict.fromkeys(row, 1.0) for row in table["ids"].to_pylist()]
+    np.testing.assert_array_equal(scorer.score_table(table.select(["ids"])), scorer.score(ones))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"values": [[1.0]]}, "expected the columns 'ids' and 'values'"),
+        ({"ids": [[1]], "x": [[1]]}, "expected the columns"),
+        ({"ids": [1]}, "must have lists"),
+        ({"ids": [[1], None]}, "must have lists without nulls"),
+        ({"ids": [[1, None]]}, "integers without nulls"),
+        ({"ids": [[0.5]]}, "integers"),
+        ({"ids": [[1]], "values": [["a"]]}, "lists of numbers"),
+        ({"ids": [[1], [2]], "values": [[1.0, 2.0], []]}, "same lengths"),
+        ({"ids": [[1], [2]], "values": [[1.0], [None]]}, "row 1 has a value that is NaN"),
+        ({"ids": [[1], [-2]]}, "row 1 has a feature id that is too small"),
+        ({"ids": [[3], [1, 2, 1]]}, "row 1: a feature id occurs twice"),
+        ({"ids": pa.array([[2**63]], pa.list_(pa.uint64()))}, "beyond 64 bits"),
+    ],
+)
+def test_bad_lists_of_ids_are_refused(columns, message):
+    with pytest.raises(DataValueError, match=message):
+        check_batch(rows_of_lists(pa.table(columns), n_inputs=5))
 
 
 def test_threads_share_a_scorer(of_table):

@@ -13,15 +13,21 @@ import naive
 import numpy as np
 from hypothesis import strategies as st
 
+from rafm.kernels import field_aware
 from rafm.kernels import tables as kernels
 from rafm.kernels.training import train_rows
 from rafm.losses import loss_named
-from rafm.model.scores import score
+from rafm.model.scores import score, score_field_aware
 from rafm.optimizers import optimizer_for
+from rafm.plan.field_vectors import layout_of
 from rafm.plan.grouping import Grouping
-from rafm.plan.layout import RecordLayout
 from rafm.plan.ranks import RankPlan
-from rafm.plan.scratch import make_field_scratch, make_training_scratch
+from rafm.plan.scratch import (
+    field_vector_tables,
+    make_field_scratch,
+    make_field_vector_scratch,
+    make_training_scratch,
+)
 from rafm.rows.checked import Batch, check_batch
 from rafm.train.team import ThreadTeam
 
@@ -52,19 +58,23 @@ class World:
         """Return weights and factors as the package keeps them."""
         blocks = zip(self.model["v"], self.model["ranks"])
         factors = [np.array([v for v in block if v is not None], dtype).reshape(-1, rank) for block, rank in blocks]
+        if self.plan.n_field_vectors:
+            factors = [np.concatenate(factors, axis=1)]
         return self.model["w"].astype(dtype), factors
 
     def layout(self, with_states=True, n_slots=0):
-        return RecordLayout(self.plan, with_states, n_slots)
+        return layout_of(self.plan, with_states, n_slots)
 
     def scores(self, rows, level=None, dtype=np.float64, with_states=False):
         """Score rows with the package's kernels."""
         layout = self.layout(with_states)
         records, weights = layout.pack(*self.arrays(dtype)), None
-        if "t" in self.model:
-            layout.put_fields(records, self.model["fields"])
-            weights = self.model["t"].astype(dtype)
         tables, bias = layout.tables(dtype=dtype), dtype(self.model["bias"])
+        if "fields" in self.model:
+            layout.put_fields(records, self.model["fields"])
+            weights = self.model["t"].astype(dtype) if "t" in self.model else None
+        if self.plan.n_field_vectors:
+            return score_field_aware(pack_rows(rows, dtype=dtype), layout, tables, records, bias)
         return score(pack_rows(rows, dtype=dtype), tables, records, bias, level, weights)
 
 
@@ -73,7 +83,11 @@ def make_world(family, ranks, levels, seed=0, n_fields=0):
     levels = sorted((int(level) for level in levels), reverse=True)
     sizes = [sum(level >= k for level in levels) for k in range(len(ranks) + 1)]
     blocks = tuple(np.diff(ranks, prepend=0).tolist()) if family == "difacto" else tuple(ranks)
+    if family == "ffm":  # a block per field, all of which every feature has
+        blocks, levels = blocks * n_fields, [n_fields] * len(levels)
     model = naive.random_model(np.random.default_rng(seed), blocks, levels, family=family, n_fields=n_fields)
+    if family == "ffm":
+        return World(RankPlan(family, tuple(ranks), (*sizes, 0), n_field_vectors=n_fields), model)
     return World(RankPlan(family, tuple(ranks), (*sizes, 0), n_fields), model)
 
 
@@ -100,7 +114,7 @@ def pack_settings(rule, n_blocks, dtype=np.float64):
         uses_exp=loss.uses_exp,
         joint=rule["joint"],
         dependent_weight=dtype(rule["dependent_weight"]),
-        optimizer=optimizer_for(rule["optimizer"]).code,
+        optimizer=kernels.optimizer_with(optimizer_for(rule["optimizer"]).code),
         learning_rate=dtype(rule["learning_rate"]),
         l2=np.full(n_blocks, rule["l2"], dtype),
         l2_weights=dtype(rule["l2_weights"]),
@@ -147,23 +161,32 @@ def fresh_records(world, layout, optimizer, rule, dtype):
 
 def fresh_fields(world, layout, records, dtype):
     """Return field weights with states at their start, if there are any, and put the fields into the records."""
+    if "fields" in world.model:
+        layout.put_fields(records, world.model["fields"])
     if "t" not in world.model:
         return None
-    layout.put_fields(records, world.model["fields"])
     n_fields = world.plan.n_field_weights
     return np.array([world.model["t"], np.ones(n_fields), *np.zeros((kernels.GROUPS, n_fields))], dtype)
 
 
-def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1):
+def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1, paired=False):
     """Train on a batch of `naive` with the package's kernels; heads[k] features of level k sum their gradients."""
     optimizer = optimizer_for(rule["optimizer"])
     layout = world.layout(n_slots=optimizer.n_slots)
-    bounds = split_levels(world.plan, [0] * len(layout.members) if heads is None else heads)
+    bounds = split_levels(layout.plan, [0] * len(layout.members) if heads is None else heads)
     tables, records = layout.tables(bounds, dtype), fresh_records(world, layout, optimizer, rule, dtype)
     rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=dtype)
     rows = Grouping(np.arange(world.plan.n_features), bounds).split(rows)
+    rows = kernels.PairedRows(*rows) if paired else rows
     longest = max((len(ids) for (ids, _), _, _ in batch), default=0)
-    works = make_training_scratch(layout, tables, longest, batch_size, dtype, threads)
+    kernel, make_scratch = train_rows, make_training_scratch
+    if world.plan.n_field_vectors:
+        tables, kernel, make_scratch = (
+            field_vector_tables(tables, longest),
+            field_aware.train_rows,
+            make_field_vector_scratch,
+        )
+    works = make_scratch(layout, tables, longest, batch_size, dtype, threads)
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
     settings = pack_settings(rule, len(world.model["ranks"]), dtype)
@@ -174,12 +197,14 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
 
     def step(team):
         training = kernels.Training(tables, records, settings, team, works[team.thread], fields[team.thread])
-        return train_rows(rows, order[done:], bias, loss, training)
+        return kernel(rows, order[done:], bias, loss, training)
 
     while done < order.size and stopped < 0:  # threads that have to wait for long stop early
         loss, stopped, trained = together.run(step)
         done += trained
-    return Trained(records, bias, *layout.unpack(records), loss, stopped, layout.n_slots, shared)
+    weights, factors = layout.unpack(records)
+    factors = np.split(factors[0], world.plan.n_field_vectors, axis=1) if world.plan.n_field_vectors else factors
+    return Trained(records, bias, weights, factors, loss, stopped, layout.n_slots, shared)
 
 
 def changes(world, trained):
@@ -195,14 +220,15 @@ def changes(world, trained):
 
 def head_ids(world, heads):
     """Return the feature numbers of the first heads[k] features of every level."""
-    return {world.plan.sizes[k + 1] + place for k, count in enumerate(heads) for place in range(count)}
+    sizes = world.layout().plan.sizes
+    return {sizes[k + 1] + place for k, count in enumerate(heads) for place in range(count)}
 
 
-def twin(world, batches, rule, heads):
+def twin(world, batches, rule, heads, paired=False):
     """Return model, states and loss after training the twin on one mini-batch after the other."""
     model = copy.deepcopy(world.model)
     states = naive.fresh_states(model, rule)
-    loss = sum(naive.train_batch(model, states, batch, head_ids(world, heads), rule) for batch in batches)
+    loss = sum(naive.train_batch(model, states, batch, head_ids(world, heads), rule, paired) for batch in batches)
     return model, states, loss
 
 
@@ -217,7 +243,8 @@ def seeds():
 def worlds(draw, families=FAMILIES, ranks=ALL_RANKS, max_features=9, max_fields=0):
     """Draw a model of any family: levels may be empty, one level may hold all features, and some may have no vector."""
     family = draw(st.sampled_from(families))
-    n_levels = {"lr": 0, "fm": 1}.get(family) if family in ("lr", "fm") else draw(st.integers(1, 3))
+    fixed = {"lr": 0, "fm": 1, "ffm": 1}
+    n_levels = fixed[family] if family in fixed else draw(st.integers(1, 3))
     chosen = sorted(draw(st.lists(st.sampled_from(ranks), min_size=n_levels, max_size=n_levels, unique=True)))
     n_features = draw(st.integers(1, max_features))
     lowest = 0 if family in ("rafm", "difacto") else n_levels

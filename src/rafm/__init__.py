@@ -10,7 +10,8 @@ from .version import __version__
 if TYPE_CHECKING:
     from .encode.spec import TableSpec
     from .errors import DataWarning, UnseenValuesWarning
-    from .estimators import RaFMClassifier, RaFMRegressor, TableTransformer, load, tune
+    from .estimators import RaFMClassifier, RaFMRanker, RaFMRegressor, TableTransformer, load, tune
+    from .losses.bpr import Bpr
     from .losses.huber import Huber
     from .optimizers.adagrad import AdaGrad
     from .optimizers.adam import Adam
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 __all__ = [
     "AdaGrad",
     "Adam",
+    "Bpr",
     "DataWarning",
     "Ftrl",
     "Huber",
     "NearestRank",
     "RaFMClassifier",
+    "RaFMRanker",
     "RaFMRegressor",
     "Scorer",
     "Sgd",
@@ -41,6 +44,7 @@ __all__ = [
 
 _HOMES = {
     "RaFMClassifier": "estimators",
+    "RaFMRanker": "estimators",
     "RaFMRegressor": "estimators",
     "TableTransformer": "estimators",
     "load": "estimators",
@@ -52,6 +56,7 @@ _HOMES = {
     "Adam": "optimizers.adam",
     "Ftrl": "optimizers.ftrl",
     "Sgd": "optimizers.sgd",
+    "Bpr": "losses.bpr",
     "Huber": "losses.huber",
     "NearestRank": "plan.ranks",
     "Thresholds": "plan.ranks",
@@ -65,6 +70,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `import rafm` is quick."""
+    if name == "distributed":  # a folder of public names of its own
+        return import_module(".distributed", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'rafm' has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

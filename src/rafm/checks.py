@@ -7,7 +7,7 @@ ConfigError.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 LEAST_STEP, MOST_STEP = 16, 1 << 16  # rows of a wide step
 UPDATES = ("joint", "algorithm1")
 FIELD_WEIGHTS = ("auto", "on", "off")
+CALIBRATE = ("auto", "on", "off")
+CALIBRATE_HELP = (
+    "Fit scale and offset of clicks' scores to the validation rows, and put them into the parameters: on, off, or auto "
+    "(if they gain more than by luck)."
+)
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
@@ -119,6 +124,31 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
     return check_ranks(chosen["model"], given)
 
 
+def item_fields(name: str, value: Any, chosen: dict[str, Any]) -> tuple[str, ...] | None:
+    """Check the fields of the item, which losses of pairs need; reject what does not train by pairs."""
+    loss = chosen["loss"]
+    if not loss.is_pairwise:
+        if value:
+            raise ConfigError(f"{name} is for task='ranking', found task={loss.task!r}", key=name)
+        return None
+    names = (value,) if isinstance(value, str) else value
+    if not names or isinstance(names, Mapping) or not all(isinstance(one, str) for one in names):
+        raise ConfigError(f"task='ranking' needs {name}: the names of the fields that describe the item", key=name)
+    for key, is_possible in (
+        ("model", FAMILIES[chosen["model"]].has_common_vectors),
+        ("ranks", not chosen["is_measured"]),
+    ):
+        if not is_possible:
+            found = "auto" if key == "ranks" else chosen[key]
+            raise ConfigError(f"task='ranking' cannot train {key}={found!r}; choose another", key=key)
+    return tuple(names)
+
+
+def names_setting(text: str, name: str) -> tuple[str, ...]:
+    """Parse comma-separated names."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def rank_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the scale; ranks that are given mean the paper's rule unless it is given, too."""
     usual = 4.0 if FAMILIES[chosen["model"]].levels_by_count and not chosen["are_ranks_given"] else 1.0
@@ -166,7 +196,9 @@ def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
         rule = f"'auto', 0 or a whole number from {LEAST_STEP} to {MOST_STEP}"
         raise ConfigError(f"{name} must be {rule}, found {value!r}", key=name)
     _check_unused(name, value or None, chosen)
-    if value and FAMILIES[chosen["model"]].has_mixture:
+    if value and chosen["loss"].is_pairwise:
+        raise ConfigError(f"task='ranking' has no wide steps; use {name}=0", key=name)
+    if value and not FAMILIES[chosen["model"]].has_common_vectors:
         raise ConfigError(f"model {chosen['model']!r} has no wide steps; use {name}=0", key=name)
     return int(value)
 
@@ -304,6 +336,18 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
     return rate
 
 
+def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
+    """Check the choice; only scores of clicks are calibrated, and on rows that tell how many there are."""
+    found = choice(CALIBRATE)(name, value, chosen)
+    if found == "on" and not chosen["loss"].is_classification:
+        raise ConfigError(f"{name} 'on' requires task='binary', found {chosen['task']!r}", key=name)
+    if found == "on" and chosen["optimizer"].is_sampler:
+        raise ConfigError(f"{name} has no effect with optimizer='gibbs', which calibrates by itself; drop it", key=name)
+    if found == "on" and chosen["negative_rate"] < 1:
+        raise ConfigError(f"{name} 'on' would undo negative_rate, if validation rows lack negatives too", key=name)
+    return found
+
+
 # ---- Parsing the text of flags
 
 
@@ -362,7 +406,9 @@ def loss_setting(text: str, name: str) -> Any:
     except (TypeError, ValueError) as error:  # no such loss, one without a setting, no number
         if isinstance(error, ConfigError) and loss in LOSSES:
             raise ConfigError(f"{name} {text!r}: {error}", key=name) from None
-        raise ConfigError(f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA", key=name) from None
+        raise ConfigError(
+            f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA or bpr:POWER", key=name
+        ) from None
 
 
 def thresholds(text: str, name: str) -> Any:

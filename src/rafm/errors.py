@@ -13,7 +13,8 @@ RafmError                              exit code of the command line
 |   `-- ModelIntegrityError                corrupted after it was written
 |-- CheckpointError (ValueError)       4   a checkpoint belongs to another run, is in use or is damaged
 |-- DivergenceError (ArithmeticError)  5   training diverged
-`-- ResourceLimitError (MemoryError)   6   the input exceeds a limit on memory or size
+|-- ResourceLimitError (MemoryError)   6   the input exceeds a limit on memory or size
+`-- ClusterError (RuntimeError)        6   a cluster cannot be used, or lost too many processes
 
 DataWarning (UserWarning)              the input may not be what was meant
 `-- UnseenValuesWarning                values that the model has not seen in training
@@ -124,6 +125,12 @@ class DivergenceError(RafmError, ArithmeticError):
 
 class ResourceLimitError(RafmError, MemoryError):
     """The input exceeds a limit on memory or size."""
+
+    exit_code = 6
+
+
+class ClusterError(RafmError, RuntimeError):
+    """A cluster cannot be used, or lost too many processes."""
 
     exit_code = 6
 

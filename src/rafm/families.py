@@ -34,6 +34,8 @@ class Family:
         Exact number of features in a row; any by default.
     uses_fields : bool
         Whether fields can have weights, which weigh the pairs of their features.
+    has_field_vectors : bool
+        Whether a feature has one vector for each field that a partner can have, trained by an engine of its own.
     optimizers : tuple of str, optional
         Optimisers that can train it; all by default.
     """
@@ -48,6 +50,7 @@ class Family:
     has_mixture: bool = False
     features_per_row: int | None = None
     uses_fields: bool = False
+    has_field_vectors: bool = False
     optimizers: tuple[str, ...] | None = None
 
     def block_ranks(self, ranks: Sequence[int]) -> tuple[int, ...]:
@@ -59,6 +62,14 @@ class Family:
         if not self.is_prefix:
             return tuple(ranks)
         return tuple(rank - below for rank, below in zip(ranks, (0, *ranks)))  # zip drops the last of the lower ranks
+
+    @property
+    def has_common_vectors(self) -> bool:
+        """Whether a feature has the same vectors for all partners, so that a sum of vectors stands for a row.
+
+        Wide steps, few bits, cuts and recommendations rely on it.
+        """
+        return not (self.has_mixture or self.has_field_vectors)
 
     def scores_pairs_of(self, n_known: int) -> bool:
         """Return whether a row with this number of known features has pair terms."""
@@ -88,6 +99,13 @@ FAMILIES = {
             has_mixture=True,
             features_per_row=2,
             optimizers=("adagrad",),  # its engine has its own AdaGrad step
+        ),
+        Family(
+            "ffm",
+            "field-aware factorization machine",
+            default_ranks=(4,),
+            max_ranks=1,
+            has_field_vectors=True,
         ),
     )
 }

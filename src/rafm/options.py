@@ -30,54 +30,27 @@ if TYPE_CHECKING:
 
 USUAL_NONZEROS = 10.0  # per row; rows with more get a lower default learning rate
 ADAPTABLE = ("learning_rate", "l2", "init_scale")
+KEPT_BY_SOME = ("l2", "validation_fraction", "item_fields")  # of model files
 MANY_ROWS = 10_000  # clicks start from a larger spread
 KNOWN_FEATURES, MAX_SCARCITY = 0.25, 5.0  # features per row without effect on L2, and its largest effect
 
 
 @dataclass(frozen=True)
 class Option:
-    """Declaration of one option.
+    """Declaration of one option."""
 
-    Parameters
-    ----------
-    help : str
-        One or two sentences, for `rafm train --help` and the docstrings of the estimators.
-    check : callable
-        Returns the value to use, or raises ConfigError.
-    type : str
-        Type as shown in docstrings.
-    flag_type : type
-        Type of the command-line flag, before `parse`.
-    default : object
-        Default of the command line and, unless `parameter` is set, of the estimators.
-    flag : str, optional
-        Name of the flag, if different.
-    parse : callable, optional
-        Converts the text of the flag to a value.
-    parameter : str, optional
-        Name of the estimator parameter, if different.
-    parameter_default : object
-        Default of that parameter.
-    parameter_help : str, optional
-        Help of the estimator parameter, if different.
-    is_kept : bool
-        Whether the value is stored in the model file under its own name.
-    has_effect : bool
-        Whether it changes what a run computes, rather than how long or how fast it runs.
-    """
-
-    help: str
-    check: Check
-    type: str
-    flag_type: Any
-    default: Any
-    flag: str | None = None
-    parse: Callable[[str, str], Any] | None = None
-    parameter: str | None = None
+    help: str  # one or two sentences, for `rafm train --help` and the docstrings of the estimators
+    check: Check  # returns the value to use, or raises ConfigError
+    type: str  # as shown in docstrings
+    flag_type: Any  # of the command-line flag, before `parse`
+    default: Any  # of the command line and, unless `parameter` is set, of the estimators
+    flag: str | None = None  # name of the flag, if different
+    parse: Callable[[str, str], Any] | None = None  # converts the text of the flag to a value
+    parameter: str | None = None  # name of the estimator parameter, if different
     parameter_default: Any = None
-    parameter_help: str | None = None
-    is_kept: bool = True
-    has_effect: bool = True
+    parameter_help: str | None = None  # if different
+    is_kept: bool = True  # whether the value is stored in the model file under its own name
+    has_effect: bool = True  # whether it changes what a run computes, rather than how long or how fast it runs
 
 
 # ---- The options
@@ -94,13 +67,15 @@ class TrainingOptions:
 
     loss: Loss = option(
         None,
-        "Loss to train on: log for clicks, squared, huber or huber:DELTA for ratings, poisson for counts "
-        "(default: log, squared or poisson, depending on the task).",
+        "Loss to train on: log for clicks, squared, huber or huber:DELTA for ratings, poisson for counts, bpr or "
+        "bpr:POWER for ranking, where POWER 0 draws negatives alike and 1 by popularity, default 0.5 (default: log, "
+        "squared, poisson or bpr, depending on the task).",
         checks.loss,
         "str or settings",
         str,
         parse=checks.loss_setting,
-        parameter_help='"squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.',
+        parameter_help='"squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as '
+        "`rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.",
         is_kept=False,
     )
     model: str = option(
@@ -120,6 +95,15 @@ class TrainingOptions:
         str,
         parse=checks.ranks_setting,
         is_kept=False,
+    )
+    item_fields: tuple[str, ...] | None = option(
+        None,
+        "With task ranking: the fields that describe the item, comma-separated; all others are the context.",
+        checks.item_fields,
+        "str or sequence of str",
+        str,
+        parse=checks.names_setting,
+        is_kept=False,  # only by models of pairs
     )
     max_parameters: int | None = option(
         None,
@@ -292,6 +276,7 @@ class TrainingOptions:
         "float",
         float,
     )
+    calibrate: str = option("auto", checks.CALIBRATE_HELP, checks.calibrate, "str", str, is_kept=False)
     seed: int = option(
         0,
         "Random seed. Equal seeds give equal models.",
@@ -377,6 +362,7 @@ class TrainingOptions:
             "optimizer": self.optimizer.name,
             "batch_size": self.optimizer.batch_size,
             "l2": list(self.l2) if len(set(self.l2)) > 1 else next(iter(self.l2), None),
+            **({"item_fields": list(self.item_fields)} if self.item_fields else {}),
         }
 
     def identity(self) -> dict[str, Any]:
@@ -436,7 +422,7 @@ def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
     >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1})
     {'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
     """
-    kept = [name for name, declared in declared_options() if declared.is_kept or name in ("l2", "validation_fraction")]
+    kept = [name for name, declared in declared_options() if declared.is_kept or name in KEPT_BY_SOME]
     chosen = {name: summary[name] for name in kept if name in summary}
     if chosen.get("rank_scale") is None:  # written as None if another rule assigned the levels
         chosen.pop("rank_scale", None)

@@ -8,7 +8,7 @@ import worlds
 from commands import rows_of_pairs, run_alone
 
 import rafm
-from rafm.jit.cache import TESTED_NUMBA
+from rafm.jit.versions import TESTED_NUMBA
 
 HEAVY = ("numba", "llvmlite", "sklearn", "scipy", "numpy", "pyarrow", "pandas", "polars", "matplotlib")
 
@@ -62,7 +62,7 @@ def test_commands_import_only_what_they_need(folder, arguments):
 
 
 @pytest.mark.skipif(
-    numba.version_info.short > TESTED_NUMBA, reason="see rafm.jit.cache.TESTED_NUMBA: this Numba has not been tried"
+    numba.version_info.short > TESTED_NUMBA, reason="see rafm.jit.versions.TESTED_NUMBA: this Numba has not been tried"
 )
 @pytest.mark.parametrize("arguments", [TRAIN, EVALUATE, PREDICT], ids=lambda arguments: arguments[0])
 def test_commands_that_compile_nothing_do_not_import_what_compiling_needs(folder, arguments):
@@ -102,7 +102,7 @@ def test_another_run_needs_no_code_that_the_first_did_not_need(folder):
     first = (*within(folder, TRAIN), "--ranks", "2,4,8")
     before = code_of(*first)
     assert len(before) > 5
-    others = [(*within(folder, TRAIN), "--model", "fm"), (*first, "--optimizer", "ftrl"), within(folder, PREDICT)]
+    others = [(*within(folder, TRAIN), "--model", "fm"), (*first, "--update", "algorithm1"), within(folder, PREDICT)]
     found = [code_of(*arguments) for arguments in others]
     known = before | code_of(*first)
     assert [code - known for code in found] == [set()] * len(others)

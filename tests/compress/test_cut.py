@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from drawing import examples
 from fitted import long_tail, make, mixed_table, scores_of, two_fields
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from worlds import planted
 
@@ -70,7 +71,7 @@ def test_half_of_a_model_loses_less_when_cut_by_what_it_learned_than_by_rank(mod
     assert errors[0] < errors[1] / 2
 
 
-@settings(max_examples=25)
+@examples(0.25)
 @given(st.sampled_from(["fm", "difacto"]), st.integers(51, 600))
 def test_the_number_of_parameters_is_met(models, family, limit):
     found = cut_within(Cutter(models[family]), Budget(max_parameters=limit))
@@ -78,7 +79,7 @@ def test_the_number_of_parameters_is_met(models, family, limit):
     assert found.n_parameters > min(limit, models[family].n_parameters) - 12  # one step of one vector, or all of it
 
 
-@settings(max_examples=10)
+@examples(0.1)
 @given(family=st.sampled_from(["fm", "difacto"]), more=st.integers(0, 2500))
 def test_the_size_of_the_file_is_met(models, family, more, tmp_path_factory):
     least = file_bytes(Saved(Cutter(models[family]).cut(np.zeros(50, np.int64))))
@@ -173,7 +174,7 @@ def test_a_rafm_whose_vectors_are_only_rotated_scores_as_before(models, rows):
     np.testing.assert_allclose(found.scores(rows[1]), models["rafm"].scores(rows[1]), atol=2e-6)
 
 
-@settings(max_examples=25)
+@examples(0.25)
 @given(limit=st.integers(101, 800))
 def test_a_rafm_keeps_its_budget_and_ranks_that_ascend(models, limit):
     found = cut_within(LevelCutter(models["rafm"]), Budget(limit))

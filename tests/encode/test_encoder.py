@@ -10,8 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from drawing import examples
 from fitted import long_tail, make, mixed_table
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tables import assert_same_rows, cells_of, features_of, mixed, spec_of
 
@@ -101,7 +102,7 @@ def test_numbers_can_be_read_back_and_missing_ones_count_as_the_mean(column):
         assert coder.mean == pytest.approx(np.mean(known), rel=1e-9, abs=2e-6 * np.std(known) + 1e-12)
 
 
-@settings(max_examples=30)
+@examples(0.3)
 @given(words, st.randoms())
 def test_an_encoder_does_not_depend_on_the_order_of_rows_nor_on_chunks(column, random):
     shuffled = random.sample(column, len(column))

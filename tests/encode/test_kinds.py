@@ -8,7 +8,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 from tables import Capsule, OneBatch, spec_of
@@ -86,7 +87,7 @@ def plain(kind):
     return kind if any(test(kind) for test in tests) else pa.string()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 @given(data=st.data(), container=st.sampled_from(sorted(CONTAINERS)), n_rows=st.integers(2, 12))
 def test_a_kind_depends_on_nothing_but_the_column(data, container, n_rows, tmp_path_factory):
     found = data.draw(st.lists(columns(n_rows), min_size=1, max_size=4, unique_by=lambda column: column[0]))
@@ -139,7 +140,7 @@ def test_kinds_and_reasons_are_told_of_given_columns_too():
 
 
 def test_many_whole_numbers_without_a_telling_name_are_doubtful():
-    numbers = np.arange(101)
+    numbers = np.tile(np.arange(101), 2)
     table = pa.table(
         {"a": numbers, "b": numbers.astype(float), "few": numbers % 100, "userId": numbers, "age": numbers}
     )
@@ -190,3 +191,29 @@ def test_whatever_exports_arrow_data_is_a_frame_but_a_single_column_is_not():
 def test_an_object_that_exports_a_single_column_is_refused():
     with pytest.raises(DataValueError, match="the table cannot be read"):
         as_table(Capsule(pa.chunked_array([[1, 2]])))
+
+
+# Columns that identify rows
+
+
+def keyed(n_rows, n_values):
+    """Return a table of a column of so many different values, and one that repeats."""
+    return pa.table({"key": [f"k{row % n_values}" for row in range(n_rows)], "city": ["Rome", "Oslo"] * (n_rows // 2)})
+
+
+def test_a_column_with_a_value_of_its_own_in_nearly_every_row_is_told():
+    with pytest.warns(DataWarning, match="nearly every row has a value of its own in column 'key'.*{'key': 'ignore'}"):
+        TableEncoder.learn(keyed(200, 180))
+
+
+@pytest.mark.parametrize(
+    ("table", "spec"),
+    [
+        pytest.param(keyed(200, 179), None, id="some values recur"),
+        pytest.param(keyed(100, 100), None, id="too few rows to tell"),
+        pytest.param(keyed(200, 200), TableSpec.from_dict({"columns": {"key": {"kind": "category"}}}), id="asked for"),
+        pytest.param(keyed(200, 200), TableSpec.from_dict({"columns": {"key": {"kind": "ignore"}}}), id="ignored"),
+    ],
+)
+def test_no_word_about_keys(table, spec):
+    TableEncoder.learn(table, spec)  # warnings are errors

@@ -1,13 +1,14 @@
 """Quantiles are near those of numpy, in bounded memory, and do not depend on the order of the numbers."""
 
 import numpy as np
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rafm.encode.quantiles import ValueCounts, bin_edges
 
 
-@settings(max_examples=25)
+@examples(0.25)
 @given(st.integers(0, 100), st.sampled_from([1.0, 1e-200, 1e9]), st.randoms())
 def test_quantiles_in_bounded_memory_are_near_and_do_not_depend_on_order(seed, scale, random):
     numbers = np.random.default_rng(seed).normal(size=3000) * scale

@@ -605,10 +605,10 @@ def test_a_new_process_with_another_hash_seed_and_folder_writes_the_same_bytes(t
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    worlds.run_python("-c", TRAIN_ELSEWHERE, there, PYTHONHASHSEED="123")
     X, y = long_tail()
     make().fit(X, y).save(here / "matrix.rafm")
     make().fit(mixed_table(), y).save(here / "table.rafm")
+    worlds.run_python("-c", TRAIN_ELSEWHERE, there, PYTHONHASHSEED="123")
     for name in ("matrix.rafm", "table.rafm"):
         assert (here / name).read_bytes() == (there / name).read_bytes()
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from worlds import run_python
 
-from rafm import RaFMClassifier, RaFMRegressor
+from rafm import RaFMClassifier, RaFMRanker, RaFMRegressor
 from rafm.options import declared_options
 
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "src" / "rafm" / "estimators" / "signatures.pyi"
-CLASSES = {"ClassifierSignature": RaFMClassifier, "RegressorSignature": RaFMRegressor}
+CLASSES = {"ClassifierSignature": RaFMClassifier, "RegressorSignature": RaFMRegressor, "RankerSignature": RaFMRanker}
 
 
 def test_the_stub_is_what_its_program_writes():
@@ -29,4 +29,4 @@ def test_the_stub_has_every_parameter_with_its_default_and_a_type(name):
     assert defaults == {one.name: one.default for one in inspect.signature(CLASSES[name]).parameters.values()}
     assert "random_state" in defaults
     assert all(one.annotation is not None for one, _ in given)
-    assert len(defaults) >= len([*declared_options()]) - 1  # the classifier has no loss
+    assert len(defaults) >= len([*declared_options()]) - 2  # the classifier has neither loss nor items

@@ -5,9 +5,10 @@ import subprocess
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
-from models import WORLDS, as_batch, rows_of_ids, saved_world
+from models import WORLDS, as_batch, ids_of, rows_of_ids, saved_world
 
 from rafm.errors import ConfigError
 from rafm.export import c
@@ -43,7 +44,7 @@ def program(request, tmp_path_factory):
     return saved, compiled(saved, tmp_path_factory.mktemp("c"))
 
 
-@settings(max_examples=8)
+@examples(0.08)
 @given(data=st.data())
 def test_the_program_predicts_as_the_model_does(program, data):
     saved, path = program
@@ -79,7 +80,7 @@ def test_a_row_of_nothing_is_predicted_by_the_bias(small):
     assert float(run(small, "1\n").stdout) == pytest.approx(1 / (1 + np.exp(-float(bias))), abs=1e-7)
 
 
-KNOWN = [id + 1 for id in saved_world("rafm").model.numbering.ids.tolist()]
+KNOWN = [id + 1 for id in ids_of("rafm")]
 WRONG = {
     "no value": ("1 2:1\n1 3:\n", "-:2:3: expected id:value"),
     "no id": ("1 :1\n", "-:1:3: expected id:value"),
@@ -105,7 +106,7 @@ def test_what_cannot_be_scored_is_refused_with_its_line(small, text, message):
     assert done.stderr.decode().startswith(f"error: {message}")
 
 
-@settings(max_examples=30)
+@examples(0.3)
 @given(text=st.one_of(st.binary(max_size=60), st.text("0123456789:.-+eE# \t\n", max_size=60)))
 def test_any_input_ends_in_predictions_or_one_line_of_error(small, text):
     """The sanitizers would end it otherwise."""

@@ -7,7 +7,8 @@ import numpy as np
 import onnxruntime
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from models import WORLDS, as_batch, model_of, rows_of_ids, saved_world
 from worlds import make_world
@@ -43,7 +44,7 @@ def world(request, tmp_path_factory):
     return saved, session(saved, tmp_path_factory.mktemp("onnx"))
 
 
-@settings(max_examples=25)
+@examples(0.25)
 @given(data=st.data())
 def test_padded_ids_are_predicted_as_by_the_model(world, data):
     saved, running = world
@@ -109,7 +110,7 @@ def fed(records):
     return found
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(records=st.lists(st.fixed_dictionaries(CELLS), min_size=1, max_size=5))
 def test_columns_are_encoded_in_the_graph(table, records):
     saved, running = table

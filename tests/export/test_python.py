@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from models import WORLDS, as_batch, rows_of_ids, saved_world
 
@@ -38,7 +39,7 @@ def world(request, tmp_path_factory):
     return saved, loaded(saved, tmp_path_factory.mktemp("python"))
 
 
-@settings(max_examples=20)
+@examples(0.2)
 @given(data=st.data())
 def test_rows_of_ids_are_predicted_as_by_the_model(world, data):
     saved, names = world
@@ -108,7 +109,7 @@ def table(tmp_path_factory):
     return saved, loaded(saved, folder)
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(record=st.fixed_dictionaries({name: st.one_of(st.none(), cell) for name, (_, cell) in COLUMNS.items()}))
 def test_raw_values_are_encoded_and_predicted_as_by_the_model(table, record):
     saved, names = table
@@ -122,7 +123,7 @@ def test_raw_values_are_encoded_and_predicted_as_by_the_model(table, record):
     assert names["predict_record"](record) == close
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(
     st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.floats(-1e-3, 1e-3), st.integers(-(2**62), 2**62))
 )

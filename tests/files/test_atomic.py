@@ -300,3 +300,38 @@ def test_only_a_file_system_that_cannot_sync_folders_is_excused(path, monkeypatc
     else:
         write_atomically(path, NEW)
     assert path.read_bytes() == b"".join(NEW)
+
+
+# What killed processes leave behind
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
+def test_hidden_files_of_killed_processes_are_removed_by_the_next_one(path):
+    """But not those of living ones, new ones, and files of others."""
+    names = {
+        "dead": ".m.rafm.0123456789abcdef.tmp",
+        "alive": ".m.rafm.0123456789abcde0.tmp",
+        "new": ".m.rafm.0123456789abcde1.tmp",
+        "another's": ".n.rafm.0123456789abcdef.tmp",
+        "the user's": ".m.rafm.mine.tmp",
+    }
+    for name in names.values():
+        (path.parent / name).write_bytes(b"torn")
+        os.utime(path.parent / name, (0, 0))
+    os.utime(path.parent / names["new"])
+    with open(path.parent / names["alive"], "rb") as file:
+        fcntl = pytest.importorskip("fcntl")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        write_atomically(path, NEW)
+    left = {kind for kind, name in names.items() if (path.parent / name).exists()}
+    assert left == set(names) - {"dead"}
+
+
+def test_a_file_that_is_being_written_is_locked(path):
+    def chunks():
+        [hidden] = path.parent.glob(".m.rafm.*.tmp")
+        with open(hidden, "rb") as file:
+            yield repr(files.take_lock(file.fileno())).encode()
+
+    write_atomically(path, chunks())
+    assert path.read_bytes() == (b"True" if sys.platform == "win32" else b"False")

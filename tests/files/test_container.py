@@ -7,7 +7,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from containers import HEADER, TENSORS, assert_same, crafted, steady
+from containers import HEADER, TENSORS, assert_same, crafted
+from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -88,7 +89,7 @@ json_values = st.recursive(
 )
 
 
-@steady
+@examples(2)
 @given(st.dictionaries(names, arrays, max_size=4), st.dictionaries(st.text(), json_values, max_size=4))
 def test_any_header_and_tensors_come_back(scratch, tensors, header):
     write_container(scratch, tensors, header)

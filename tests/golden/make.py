@@ -29,6 +29,7 @@ from rafm.losses import loss_for  # noqa: E402
 from rafm.model.file import Saved, save  # noqa: E402
 from rafm.model.model import Model  # noqa: E402
 from rafm.model.parameters import Parameters  # noqa: E402
+from rafm.plan.fields import FeatureFields  # noqa: E402
 from rafm.plan.ranks import RankPlan  # noqa: E402
 from rafm.rows.numbering import Numbering  # noqa: E402
 
@@ -40,7 +41,9 @@ PLANS = {
     "difacto": RankPlan("difacto", (2, 3, 7), (12, 11, 6, 2, 0)),
     "mrma": RankPlan("mrma", (2, 3), (12, 12, 12, 0)),
     "table": RankPlan("rafm", (2, 3), (9, 9, 4, 0)),
+    "ffm": RankPlan("ffm", (3,), (12, 11, 0), n_field_vectors=2),
 }
+SEEDS = ("difacto", "fm", "lr", "mrma", "rafm", "table", "ffm")  # a new name goes last
 
 
 def words(*texts: str) -> Words:
@@ -87,7 +90,7 @@ def draw_parameters(plan: RankPlan, draw: np.random.Generator) -> Parameters:
 
 def make_saved(name: str) -> Saved:
     """Return the model of a name; ids are not in order, and some were never seen."""
-    plan, draw = PLANS[name], np.random.default_rng(sorted(PLANS).index(name))
+    plan, draw = PLANS[name], np.random.default_rng(SEEDS.index(name))
     n_inputs = ENCODER.n_features if name == "table" else 2**31 + 5 if name == "lr" else 30
     ids = draw.permutation(min(n_inputs, 30))[: plan.n_features].astype(np.int64)
     if name == "lr":
@@ -103,6 +106,7 @@ def make_saved(name: str) -> Saved:
         history=[{"epoch": 1, "train_loss": 0.5, "valid_log_loss": 0.25, "valid_auc": None}],
         best_epoch=1,
         options={"optimizer": "adagrad", "learning_rate": 0.2, "l2": 0.003, "patience": None, "n_epochs": 1},
+        fields=FeatureFields(("user", "item"), np.arange(12, dtype=np.int32) % 3 % 2) if name == "ffm" else None,
     )
     classes = {"table": ["no", "yes"], "rafm": [False, True]}.get(name)
     return Saved(model, ENCODER if name == "table" else None, int(name == "difacto"), classes)
@@ -123,14 +127,19 @@ def make_rows(model: Model, draw: np.random.Generator) -> list[dict[int, float]]
 def naive_score(model: Model, row: dict[int, float]) -> tuple[float, float]:
     """Return the score of a row by the definition of the family, and the size of what adds up to it."""
     plan, found = model.plan, model.parameters
+    blocks, levels = found.factors, plan.levels()
+    if plan.n_field_vectors:
+        blocks, levels = np.split(blocks[0], plan.n_field_vectors, axis=1), levels * plan.n_field_vectors
+    none = np.zeros(plan.ranks[0]) if plan.n_field_vectors else None  # in place of a vector
     twin = {
         "family": plan.family,
-        "ranks": plan.block_ranks,
-        "levels": plan.levels().tolist(),
+        "ranks": plan.block_ranks if not plan.n_field_vectors else plan.ranks * plan.n_field_vectors,
+        "levels": levels.tolist(),
         "bias": float(found.bias[0]),
         "w": found.weights.astype(float),
-        "v": [[*block.astype(float), *[None] * (plan.n_features - len(block))] for block in found.factors],
+        "v": [[*block.astype(float), *[none] * (plan.n_features - len(block))] for block in blocks],
         "mixture": found.mixture,
+        **({} if model.fields is None else {"fields": model.fields.numbers}),
     }
     known = naive.numbered((list(row), list(row.values())), model.numbering.ids)
     row = ([i for i, _ in known], [x for _, x in known])
@@ -144,6 +153,8 @@ def contents(saved: Saved) -> dict:
     arrays |= {f"factors.{level}": block for level, block in enumerate(found.factors, start=1)}
     if found.mixture is not None:
         arrays["mixture"] = found.mixture
+    if model.fields is not None:
+        arrays["fields"] = model.fields.numbers
     columns = saved.encoder.spec.to_dict() if saved.encoder else {}
     return {
         "family": model.plan.family,

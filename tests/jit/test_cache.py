@@ -66,8 +66,7 @@ def test_code_is_compiled_once_and_then_read(start):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
-@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize(("suffix", "share"), [(".nbi", 0.5), (".nbc", 0.0)], ids=["half an index", "no code"])
 def test_torn_files_are_compiled_again(start, filled, tmp_path, suffix, share):
     shutil.copytree(filled, tmp_path / "cache")
     for path in (tmp_path / "cache").rglob(f"*{suffix}"):

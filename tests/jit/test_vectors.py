@@ -78,6 +78,31 @@ def combine(left, i, right, j, n, c, d):
     vectors.combine(left, i, right, j, n, c, d)
 
 
+@njit
+def spread(records, o, shifts, count, x, sums, j, n):
+    vectors.spread(records, o, shifts, count, x, sums, j, n)
+
+
+@njit
+def add_spread(records, o, shifts, count, x, sums, j, n):
+    vectors.add_spread(records, o, shifts, count, x, sums, j, n)
+
+
+@njit
+def strided_products(array, i, j, left_stride, right_stride, count, n):
+    return vectors.strided_products(array, i, j, left_stride, right_stride, count, n)
+
+
+@njit
+def add_gradients(heads, h, records, o, shifts, first, count, sums, j, stride, c, d, n):
+    vectors.add_gradients(heads, h, records, o, shifts, first, count, sums, j, stride, c, d, n)
+
+
+@njit
+def adagrad_steps(records, o, shifts, states, first, count, sums, j, stride, c, d, share, rate, n):
+    vectors.adagrad_steps(records, o, shifts, states, first, count, sums, j, stride, c, d, share, rate, n)
+
+
 @pytest.fixture(params=PRECISIONS)
 def draw(request):
     """Return a function that yields, for every size, places that are seldom aligned, two arrays, and two scalars."""
@@ -222,6 +247,58 @@ def test_combine_replaces_the_left_side_alone(draw):
         np.testing.assert_array_equal(right, before)
 
 
+LISTED = 5  # vectors of a record, of which some are listed
+FIELD_SIZES = (4, 8, 12, 16, 20, 36)
+
+
+def record_of(size):
+    """Return a record of LISTED states and vectors, in float64, and where they are; vectors are not in order."""
+    record = np.random.default_rng(size).uniform(1, 2, LISTED + LISTED * size + 3)
+    return record, LISTED + size * np.array([3, 0, 4, 1, 2]), np.arange(LISTED)[::-1].copy()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize("size", FIELD_SIZES)
+def test_spread_puts_listed_vectors_side_by_side(size, count):
+    record, shifts, _ = record_of(size)
+    for function, share in ((spread, 0), (add_spread, 1)):
+        found = np.full(LISTED * size + 2, 7.0)
+        expected = found.copy()
+        for k in range(count):
+            place = slice(1 + k * size, 1 + (k + 1) * size)
+            expected[place] = share * expected[place] + 0.5 * record[2 + shifts[k] :][:size]
+        function(record, 2, shifts, count, 0.5, found, 1, size)
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize("size", FIELD_SIZES)
+def test_strided_products_add_up_over_pairs_of_vectors(size, count):
+    array = np.random.default_rng(0).normal(size=40 * size)
+    pairs = ((array[3 + k * size :][:size], array[7 + k * 4 * size :][:size]) for k in range(count))
+    found = strided_products(array, 3, 7, size, 4 * size, count, size)
+    assert found == pytest.approx(sum(left @ right for left, right in pairs), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", FIELD_SIZES)
+def test_listed_gradients_are_added_and_stepped_along(size):
+    """Vectors first = 1 to 3 of the list, along c * sums + d * vector."""
+    record, shifts, states = record_of(size)
+    sums = np.random.default_rng(1).normal(size=LISTED * 2 * size)
+    heads, stepped, (c, d, share, rate) = np.zeros(record.size), record.copy(), (0.7, -0.2, 1 / size, 0.3)
+    add_gradients(heads, 0, record, 0, shifts, 1, 3, sums, 2, 2 * size - 1, c, d, size)
+    adagrad_steps(stepped, 0, shifts, states, 1, 3, sums, 2, 2 * size - 1, c, d, share, rate, size)
+    expected_heads, expected = np.zeros(record.size), record.copy()
+    for k in range(1, 4):
+        place = slice(shifts[k], shifts[k] + size)
+        gradient = c * sums[2 + k * (2 * size - 1) :][:size] + d * record[place]
+        expected_heads[place] = gradient
+        expected[states[k]] += share * gradient @ gradient
+        expected[place] -= rate / np.sqrt(expected[states[k]]) * gradient
+    np.testing.assert_allclose(heads, expected_heads, rtol=1e-12)
+    np.testing.assert_allclose(stepped, expected, rtol=1e-12)
+
+
 def test_no_elements_means_no_change_and_a_norm_of_zero():
     left, right = np.ones(4, np.float32), np.ones(4, np.float32)
     one = np.float32(1)
@@ -306,8 +383,7 @@ def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
     def run():
         return run_python(tmp_path / "calling.py", path=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")).split()
 
-    assert run() == ["4.0", "0"]
-    assert run() == ["4.0", "1"]  # from the cache
+    assert run() == ["4.0", "0"]  # that the next run reads it from the cache: see test_cache.py
     source = (package / "jit" / "emit.py").read_text()
     edited = source.replace("gradient = _fma(b, c,", "gradient = _fma(b, d,")  # forget the left side
     assert edited != source
@@ -359,3 +435,40 @@ def test_gradients_are_summed_over_listed_rows(count):
         product = (cs[:count] @ others) @ vector[9 : 9 + n]
         np.testing.assert_allclose(found, [(z**2).sum(), product], rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(out, [*z.sum(axis=0), 7], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("features", [None, ""], ids=["of this processor", "of any processor"])
+def test_halves_of_bytes_are_summed_as_their_numbers(features, monkeypatch):
+    add_halves(*halves(16, 1)[:-1])  # first: the compiler is set up for this processor once
+    if features is not None:
+        monkeypatch.setattr(config, "CPU_FEATURES", features)
+
+    @njit
+    def add(records, codes, places, values, count, sums, n):
+        return vectors.add_halves(records, codes, places, 0, values, 0, count, 2, sums, 0, n)
+
+    for n in (8, 16, 24, 32, 64, 72, 128, 200):
+        for count in (0, 1, 2, 7):
+            *given, expected = halves(n, count)
+            norm = add(*given)
+            np.testing.assert_allclose(given[-2], expected[0], rtol=1e-6, atol=1e-6)
+            assert norm == pytest.approx(expected[1], rel=1e-6)
+
+
+@njit
+def add_halves(records, codes, places, values, count, sums, n):
+    return vectors.add_halves(records, codes, places, 0, values, 0, count, 2, sums, 0, n)
+
+
+def halves(n, count):
+    """Return what add_halves takes for random codes: scale, norm and codes per record; and the sums and norms."""
+    draw, stride = np.random.default_rng(n), 2 + n // 8
+    numbers = draw.integers(-8, 8, (9, n))
+    records = draw.random((9, stride), np.float32)
+    low, high = (part & 15 for part in (numbers[:, : n // 2], numbers[:, n // 2 :]))
+    records[:, 2:] = (low | high << 4).astype(np.uint8).view(np.float32)
+    flat, chosen = records.reshape(-1).copy(), draw.integers(0, 9, count)
+    values, sums = draw.random(count, np.float32), draw.random(n, np.float32)
+    total = sums + ((values * records[chosen, 0])[:, None] * numbers[chosen]).sum(axis=0)
+    places = (chosen * stride).astype(np.int64)
+    return flat, flat.view(np.uint8), places, values, count, sums, n, (total, (values**2 * records[chosen, 1]).sum())

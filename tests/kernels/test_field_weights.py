@@ -5,7 +5,8 @@ import itertools
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from worlds import RULE, changes, make_world, random_rows, train, twin, worlds_with_rows
 
@@ -134,7 +135,7 @@ def test_mini_batches_match_the_twin(case, optimizer, heads):
     assert_like_the_twin(world, trained, twin(world, batches, rule, heads(world)))
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(worlds_with_rows(n_rows=5, families=FAMILIES, max_features=6, max_fields=3), st.booleans(), st.booleans())
 def test_any_plan_and_rows_match_the_twin(drawn, joint, has_heads):
     world, rows = drawn

@@ -7,7 +7,8 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from worlds import make_world, pack_rows, run_python, worlds_with_rows
 
@@ -45,20 +46,20 @@ def check(world, rows, bits):
 
 
 @pytest.mark.parametrize("bits", [16, 8, 6, 4])
-@settings(max_examples=40)
+@examples(0.4)
 @given(drawn=worlds_with_rows(families=(*FAMILIES, "lr")))
 def test_scores_match_the_definition(bits, drawn):
     check(*drawn, bits)
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-@settings(max_examples=40)
+@examples(0.4)
 @given(drawn=worlds_with_rows(families=FAMILIES, max_fields=4))
 def test_scores_with_field_weights_match_the_definition(bits, drawn):
     check(*drawn, bits)
 
 
-@settings(max_examples=20)
+@examples(0.2)
 @given(drawn=worlds_with_rows(families=("rafm",)), bits=st.sampled_from([8, 4]))
 def test_a_level_of_a_packed_rafm_is_that_of_the_paper(drawn, bits):
     world, rows = drawn

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from rafm.errors import ConfigError
 from rafm.jit.helper import callable_helper
 from rafm.kernels import losses as kernels
-from rafm.losses import LOSSES, TASKS, loss_for, loss_named, losses_of
+from rafm.losses import KERNELS, LOSSES, SAME_CODE, TASKS, loss_for, loss_named, losses_of
 from rafm.losses.huber import Huber
 
 KINDS = {"log": "logistic"}
 LABELS = {"log": [0.0, 1.0], "squared": [-2.0, 0.5, 9.0], "poisson": [0.0, 1.0, 7.0], "huber": [-2.0, 0.5, 9.0]}
+LABELS["bpr"] = LABELS["log"]  # of the rows of a pair
 WRONG = {"log": [-1.0, 3.0], "poisson": [-1.0]}  # labels that a loss rejects
 ALL = [loss_named(name) for name in LOSSES]
 LINK, VALUE, SLOPE = map(callable_helper, (kernels.link, kernels.loss_value, kernels.loss_slope))
@@ -32,6 +33,13 @@ def test_predictions_are_what_the_definition_says(loss, scores):
     np.testing.assert_allclose(loss.predict(scores), expected, rtol=1e-12)
 
 
+@by_name
+def test_exported_models_know_the_link(loss):
+    scores = np.linspace(-3, 3, 7)
+    links = {"identity": scores, "sigmoid": naive.sigmoid(scores), "exp": np.exp(scores)}
+    np.testing.assert_allclose(loss.predict(scores), links[loss.link_name], rtol=1e-12)
+
+
 def test_probabilities_of_huge_scores_are_0_and_1_without_warnings():
     assert loss_named("log").predict(np.array([-1e4, -1e300, 1e4])).tolist() == [0, 0, 1]
 
@@ -41,7 +49,8 @@ def test_probabilities_of_huge_scores_are_0_and_1_without_warnings():
 def test_values_and_slopes_match_the_definition_compiled_and_not(loss, data, score):
     score, label = np.float64(score), np.float64(data.draw(st.sampled_from(LABELS[loss.name])))
     small = np.exp(-abs(score))
-    expected = naive.loss(kind_of(loss), score, label), naive.slope(kind_of(loss), score, label)
+    kind = KINDS.get(SAME_CODE.get(loss.name), kind_of(loss))
+    expected = naive.loss(kind, score, label), naive.slope(kind, score, label)
     prediction, shape = loss.link(score, small), np.float64(loss.shape())
     assert LINK(loss.code, score, small) == pytest.approx(prediction, rel=1e-12)
     for own, compiled in ((loss.value, VALUE), (loss.slope, SLOPE)):
@@ -117,7 +126,7 @@ def test_labels_outside_of_a_loss_are_named(loss):
 
 
 def test_an_unknown_task_or_a_loss_of_another_task_is_refused():
-    with pytest.raises(ConfigError, match="binary, regression or count") as caught:
+    with pytest.raises(ConfigError, match="binary, regression, count or ranking") as caught:
         loss_for("multiclass")
     assert caught.value.key == "task"
     with pytest.raises(ConfigError, match="loss 'log' needs task='binary', found 'regression'") as caught:
@@ -126,10 +135,11 @@ def test_an_unknown_task_or_a_loss_of_another_task_is_refused():
 
 
 def test_losses_are_found_by_task_and_by_name():
-    assert [loss_for(task).name for task in TASKS] == ["log", "squared", "poisson"]
+    assert [loss_for(task).name for task in TASKS] == ["log", "squared", "poisson", "bpr"]
     assert losses_of("regression") == ["squared", "huber"]
     assert loss_for("regression", Huber(delta=2.0)) == Huber(2.0)
-    assert sorted(loss.code for loss in ALL) == list(range(len(ALL)))
+    assert [loss_named(name).code for name in KERNELS] == list(range(len(KERNELS)))
+    assert loss_named("bpr").code == loss_named("log").code
 
 
 def test_hubers_delta_must_be_positive_and_is_scaled_with_the_labels():

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import worlds
+from drawing import examples
 from fitted import KINDS, RANKS, long_tail, make, mixed_table, scores_of, two_fields
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rafm
@@ -151,7 +152,7 @@ def test_ids_and_counts_beyond_32_bits_come_back(path):
     assert found.scores(rows).tolist() == [1, 0]
 
 
-@settings(max_examples=25)
+@examples(0.25)
 @given(worlds.worlds_with_rows())
 def test_any_model_comes_back_as_it_was(tmp_path_factory, drawn):
     world, rows = drawn
@@ -173,7 +174,7 @@ def test_any_model_comes_back_as_it_was(tmp_path_factory, drawn):
 TEXTS = st.text(max_size=8).filter(lambda text: text.isprintable() or not text)
 
 
-@settings(max_examples=50)
+@examples(0.5)
 @given(st.lists(st.none() | TEXTS, min_size=1, max_size=8), st.lists(st.none() | st.booleans(), min_size=1, max_size=8))
 def test_any_encoder_comes_back_as_it_was(tmp_path_factory, words, flags):
     path, n = tmp_path_factory.getbasetemp() / "encoder.rafm", min(len(words), len(flags))
@@ -215,7 +216,7 @@ def test_golden_files_score_as_the_definition_says(expected):
 
 def test_golden_files_are_there_for_every_family_and_are_small():
     families = {json.loads(path.read_text())["contents"]["family"] for path in GOLDEN.glob("v1-*.json")}
-    assert families == {"rafm", "fm", "lr", "difacto", "mrma"}
+    assert families == {"rafm", "fm", "lr", "difacto", "mrma", "ffm"}
     assert max(path.stat().st_size for path in GOLDEN.glob("v*")) < 20_000
 
 
@@ -536,7 +537,7 @@ def refused_or_not():
     assert refusal == "" or refusal.startswith("m.rafm: ")
 
 
-@settings(max_examples=250)
+@examples(2.5)
 @given(changed_headers())
 def test_a_file_with_any_change_of_its_header_works_or_is_refused_as_a_model_file(tmp_path_factory, changed):
     header, tensors = changed
@@ -572,7 +573,7 @@ def changed_tensors(draw):
     return header, tensors
 
 
-@settings(max_examples=250)
+@examples(2.5)
 @given(changed_tensors())
 def test_a_file_with_any_change_of_its_tensors_is_refused_as_a_model_file_or_loads(tmp_path_factory, changed):
     header, tensors = changed

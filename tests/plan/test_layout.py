@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from worlds import FAMILIES, make_world, pack_rows, random_rows, split_levels, worlds
 
 from rafm.kernels.tables import LINE_FLOATS
-from rafm.memory import CAN_RELEASE
 from rafm.model.parameters import Parameters
 from rafm.model.scores import score
 from rafm.plan.layout import PAGE_FLOATS, RecordLayout
 from rafm.plan.ranks import RankPlan
 from rafm.plan.scratch import make_scoring_scratch, make_training_scratch
+from rafm.rows.memory import CAN_RELEASE
 
 ODD = RankPlan("rafm", (1, 3, 17, 70), (40, 33, 20, 7, 3, 0))
 

@@ -13,7 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rafm.errors import ConfigError, DataFormatError, DataValueError
@@ -35,7 +36,7 @@ cells = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(st.lists(st.fixed_dictionaries(cells), max_size=20), st.integers(1, 7), st.sampled_from([1, 100, 10**6]))
 def test_what_arrow_writes_is_read_back(tmp_path_factory, rows, row_group_size, batch_bytes):
     path = tmp_path_factory.mktemp("rows") / "train.parquet"

@@ -26,8 +26,29 @@ def test_behaviour_is_the_cosine_of_all_pair_products(family):
 
     own = profile(3)
     expected = {i: own @ profile(i) / np.linalg.norm(own) / np.linalg.norm(profile(i)) for i in range(8) if i != 3}
-    found = {one.number: one.similarity for one in find_similar(model, 3, damping=0)}
+    found = {one.number: one.similarity for one in find_similar(model, 3, measure="behaviour", damping=0)}
     assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_balanced_is_the_angle_with_the_root_of_the_spread_along_each_axis():
+    """By a singular value decomposition: its values, in place of their roots, would give back the vectors."""
+    world = make_world("fm", (5,), [1] * 8)
+    model, kept = model_of(world), np.array([0, 1, 2, 3, 5, 6])
+    vectors, weights = np.array(world.model["v"][0])[kept], np.sqrt(model.counts[kept])
+    left, spread, _ = np.linalg.svd(vectors * weights[:, None], full_matrices=False)
+    balanced = left * np.sqrt(spread) / weights[:, None]
+    lengths = np.linalg.norm(balanced, axis=1)
+    expected = balanced @ balanced[3] / lengths / lengths[3]
+    found = {one.number: one.similarity for one in find_similar(model, 3, kept, damping=0)}
+    assert found == pytest.approx({i: expected[at] for at, i in enumerate(kept) if i != 3}, abs=1e-5)
+
+
+@pytest.mark.parametrize("measure", ["balanced", "behaviour", "cosine"])
+def test_vectors_of_zeros_are_like_nothing(measure):
+    world = make_world("fm", (4,), [1] * 3)
+    for vector in world.model["v"][0]:
+        vector[:] = 0
+    assert [one.similarity for one in find_similar(model_of(world), 0, measure=measure)] == [0, 0]
 
 
 def test_cosine_is_the_angle_of_vectors_of_a_level():
@@ -46,7 +67,7 @@ def test_levels_that_a_feature_lacks_are_refused():
     assert [one.number for one in find_similar(model, 0)] == []  # no other feature has a vector of level 2
     with pytest.raises(ConfigError, match="levels 1 to 1, found level 2"):
         find_similar(model, 1, level=2)
-    with pytest.raises(ConfigError, match="measure must be 'behaviour' or 'cosine'"):
+    with pytest.raises(ConfigError, match="measure must be 'balanced' or 'behaviour' or 'cosine'"):
         find_similar(model, 0, measure="jaccard")
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rafm.rows.blocks import join_rows, pick_rows, take_rows
@@ -43,7 +44,7 @@ entry = st.tuples(st.integers(0, 30), st.sampled_from([0.0, -0.0, 1.0, 2.5, -1.0
 any_rows = st.lists(st.lists(entry, max_size=5, unique_by=lambda pair: pair[0]), min_size=1, max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(any_rows, st.integers(0, 2**40), st.randoms(use_true_random=False))
 def test_a_hash_depends_on_the_features_of_its_row_and_the_seed_alone(rows, seed, random):
     """Compared with the row as a set of nonzero entries, in any order, among other rows."""
@@ -57,7 +58,7 @@ def test_a_hash_depends_on_the_features_of_its_row_and_the_seed_alone(rows, seed
             assert (a == b) == (one == other)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(any_rows, st.floats(0.01, 0.9), st.integers(0, 100), st.data())
 def test_equal_rows_are_on_the_same_side_and_neither_side_is_empty(rows, share, seed, data):
     labels = data.draw(st.lists(st.integers(0, 1), min_size=len(rows), max_size=len(rows)))

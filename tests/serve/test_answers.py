@@ -56,7 +56,7 @@ def sha256(folder):
     return hashlib.sha256((folder / "clicks.rafm").read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("n_rows", [1, 3, 200])
+@pytest.mark.parametrize("n_rows", [1, 3, 150, 400])
 def test_scores_are_those_of_the_library_and_name_the_file(server, model, folder, n_rows):
     table = table_of(n_rows, seed=1)
     scores, probabilities = expected(model, table)
@@ -104,6 +104,138 @@ def test_tensors_score_as_rows_do(server, model, folder):
     assert versioned["outputs"] == [by_name["score"]]
 
 
+def binary(request, parts, head=None):
+    """Return the body and the headers of a request whose tensors are bytes."""
+    text = json.dumps(request).encode()
+    return text + b"".join(parts), {"Inference-Header-Content-Length": str(len(text) if head is None else head)}
+
+
+def texts(found):
+    return b"".join(len(one.encode()).to_bytes(4, "little") + one.encode() for one in found)
+
+
+def binary_request(table):
+    parts = [
+        texts(table["word"].to_pylist()),
+        table["user"].to_numpy().astype("<i4").tobytes(),
+        table["price"].to_numpy().astype("<f8").tobytes(),
+    ]
+    kinds, shape = (("word", "BYTES"), ("user", "INT32"), ("price", "FP64")), [table.num_rows]
+    inputs = [
+        {"name": name, "shape": shape, "datatype": kind, "parameters": {"binary_data_size": len(part)}}
+        for (name, kind), part in zip(kinds, parts)
+    ]
+    inputs.append({"name": "tags", "shape": [*shape, 2], "datatype": "BYTES", "data": [["t1", None]] * shape[0]})
+    return {"inputs": inputs, "parameters": {"binary_data_output": True}}, parts
+
+
+def test_tensors_of_bytes_score_as_rows_do(server, model):
+    table = table_of(30, seed=6).set_column(3, "tags", pa.array([["t1"]] * 30))
+    request, parts = binary_request(table)
+    body, headers = binary(request, parts)
+    found = server.ask("/v2/models/clicks/infer", body, headers=headers)
+    head = int(found.headers["inference-header-content-length"])
+    scores, probabilities = expected(model, table)
+    assert [one["parameters"] for one in json.loads(found.body[:head])["outputs"]] == [{"binary_data_size": 240}] * 2
+    np.testing.assert_array_equal(np.frombuffer(found.body[head:], "<f8"), np.concatenate([scores, probabilities]))
+
+
+def change_input(request, place, **changes):
+    inputs = [{**one, **changes} if number == place else one for number, one in enumerate(request["inputs"])]
+    return {**request, "inputs": inputs}
+
+
+def sized(size):
+    return {"parameters": {"binary_data_size": size}}
+
+
+BAD_BYTES = {
+    "head beyond the body": (lambda request, parts: binary(request, parts, 10**6), 400),
+    "head of text": (lambda request, parts: binary(request, parts, "five"), 400),
+    "bytes too many": (lambda request, parts: binary(request, [*parts, b"x"]), 400),
+    "bytes too few": (lambda request, parts: binary(request, parts[:2]), 400),
+    "negative size": (lambda request, parts: binary(change_input(request, 0, **sized(-1)), parts), 400),
+    "bytes and data": (lambda request, parts: binary(change_input(request, 0, data=[]), parts), 400),
+    "half a number": (lambda request, parts: binary(change_input(request, 1, **sized(7)), [parts[0], b"x" * 7]), 400),
+    "wrong shape": (lambda request, parts: binary(change_input(request, 1, shape=[3]), parts), 422),
+    "text without end": (lambda request, parts: binary(request, [b"\xff" * len(parts[0]), *parts[1:]]), 422),
+    "not UTF-8": (
+        lambda request, parts: binary(change_input(request, 0, **sized(6)), [b"\2\0\0\0\xff\xff", *parts[1:]]),
+        422,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BYTES)
+def test_bad_bytes_of_tensors_are_refused_in_one_object(server, case):
+    change, status = BAD_BYTES[case]
+    body, headers = change(*binary_request(table_of(2, seed=6)))
+    answer = server.ask("/v2/models/clicks/infer", body, headers=headers)
+    assert (answer.status, bool(answer.error())) == (status, True)
+    assert "Traceback" not in server.errors()
+
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+def stream_of(table, **options):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table, max_chunksize=150 if table.num_rows < 10**6 else None)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 400])
+def test_arrow_streams_score_as_the_library_does(server, model, folder, n_rows):
+    table = table_of(n_rows, seed=7) if n_rows else table_of(1).slice(1)
+    coded = table.set_column(0, "word", table["word"].dictionary_encode()).append_column("colour", pa.nulls(n_rows))
+    scores, probabilities = expected(model, table) if n_rows else (np.zeros(0), np.zeros(0))
+    as_json = server.ask("/score", stream_of(coded), headers={"Content-Type": ARROW}).json()
+    assert (as_json["score"], as_json["probability"]) == (scores.tolist(), probabilities.tolist())
+    assert (as_json["sha256"], as_json["ignored"]) == (sha256(folder), ["colour"])
+    found = server.ask("/score", stream_of(coded), headers={"Content-Type": f"{ARROW}; x=y", "Accept": ARROW})
+    assert found.headers["content-type"] == ARROW
+    answer = pa.ipc.open_stream(found.body).read_all()
+    assert answer.schema.metadata == {b"model": b"clicks", b"sha256": sha256(folder).encode()}
+    np.testing.assert_array_equal(answer["score"].to_numpy(), scores)
+    np.testing.assert_array_equal(answer["probability"].to_numpy(), probabilities)
+
+
+def nulls(kind, n_rows):
+    return pa.table({name: pa.nulls(n_rows, kind) for name in COLUMNS})
+
+
+GOOD = table_of(20, seed=8)
+BAD_STREAMS = {
+    "nothing": (b"", 400),
+    "JSON": (b'{"rows": []}', 400),
+    "cut off": (stream_of(GOOD)[:700], 400),
+    "compressed": (stream_of(GOOD, compression="zstd"), 400),
+    "compressed words": (stream_of(pa.table({"word": GOOD["word"].dictionary_encode()}), compression="lz4"), 400),
+    "not UTF-8": (stream_of(GOOD).replace(b"w0", b"\xff\xff"), 400),
+    "a column too few": (stream_of(GOOD.select(COLUMNS[1:])), 422),
+    "a column twice": (stream_of(GOOD.append_column("price", GOOD["price"])), 422),
+    "another type": (stream_of(GOOD.set_column(0, "word", GOOD["user"])), 422),
+    "a type that no model takes": (stream_of(GOOD.append_column("when", nulls(pa.time32("s"), 20)["word"])), 422),
+    "infinite": (stream_of(GOOD.set_column(2, "price", pa.array([float("inf")] * 20))), 422),
+    "beyond its range": (stream_of(GOOD.set_column(2, "price", pa.array([1e17] * 20))), 422),
+    "too many rows": (stream_of(table_of(501)), 422),
+    "too many rows without bytes": (stream_of(nulls(pa.null(), 10**7)), 422),
+    "lists without bytes": (
+        stream_of(GOOD.set_column(3, "tags", pa.FixedSizeListArray.from_arrays(pa.nulls(2 * 10**7), 10**6))),
+        422,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STREAMS)
+def test_a_bad_stream_is_refused_in_one_object(server, case):
+    body, status = BAD_STREAMS[case]
+    answer = server.ask("/score", body, headers={"Content-Type": ARROW})
+    assert (answer.status, bool(answer.error())) == (status, True)
+    assert "Traceback" not in server.errors()
+
+
 def test_the_protocol_describes_server_and_model(server, folder):
     assert server.ask("/v2").json()["name"] == "rafm"
     about = server.ask("/v2/models/clicks").json()
@@ -135,6 +267,7 @@ def test_recommendations_are_those_of_the_library(server, model):
 
 
 ROW = {"word": "w1", "user": 1, "price": 2.0, "tags": []}
+TENSOR = {"name": "word", "shape": [2], "datatype": "BYTES", "data": ["w1", "w2"]}
 BAD = {
     "no JSON": ("/score", b"{rows", 400),
     "not UTF-8": ("/score", b'{"rows": ["\xff"]}', 400),
@@ -152,8 +285,8 @@ BAD = {
     "explain too many": ("/score", {"rows": [ROW] * 200, "explain": 1}, 422),
     "wrong type": ("/score", {"rows": [{**ROW, "user": "one"}]}, 422),
     "too large": ("/score", {"rows": [{**ROW, "price": 1e300}]}, 422),
-    "overflow": ("/score", b'{"rows": [{"word": "", "user": 1, "price": 1e999, "tags": []}]}', 422),
-    "surrogate": ("/score", b'{"rows": [{"word": "\\ud800", "user": 1, "price": 1, "tags": ["\\ud800", 1]}]}', 422),
+    "overflow": ("/score", b'{"rows": [{"word": "", "user": 1, "price": 1e999, "tags": []}]}', 400),
+    "surrogate": ("/score", b'{"rows": [{"word": "\\ud800", "user": 1, "price": 1, "tags": ["\\ud800", 1]}]}', 400),
     "missing column": ("/score", {"rows": [{"word": "w1"}]}, 422),
     "too few cells": ("/score", {"rows": [["w1"]]}, 422),
     "too many rows": ("/score", {"rows": [ROW] * 501}, 422),
@@ -163,26 +296,44 @@ BAD = {
     "no inputs": ("/v2/models/clicks/infer", {}, 400),
     "inputs of text": ("/v2/models/clicks/infer", {"inputs": "word"}, 400),
     "no context": ("/recommend", {"contexts": 3}, 400),
+    "beyond its range": ("/score", {"rows": [{**ROW, "user": 9.3e18}]}, 422),
+    "integer beyond 64 bits": ("/score", {"rows": [{**ROW, "user": 2**63}]}, 422),
+    "one of many beyond its range": ("/score", {"rows": [ROW] * 300 + [{**ROW, "user": -1e19}]}, 422),
+    "one of many of another type": ("/score", {"rows": [ROW] * 300 + [{**ROW, "word": 7}]}, 422),
+    "parameters of text": ("/v2/models/clicks/infer", {"inputs": [{**TENSOR, "parameters": "none"}]}, 400),
+    "unknown input": ("/v2/models/clicks/infer", {"inputs": [{**TENSOR, "name": "colour"}]}, 422),
+    "wrong datatype": ("/v2/models/clicks/infer", {"inputs": [{**TENSOR, "datatype": "INT8", "data": [1, 2]}]}, 422),
+    "inputs twice": ("/v2/models/clicks/infer", {"inputs": [TENSOR, TENSOR]}, 422),
+    "unequal inputs": (
+        "/v2/models/clicks/infer",
+        {"inputs": [TENSOR, {**TENSOR, "name": "user", "datatype": "FP32", "shape": [1], "data": [1]}]},
+        422,
+    ),
+    "missing input": ("/v2/models/clicks/infer", {"inputs": [TENSOR]}, 422),
+    "unknown output": ("/v2/models/clicks/infer", {"inputs": [TENSOR], "outputs": [{"name": "class"}]}, 400),
+    "exclude nothing": ("/recommend", {"contexts": [], "exclude": None}, 400),
+    "exclude for others": ("/recommend", {"contexts": [], "exclude": [[1]]}, 422),
+    "exclude too much": ("/recommend", {"contexts": [{"user": 1}], "exclude": [[2**31]]}, 400),
     "exclude zero": ("/recommend", {"contexts": [ROW], "exclude": [[0]]}, 400),
     "exclude unknown": ("/recommend", {"contexts": [{"user": 1}], "exclude": [[9]]}, 422),
     "column on both sides": ("/recommend", {"contexts": [ROW]}, 422),
 }
-TENSOR = {"name": "word", "shape": [2], "datatype": "BYTES", "data": ["w1", "w2"]}
-for change in (
-    {"shape": [3]},
-    {"shape": [-1]},
-    {"shape": [2, 1, 1]},
-    {"shape": "2"},
-    {"shape": [10**400]},
-    {"datatype": "FP8"},
-    {"datatype": ["BYTES"]},
-    {"data": ["w1", 2]},
-    {"data": "w1"},
-    {"data": [["w1"], "w2"]},
-    {"name": 7},
-    {"extra": 1},
+for change, status in (
+    ({"shape": [3]}, 422),
+    ({"shape": [-1]}, 400),
+    ({"shape": [2, 1, 1]}, 400),
+    ({"shape": "2"}, 400),
+    ({"shape": [10**400]}, 400),
+    ({"shape": [2.5]}, 400),
+    ({"datatype": "FP8"}, 400),
+    ({"datatype": ["BYTES"]}, 400),
+    ({"data": ["w1", 2]}, 422),
+    ({"data": "w1"}, 400),
+    ({"data": [["w1"], "w2"]}, 422),
+    ({"name": 7}, 400),
+    ({"extra": 1}, 400),
 ):
-    BAD[f"tensor {change}"] = ("/v2/models/clicks/infer", {"inputs": [{**TENSOR, **change}]}, 400)
+    BAD[f"tensor {change}"] = ("/v2/models/clicks/infer", {"inputs": [{**TENSOR, **change}]}, status)
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -182,3 +182,16 @@ def is_running(number):
     with contextlib.suppress(OSError), open(f"/proc/{number}/stat") as file:
         return file.read().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+@pytest.mark.slow
+def test_connections_above_the_limit_are_told_so(files, tmp_path):
+    with serving(files[0] / "a.rafm", tmp_path, "--max-connections", 5) as server, contextlib.ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        for _ in range(20):
+            answer = server.ask("/score", {"rows": [{"0": 1.0}] * 500})
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            assert answer.error() == "too many connections"
+        stack.close()
+        until(lambda: server.ask("/score", {"rows": [{"0": 1.0}]}).status == 200)

@@ -19,7 +19,17 @@ from rafm.rows.blocks import join_rows, take_rows
 from rafm.rows.spill import SpilledRows, SpillOptions
 from rafm.train import record_engine, selection
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.events import EpochFinished, Finished, HeldOut, Planned, Resumed, Selected, Slowed, StartJudged
+from rafm.train.events import (
+    EpochFinished,
+    Finished,
+    HeldOut,
+    OneClass,
+    Planned,
+    Resumed,
+    Selected,
+    Slowed,
+    StartJudged,
+)
 from rafm.train.selection import train_and_select
 from rafm.train.trainer import train_model
 
@@ -85,6 +95,13 @@ def test_few_rows_are_all_held_out_fold_by_fold(clicks):
     assert events[-1].model.best_epoch in (0, int(np.argmin(losses)))  # 0 unless the gain is above its error
     again = train_model(data, replace(chosen, n_epochs=events[-1].model.best_epoch))
     assert bytes_of(events[-1].model) == bytes_of(again)
+
+
+def test_labels_of_one_class_are_told_before_the_work(clicks):
+    few = take_rows(clicks, 0, 60)
+    same = changed_rows(few, labels=np.ones(60, np.float32))
+    assert next(train_and_select(same, options())) == OneClass(60)
+    assert not of_kind(train_and_select(few, options(n_epochs=1)), OneClass)
 
 
 def test_a_fraction_of_zero_trains_as_without_validation_rows(clicks):
@@ -289,7 +306,7 @@ def test_a_killed_command_goes_on_to_the_same_file(tmp_path, monkeypatch):
     (tmp_path / "rows.svm").write_text(rows_of_pairs(120_000))
     command = ("train", "rows.svm", "--ranks", "8,64", "--epochs", "6", "--learning-rate", "0.05", "--patience", "6")
     assert run_alone(*command, "--out", "whole.rafm").code == 0
-    for _ in range(6):
+    for _ in range(3):
         more = ("--out", "m.rafm", "--checkpoint", "states", "--checkpoint-seconds", "0")
         process = start(*command, *more, stdin=subprocess.DEVNULL)
         before = {path.name for path in (tmp_path / "states").glob("*.rafm")}

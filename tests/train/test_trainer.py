@@ -60,6 +60,7 @@ def test_events_come_in_order(clicks):
     assert isinstance(first, Planned)
     assert isinstance(judged, StartJudged)
     assert judged.metrics["log_loss"] == pytest.approx(np.log(2), abs=0.01)  # both classes are equally likely
+    assert judged.metrics["auc"] == 0.5  # a constant ranks no row before another
     assert (first.n_rows, first.counts.sum()) == (2000, 4000)
     assert [event.epoch for event in epochs] == [1, 2, 3, 4]
     assert all(isinstance(event, EpochFinished) and event.seconds > 0 for event in epochs)
@@ -113,7 +114,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(family, click
 
 
 def test_validation_rows_do_not_change_what_is_learnt(clicks):
-    alone, judged = (train_model(clicks[0], options(n_epochs=1, metric="auc"), valid) for valid in (None, clicks[1]))
+    alone, judged = (train_model(clicks[0], options(metric="auc"), valid) for valid in (None, clicks[1]))
+    assert judged.best_epoch == len(judged.history)  # the last one, as without validation rows
     assert bytes_of(alone) == bytes_of(judged)
     assert [entry["train_loss"] for entry in alone.history] == [entry["train_loss"] for entry in judged.history]
 

@@ -22,6 +22,7 @@ from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream,
 from ..jit.compiling import told_to
 from ..read.without_pandas import WithoutPandas
 from .bench import bench
+from .clusters import ray
 from .compiling import CompileNote
 from .compress import compress
 from .convert import convert
@@ -74,6 +75,7 @@ for command in (
 ):
     app.command(epilog="Add --debug to see where an error came from.")(command)
 app.add_typer(datasets, name="datasets")
+app.add_typer(ray, name="ray")
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file
 
 

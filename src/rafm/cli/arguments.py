@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from ..losses import TASKS, one_of
 from ..read.formats import format_help
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ MaxFeatures = Annotated[
 MaxLineBytes = Annotated[int | None, typer.Option(help="Maximum length of a line (default: 16 MiB).")]
 Memory = Annotated[float, typer.Option(metavar="MB", help="Memory for encoded rows; further rows spill to disk.")]
 Spill = Annotated[str | None, typer.Option(metavar="DIR", help="Directory for spilled rows (default: system temp).")]
+Task = Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
 ROW_OPTIONS = ("index_base", "duplicates", "max_features", "max_line_bytes")  # meaningless for tables
 TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")  # meaningless once an encoder is fitted
@@ -115,6 +117,17 @@ def check_row_flags(data: str, files: ReadOptions, given: set[str]) -> None:
     for name in {"memory", "spill"} & given:
         if entry.gives == CONVERTED:
             raise ConfigError(f"--{name} has no effect on {data}, which is read block by block: drop it", key=name)
+
+
+def check_valid_flags(valid: str | None, given: set[str]) -> None:
+    """Reject a share to hold out if there is a file of validation rows."""
+    from ..errors import ConfigError
+
+    if valid is not None and "valid_share" in given:
+        raise ConfigError(
+            "--valid-share holds out training rows; with --valid FILE there is no need to: drop one of them",
+            key="valid",
+        )
 
 
 def check_label_flag(data: str, files: ReadOptions) -> None:

@@ -7,21 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..losses import TASKS, one_of
+from ..losses import TASKS
 from .arguments import (
     TABLE_OPTIONS,
-    Column,
-    Columns,
     DataPath,
-    Duplicates,
-    FieldsFile,
-    Format,
-    Label,
-    MaxFeatures,
-    MaxLineBytes,
-    MinCount,
-    Positive,
-    Weight,
+    Task,
     check_fields_flag,
     check_output,
     check_positive,
@@ -29,10 +19,10 @@ from .arguments import (
     given_options,
     print_notes,
     print_safely,
-    read_options,
-    table_spec,
     with_room,
 )
+from .groups import with_groups
+from .reading import FileFlags
 
 if TYPE_CHECKING:
     from ..read.convert import ConversionTemplate
@@ -40,27 +30,17 @@ if TYPE_CHECKING:
 MEMORY_MB = 128  # for codes; further ones spill to a temporary file next to the output
 
 
+@with_groups
 def convert(
     context: typer.Context,
     data: DataPath,
     out: Annotated[str, typer.Argument(metavar="OUT", help="Arrow file to write.")],
-    task: Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")] = TASKS[0],
-    index_base: Annotated[int, typer.Option(help="Smallest feature id in the file: 0 or 1.")] = 0,
+    reading: FileFlags,
+    task: Task = TASKS[0],
     like: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="Use the encoder, index base and task of this model or converted file."),
     ] = None,
-    format: Format = "auto",
-    label: Label = None,
-    positive: Positive = None,
-    weight: Weight = None,
-    column: Column = None,
-    columns: Columns = None,
-    min_count: MinCount = None,
-    fields: FieldsFile = None,
-    duplicates: Duplicates = "error",
-    max_features: MaxFeatures = None,
-    max_line_bytes: MaxLineBytes = None,
     wide_ids: Annotated[bool, typer.Option("--wide-ids", help="Store feature ids in 8 bytes instead of 4.")] = False,
     spill: Annotated[
         str | None, typer.Option(metavar="DIR", help="Directory for spilled codes (default: that of OUT).")
@@ -70,21 +50,15 @@ def convert(
 
     The file is read back and verified before it replaces an existing one.
     """
-    from dataclasses import replace
     from pathlib import Path
 
     from ..encode.coverage import Coverage
     from ..losses import loss_for
     from ..read.convert import convert, is_current
-    from ..rows.classes import BinaryLabels
 
     check_output(out, data, like)
-    spec = table_spec(columns, column, label, weight, min_count)
-    files = read_options(
-        loss_for(task).task, format, duplicates, index_base, max_features, max_line_bytes, spec, fields
-    )
-    check_positive(positive, loss_for(task))
-    files = replace(files, labels=BinaryLabels(positive))
+    check_positive(reading.positive, loss_for(task))
+    files = reading.what_to_read(loss_for(task).task, reading.index_base)
     template = None if like is None else _read_template(like, files, given_options(context))
     check_fields_flag(data, files)
     check_row_flags(data, files, given_options(context))

@@ -21,6 +21,7 @@ from .arguments import (
     print_notes,
     read_options,
 )
+from .clusters import RayAddress, Workers, check_ray_flags, scaling_of
 from .groups import flag_name, with_groups
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def evaluate(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Tables: label column (default: that of training).")
     ] = None,
+    ray: RayAddress = None,
+    workers: Workers = 2,
     json: Json = False,
 ) -> None:
     """Score labelled rows and print the metrics of the task.
@@ -75,10 +78,21 @@ def evaluate(
     items of a catalogue, and the share of the catalogue that is recommended to anyone.
     """
     from ..encode.coverage import Coverage
-    from ..errors import DataValueError
+    from ..errors import ConfigError, DataValueError
     from ..predictor import Predictor
 
     coverage = Coverage()
+    check_ray_flags(ray, given_options(context))
+    if ray is not None:
+        from ..distributed.scoring import evaluate as evaluate_on_cluster
+
+        if label is not None or ranked.ranking:
+            raise ConfigError("--label and --ranking cannot be combined with --ray: drop them", key="ray")
+        found = evaluate_on_cluster(model, data, ray, scaling_of(ray, workers))
+        table = [] if json else found.pop("reliability", [])
+        print_json(found) if json else print_metrics(found)
+        _print_reliability(table)
+        return
     # "binary" is a placeholder: the predictor uses the task of the model.
     predictor, files = Predictor.load(model), read_options("binary", format, duplicates)
     check_row_flags(data, files, given_options(context))
@@ -119,8 +133,8 @@ def _evaluate_ranking(
     """Read rows and catalogue, and return the metrics of rankings."""
     from ..checks import whole_numbers
     from ..errors import DataValueError
-    from ..ranked import evaluate_ranking
     from ..recommend.partial import read_side
+    from ..recommend.ranked import evaluate_ranking
     from ..rows.blocks import join_rows
 
     at = whole_numbers(ranked.at, "at")

@@ -20,6 +20,7 @@ from .arguments import (
     print_notes,
     read_options,
 )
+from .clusters import RayAddress, Workers, check_ray_flags, scaling_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +50,8 @@ def predict(
     ] = None,
     format: Format = "auto",
     duplicates: Duplicates = "error",
+    ray: RayAddress = None,
+    workers: Workers = 2,
 ) -> None:
     """Print one prediction per line, in input order: probabilities of the positive label, values or expected counts.
 
@@ -65,9 +68,14 @@ def predict(
 
     coverage, files = Coverage(), read_options("binary", format, duplicates)
     predictor = Predictor.load(model)
-    check_row_flags(data, files, given_options(context))
+    check_ray_flags(ray, given_options(context))
     beside = CellsBeside(tuple(dict.fromkeys(with_))) if with_ else None
-    scores = _told_if_none(predictor.scores(data, files, index_base, coverage, beside), data)
+    if ray is None:
+        check_row_flags(data, files, given_options(context))
+        found = predictor.scores(data, files, index_base, coverage, beside)
+    else:
+        found = _scores_on_cluster(model, data, ray, workers, beside)
+    scores = _told_if_none(found, data)
     loss = predictor.saved.model.loss
     lines = _json_lines(scores, loss, beside) if json else _csv_lines(scores, loss, beside)
     if out is not None:
@@ -76,6 +84,17 @@ def predict(
         for part in lines:
             cast(SafeStream, sys.stdout).write_bytes(part)
     print_notes(coverage)
+
+
+def _scores_on_cluster(
+    model: str, data: str, address: str, workers: int, beside: CellsBeside | None
+) -> Iterator[np.ndarray]:
+    from ..distributed.scoring import predict_scores
+    from ..errors import ConfigError
+
+    if beside is not None:
+        raise ConfigError("--with cannot be combined with --ray: drop one of them", key="with")
+    return predict_scores(model, data, address, scaling_of(address, workers))
 
 
 def _told_if_none(scores: Iterator[np.ndarray], data: str) -> Iterator[np.ndarray]:

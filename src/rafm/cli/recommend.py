@@ -55,8 +55,11 @@ def similar(
     top: Annotated[int, typer.Option(min=1, help="Number of neighbours.")] = 10,
     level: Annotated[int | None, typer.Option(help="Level whose vectors are compared (default: the highest).")] = None,
     measure: Annotated[
-        str, typer.Option(help="behaviour (with all other features) or cosine (of vectors).")
-    ] = "behaviour",
+        str,
+        typer.Option(
+            help="cosine (of vectors), balanced (cosine with long axes shortened) or behaviour (with all features)."
+        ),
+    ] = "balanced",
     damping: Annotated[float, typer.Option(help="Count at which the similarity of a rare feature is halved.")] = 20.0,
     json: Json = False,
 ) -> None:

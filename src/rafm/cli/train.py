@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..losses import TASKS, one_of
+from ..losses import TASKS
 from ..optimizers import SAMPLERS
 from .arguments import (
     TABLE_OPTIONS,
     DataPath,
     Json,
-    check_fields_flag,
+    Task,
     check_output,
     check_positive,
-    check_row_flags,
+    check_valid_flags,
     given_options,
     print_json,
     print_safely,
 )
-from .groups import TrainingFlags, flag_name, in_flags, with_groups
-from .reading import ReadingFlags
+from .clusters import RayFlags, check_cluster_flags, check_ray_flags, train_on_cluster
+from .groups import TrainingFlags, in_flags, with_groups
+from .reading import ReadingFlags, check_flags
 
 if TYPE_CHECKING:
     from ..model.file import Saved
     from ..model.model import Model
     from ..options import TrainingOptions
-    from ..read.open import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,11 @@ def train(
     training: TrainingFlags,
     reading: ReadingFlags,
     running: RunFlags,
+    cluster: RayFlags,
     valid: Annotated[
         str | None, typer.Option(metavar="FILE", help="Validation rows, used to choose the best epoch.")
     ] = None,
-    task: Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")] = TASKS[0],
+    task: Task = TASKS[0],
     json: Json = False,
 ) -> None:
     """Train a model and save it. Prints the plan of ranks, then one line per epoch."""
@@ -80,11 +81,7 @@ def train(
         task, base = converted_task_and_base(data, reading.format, task, base, given_options(context))
     if running.replan and running.resume_from is None:
         raise ConfigError("--replan raises features of an existing model: add --resume-from MODEL", key="replan")
-    if valid is not None and "valid_share" in given_options(context):
-        raise ConfigError(
-            "--valid-share holds out training rows; with --valid FILE there is no need to: drop one of them",
-            key="valid",
-        )
+    check_valid_flags(valid, given_options(context))
     start = None if running.resume_from is None else _read_start(context, running.resume_from, reading.index_base)
     options = _options(context, task, training, running, start)
     check_output(out, data, valid)
@@ -94,33 +91,19 @@ def train(
     files = reading.read_options(options.loss.task, base, print_safely(stream))
     if start is not None and options.loss.is_classification:
         files = replace(files, labels=BinaryLabels.known(start.classes))
-    check_table_flags(data, files, reading, given_options(context))
-    check_row_flags(data, files, given_options(context))
-    check_fields_flag(data, files)
-    with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
-        report = _run(data, valid, out, options, files, states, start, stream, log)
+    check_ray_flags(cluster.ray, given_options(context))
+    if cluster.ray is not None:
+        check_cluster_flags(cluster.ray, data, files, given_options(context))
+        with _log(running.events) as log:
+            report = _run_on_cluster(data, valid, out, options, files, cluster, running, stream, log)
+    else:
+        check_flags(data, files, reading, given_options(context))
+        with _checkpoint(running.checkpoint, running.checkpoint_seconds) as states, _log(running.events) as log:
+            report = _run(data, valid, out, options, files, states, start, stream, log)
     if json:
         print_json(report)
     else:
         print_safely(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
-
-
-def check_table_flags(data: str, files: ReadOptions, reading: ReadingFlags, given: set[str]) -> None:
-    """Reject options about the columns of a table if the data have no columns, or were encoded before."""
-    from ..errors import ConfigError
-    from ..read.detect import NO_ROWS
-    from ..read.formats import CONVERTED, TABLE
-
-    if files.find(data) == NO_ROWS or (entry := files.format_of(data)).gives == TABLE:
-        return
-    is_converted = entry.gives == CONVERTED
-    what = "was encoded when it was converted; convert its source again" if is_converted else f"is {entry.name}"
-    spec = vars(encoder.spec) if is_converted and (encoder := entry.read(data).encoder) else {}
-    for name in TABLE_OPTIONS:
-        if name in given and getattr(reading, name) != spec.get(
-            name
-        ):  # the label it was converted with may be repeated
-            raise ConfigError(f"{flag_name(name)} is for tables, but {data} {what}", key=name)
 
 
 def _options(
@@ -266,14 +249,15 @@ def _run(
     # Read only now: a table of validation rows needs the encoder of the training rows.
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
-    promotion, is_planned = {}, False
+    promotion, is_planned, is_warned = {}, False, False
     for event in show_events(
         events, options, stream=stream, spell=in_flags
     ):  # training runs as the events are consumed
         last = event
         if isinstance(event, Continued) and options.replan:
             promotion = {"promoted": event.promoted, "pair_error": event.pair_error}
-        _warn_of_one_class(event, data)
+        if not is_warned:
+            is_warned = _warn_of_one_class(event, data)
         if isinstance(event, Planned) and not is_planned:  # once, if there are several runs
             note_threads(options.threads, threads_used(options, event.n_rows))
             is_planned = True
@@ -289,6 +273,36 @@ def _run(
         "stopped_by": last.reason,
         **promotion,
         "threads": threads_used(options, fitted.n_rows - (0 if before is None else before.n_rows)),
+        "seconds": round(seconds_without_compiling() - begun, 3),
+        "compile_seconds": round(compile_seconds(), 3),
+    }
+
+
+def _run_on_cluster(
+    data: str,
+    valid: str | None,
+    out: str,
+    options: Any,
+    files: Any,
+    cluster: RayFlags,
+    running: RunFlags,
+    stream: Any,
+    log: Any,
+) -> dict[str, Any]:
+    from ..jit.compiling import compile_seconds, seconds_without_compiling
+    from ..model.file import Saved, save
+
+    begun = seconds_without_compiling()
+    last, given = train_on_cluster(data, valid, options, files, cluster, running, stream, log)
+    fitted = last.model
+    classes = given.classes if fitted.loss.is_classification else None
+    check_size(given.encoder)
+    size = save(out, Saved(fitted, given.encoder, files.index_base, classes))
+    return {
+        **_summary(fitted, classes, None),
+        "model_bytes": size,
+        "stopped_by": last.reason,
+        "workers": cluster.scaling().num_workers,
         "seconds": round(seconds_without_compiling() - begun, 3),
         "compile_seconds": round(compile_seconds(), 3),
     }
@@ -316,8 +330,11 @@ def note_threads(asked: int, used: int) -> None:
         print(f"note: training uses {used} of {asked} threads; more do not help this model", file=sys.stderr)
 
 
-def _warn_of_one_class(event: Any, path: str) -> None:
-    from ..train.trainer import Planned
+def _warn_of_one_class(event: Any, path: str) -> bool:
+    """Warn, before anything is trained, that there is nothing to learn; return whether it is so."""
+    from ..train.events import OneClass, Planned
 
-    if isinstance(event, Planned) and event.one_class:
+    found = isinstance(event, OneClass) or (isinstance(event, Planned) and event.one_class)
+    if found:
         print(f"warning: {path}: all labels are the same", file=sys.stderr)
+    return found

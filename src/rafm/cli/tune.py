@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..losses import TASKS, one_of
+from ..losses import TASKS
 from .arguments import (
     DataPath,
     Json,
-    check_fields_flag,
+    Task,
     check_output,
     check_positive,
-    check_row_flags,
+    check_valid_flags,
     given_options,
     print_json,
     print_safely,
 )
 from .groups import TrainingFlags, flag_name, with_groups
-from .reading import ReadingFlags
-from .train import check_size, check_table_flags, note_threads, open_rows
+from .reading import ReadingFlags, check_flags
+from .train import check_size, note_threads, open_rows
 
 if TYPE_CHECKING:
     from ..model.file import Saved
@@ -67,7 +67,7 @@ def tune(
     valid: Annotated[
         str | None, typer.Option(metavar="FILE", help="Validation rows that judge the trials (default: held out).")
     ] = None,
-    task: Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")] = TASKS[0],
+    task: Task = TASKS[0],
     json: Json = False,
 ) -> None:
     """Find learning rate, L2, ranks and other options by trials on validation rows; save the best model.
@@ -75,22 +75,18 @@ def tune(
     The first trial has the defaults. Options that are given are not changed. With --max-parameters or --max-bytes no
     larger model is considered.
     """
-    from ..errors import ConfigError
     from ..jit.compiling import seconds_without_compiling
     from ..read.open import converted_task_and_base
 
     begun, given = seconds_without_compiling(), given_options(context)
     task, base = converted_task_and_base(data, reading.format, task, reading.index_base, given)
-    if valid is not None and "valid_share" in given:
-        raise ConfigError("--valid-share holds out training rows, but --valid FILE is given: drop one", key="valid")
+    check_valid_flags(valid, given)
     study = f"{out}.study" if search.study is None else search.study
     for path in filter(None, (out, study, search.plot)):
         check_output(path, data, valid)
     stream = sys.stderr if json else sys.stdout  # stdout must stay valid JSON
     files = reading.read_options(task, base, print_safely(stream))
-    check_table_flags(data, files, reading, given)
-    check_row_flags(data, files, given)
-    check_fields_flag(data, files)
+    check_flags(data, files, reading, given)
     if "threads" not in given:  # more do not help a training
         training["threads"] = min(2, os.cpu_count() or 1)
     found, keeper = _search(data, valid, out, task, training, given, files, reading, search, study, stream, begun)

@@ -51,6 +51,7 @@ def commands() -> Iterator[tuple[str, ...]]:
         label = ("--label", "y") if name in ("rows.csv", "rows.parquet") else ()
         kinds = ("--column", "price=number", "--column", "size=category") if label else ()
         yield ("train", name, "--valid", name, "--out", "model.rafm", *SMALL, *label, *kinds)
+        yield ("train", name, "--valid", name, "--out", "other.rafm", *SMALL, *label, *kinds, "--optimizer", "sgd")
         yield ("train", name, "--resume-from", "model.rafm", "--out", "more.rafm")
         yield ("evaluate", "model.rafm", name)
         yield ("predict", "model.rafm", name, "--out", "predictions.txt")

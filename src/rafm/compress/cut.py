@@ -49,11 +49,6 @@ class Cutter:
         """Number of factors before the cut."""
         return sum(block.size for block in self.model.parameters.factors)
 
-    @property
-    def n_others(self) -> int:
-        """Number of parameters besides the factors, which a cut does not change."""
-        return self.model.n_parameters - self.n_factors
-
     def smallest(self) -> Model:
         """Return the model without any vectors."""
         return self.cut(np.zeros(self.model.plan.n_features, np.int64))
@@ -107,7 +102,7 @@ class Cutter:
 def check_can_be_cut(model: Model) -> None:
     """Reject models that are not cut by length."""
     plan, states = model.plan, model.parameters.states
-    if plan.nested or plan.traits.has_mixture:
+    if plan.nested or not plan.traits.has_common_vectors:
         raise ConfigError(f"a {plan.family} model cannot be cut, only rafm, fm and difacto can", key="model")
     if states is not None and any(block.shape[1] != 1 for block in states.factors):
         raise ConfigError("optimiser state with slots cannot be rotated; use a model without state", key="optimizer")

@@ -24,7 +24,7 @@ def check_bits(bits: int) -> None:
 def quantise(model: Model, bits: int) -> Model:
     """Return the model with vectors of the given number of bits; weights of half the precision with less than 16."""
     check_bits(bits)
-    if model.plan.traits.has_mixture:
+    if not model.plan.traits.has_common_vectors:
         raise ConfigError(f"a {model.plan.family} model cannot have fewer bits, only other models can", key="bits")
     floats = model.as_floats().parameters
     weights = floats.weights if bits >= FULL_WEIGHTS else from_halves(upper_halves(floats.weights))

@@ -29,7 +29,7 @@ from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
-from .infer import FLAG_REASONS, TEXT_NOW, Choice, choose_kinds, describe_choices
+from .infer import FEW_KEYS, FLAG_REASONS, NEARLY_UNIQUE, TEXT_NOW, Choice, choose_kinds, describe_choices
 from .interning import NULL
 from .spec import TableSpec, check_known, first_repeated
 from .targets import with_targets
@@ -122,7 +122,7 @@ class TableEncoder:
 
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
         for block in _blocks(batches):
-            self._check_columns(block.schema.names)
+            self.check_columns(block.schema.names)
             yield block
 
     def ids_in(self, grown: TableEncoder) -> np.ndarray:
@@ -161,10 +161,12 @@ class TableEncoder:
         sample, blocks = take_sample(batches)
         if sample is None:
             raise DataValueError("there are no rows to learn the columns from")
+        named = {column.name for column in spec.columns} if spec else set()
         spec, whole = _complete(spec or TableSpec(), sample, report)
         learners = [
             ColumnLearner(column, spec, column.name in whole) for column in spec.columns if column.kind != "ignore"
         ]
+        n_rows = 0
         with ThreadPoolExecutor(THREADS) as pool:
 
             def learn(placed: tuple[int, pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.Array]]:
@@ -173,10 +175,12 @@ class TableEncoder:
 
             # One thread ahead: blocks must be learned in order, while their columns are shared out to the pool.
             for block, cells in map_ahead(learn, _with_first_rows(blocks), threads=1):
+                n_rows += block.num_rows
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
             longest_first = sorted(learners, key=lambda one: -one.n_words)  # or the longest might run alone at the end
+            _warn_of_keys([one for one in longest_first if one.spec.name not in named], n_rows)
             finished = dict(zip(longest_first, pool.map(ColumnLearner.finish, longest_first)))
             return cls(spec, tuple(finished[one] for one in learners)), learners
 
@@ -233,7 +237,7 @@ class TableEncoder:
         targets: add labels and weights, if the table has their columns. A row of clicks and impressions then becomes up
         to two rows. coverage: if given, counts known and unseen values. first_row: number of the first row in messages.
         """
-        self._check_columns(table.schema.names)
+        self.check_columns(table.schema.names)
         coverage = Coverage() if coverage is None else coverage
         parts, row = [], first_row
         for block in _blocks(table):
@@ -264,7 +268,8 @@ class TableEncoder:
                 at = int(np.searchsorted(offsets, missing[0], "right")) - 1 if offsets.size else int(missing[0])
                 refuse_missing(column.name, row + at)
 
-    def _check_columns(self, names: Sequence[str]) -> None:
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Reject a table without a column that the encoder uses; warn, once, of columns that it does not know."""
         _check_names(names)
         given = set(names)
         wanted = [column.name for column in self.columns]
@@ -394,6 +399,18 @@ def _warn_of(choices: list[Choice], metadata: dict[bytes, bytes] | None) -> None
             "faster, and a matrix (scipy.sparse.csr_matrix) has features for the ones only"
         )
         warnings.warn(DataWarning(message), stacklevel=caller_level())
+
+
+def _warn_of_keys(learners: list[ColumnLearner], n_rows: int) -> None:
+    """Warn about columns with a value of its own in nearly every row, unless there are too few rows to tell."""
+    keys = [one.spec.name for one in learners if n_rows > FEW_KEYS and one.n_words >= NEARLY_UNIQUE * n_rows]
+    if keys:
+        found = ", ".join(repr(printable(name)) for name in keys[:10])
+        message = (
+            f"nearly every row has a value of its own in column {found}: nothing can be learnt from values that do not "
+            "recur. Leave it out: {kinds}"
+        )
+        warnings.warn(DataWarning(message, dict.fromkeys(keys, "ignore")), stacklevel=caller_level())
 
 
 def _check_names(names: Sequence[str]) -> None:

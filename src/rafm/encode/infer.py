@@ -40,6 +40,7 @@ ID_WORDS = frozenset(
 ISO_DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?)?$"
 DIGITS_LIMIT = 10.0**15  # whole numbers from here on are names, such as hashes; text readers take them for text
 MANY_VALUES = 100  # whole numbers with more different values may be quantities
+NEARLY_UNIQUE, FEW_KEYS = 0.9, 100  # values per row of a column that identifies rows; in fewer rows it may be luck
 LIST_SHARE = 0.5  # minimum share of texts with a "|"
 A_NUMBER = r"^\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|#?N/?A|[Nn]a[Nn]|null|NULL|None)\s*$"
 FEW_TEXTS, MOST = 20, 0.9  # texts that are tried first, and the share of numbers that makes the rest stray

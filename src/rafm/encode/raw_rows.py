@@ -6,8 +6,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from ..errors import DataValueError
 from ..files.terminal import printable
+from .cell_columns import batch_of_columns, columns_of_rows
 from .cells import cell_encoder, is_missing, plain_number
 from .encoder import TableEncoder, caller_level
 
@@ -25,6 +28,9 @@ class RawRows(Protocol):
         number: of the row, for messages. partial: whether a row may lack columns, which then have no feature.
         """
 
+    def batch(self, rows: Sequence[Any]) -> pa.RecordBatch | None:
+        """Return rows as an Arrow batch of the encoder's columns; None if they must be encoded one by one."""
+
     def ignored(self, row: Mapping[str, Any]) -> list[str]:
         """Return the names in a row that the model does not know."""
 
@@ -33,7 +39,7 @@ class TableRows:
     """Encodes rows of a table's cells: {column: cell}, or a tuple of cells in the order of `columns`."""
 
     def __init__(self, encoder: TableEncoder, columns: Sequence[str] | None = None):
-        allows_missing = encoder.spec.missing != "error"
+        self._encoder, allows_missing = encoder, encoder.spec.missing != "error"
         places = zip(encoder.columns, encoder.first_ids)
         self._cells = {column.name: cell_encoder(column, first, allows_missing) for column, first in places}
         self.columns = tuple(name for name in columns or self._cells if name in self._cells)
@@ -60,6 +66,18 @@ class TableRows:
             n_found += 1
         if len(row) > n_found and self._warns:
             self._warn(row)
+
+    def batch(self, rows: Sequence[Any]) -> pa.RecordBatch | None:
+        if {*map(type, rows)} <= {tuple, list} and {*map(len, rows)} == {len(self.columns)}:
+            columns: dict[str, Any] | None = dict(zip(self.columns, zip(*rows)))
+        else:
+            columns = columns_of_rows(self._cells, rows)
+        if columns is None:
+            return None
+        if self._warns and max(map(len, rows)) > len(self._cells):
+            for row in rows:
+                self._warn(row)
+        return batch_of_columns(self._encoder, columns)
 
     def ignored(self, row: Mapping[str, Any]) -> list[str]:
         return [str(name) for name in row if name not in self._known]
@@ -100,6 +118,9 @@ class IdRows:
             values.append(self._value(value, id, number))
         if len({*ids[first:]}) < len(ids) - first:
             raise DataValueError(f"row {number}: a feature id occurs twice")
+
+    def batch(self, rows: Sequence[Any]) -> pa.RecordBatch | None:
+        return None
 
     def ignored(self, row: Mapping[str, Any]) -> list[str]:
         return []

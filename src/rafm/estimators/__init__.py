@@ -2,8 +2,9 @@
 
 from .classifier import RaFMClassifier
 from .loading import load
+from .ranker import RaFMRanker
 from .regressor import RaFMRegressor
 from .transformer import TableTransformer
 from .tuning import tune
 
-__all__ = ["RaFMClassifier", "RaFMRegressor", "TableTransformer", "load", "tune"]
+__all__ = ["RaFMClassifier", "RaFMRanker", "RaFMRegressor", "TableTransformer", "load", "tune"]

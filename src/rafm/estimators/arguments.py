@@ -21,8 +21,8 @@ from ..read.frames import as_table, is_frame
 from ..read.matrices import id_columns
 from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
-from ..train.events import Event, Finished, HeldOut, NotHeldOut, Selected, Slowed
-from ..train.progress import finished_lines, selection_line
+from ..train.events import Calibrated, Event, Finished, HeldOut, NotHeldOut, Selected, Slowed
+from ..train.progress import calibrated_line, finished_lines, selection_line
 
 LOGGER = logging.getLogger("rafm")
 
@@ -140,6 +140,8 @@ def log_notices(events: Iterable[Event]) -> Iterator[Event]:
     for event in events:
         if isinstance(event, HeldOut | Slowed | Selected):
             LOGGER.info(selection_line(event))
+        if isinstance(event, Calibrated):
+            LOGGER.info(calibrated_line(event))
         if isinstance(event, NotHeldOut):
             LOGGER.warning(selection_line(event).removeprefix("warning: ").replace("`", ""))
         if isinstance(event, Finished):

@@ -11,6 +11,7 @@ from ..errors import ConfigError
 
 if TYPE_CHECKING:
     from ..explain.importance import Importance
+    from ..explain.levels import LevelLoss
     from ..explain.names import FeatureNames
     from ..explain.shapley import ShapleyValues
     from ..explain.terms import Explanations
@@ -139,6 +140,27 @@ class Insight:
 
         return overview(self._fitted(), self._rows(X, fitting=False), self._names())
 
+    def level_losses(self, X: Any, y: Any, sample_weight: Any = None) -> list[LevelLoss]:
+        """Measure what each level of a RaFM adds: the loss of linear terms alone, then with every further level.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows, preferably not those of training.
+        y : array of shape (n_rows,)
+            Labels.
+        sample_weight : array of shape (n_rows,), default=None
+            Non-negative row weights.
+
+        Returns
+        -------
+        list of LevelLoss
+            Each with `level` (0: linear terms), `rank`, `loss` and `gain` over the level below.
+        """
+        from ..explain.levels import level_losses
+
+        return level_losses(self._fitted(), self._rows(X, y, sample_weight, fitting=False))
+
     def report(self, X: Any = None, y: Any = None, title: str = "model") -> Report:
         """Return a page about the model: what it was trained on, how well it does, and what it looks at.
 
@@ -170,7 +192,7 @@ class Insight:
         return Report(report_page(self._saved(self._fitted()), judged, title))
 
     def similar(
-        self, name: str, top: int = 10, level: int | None = None, measure: str = "behaviour", damping: float = 20.0
+        self, name: str, top: int = 10, level: int | None = None, measure: str = "balanced", damping: float = 20.0
     ) -> list[tuple[str, float]]:
         """Return the features most like a feature, of the same column if the model was trained on a table.
 
@@ -182,8 +204,9 @@ class Insight:
             Number of neighbours.
         level : int, default=None
             Level whose vectors are compared; by default the highest of the feature.
-        measure : str, default="behaviour"
-            "behaviour" compares what the features add together with all others; "cosine" their vectors.
+        measure : str, default="balanced"
+            "cosine" is the angle between vectors, "balanced" the same with long axes shortened; "behaviour" compares
+            what the features add together with all others.
         damping : float, default=20.0
             Similarities are multiplied by n / (n + damping), where n is the count of the rarer feature.
 

@@ -11,10 +11,11 @@ from ..losses import loss_named
 from ..model import file as storage
 from ..options import from_summary
 from .classifier import RaFMClassifier
+from .ranker import RaFMRanker
 from .regressor import RaFMRegressor
 
 
-def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
+def load(path: PathLike) -> RaFMClassifier | RaFMRegressor | RaFMRanker:
     """Load a model file as a fitted estimator.
 
     Parameters
@@ -24,7 +25,7 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
 
     Returns
     -------
-    RaFMClassifier or RaFMRegressor
+    RaFMClassifier, RaFMRegressor or RaFMRanker
         Column j of a matrix is feature id j of the training file, or j + 1 if its ids started from 1.
 
     Raises
@@ -35,7 +36,8 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor:
     saved = storage.load(path)
     model, known = saved.model, {"validation_fraction": 0.0, **from_summary(saved.model.options)}
     kind: Any = RaFMClassifier if model.loss.is_classification else RaFMRegressor
-    if kind is RaFMRegressor:
+    kind = RaFMRanker if model.loss.is_pairwise else kind
+    if kind is not RaFMClassifier:
         # by name where its settings are the defaults, as a user would write it
         known["loss"] = model.loss.name if model.loss == loss_named(model.loss.name) else model.loss
     estimator = kind(ranks=model.plan.ranks, model=model.plan.family, random_state=known.pop("seed", 0), **known)

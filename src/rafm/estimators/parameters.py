@@ -59,7 +59,7 @@ encoder_ : TableEncoder or None
 coverage_ : Coverage
     Counts of known, missing and unseen values per column in the latest prediction for a table.
 """.strip()
-REGRESSOR_ONLY = ("loss",)  # the classifier always trains on log loss
+NOT_OF_ALL = ("loss", "item_fields")  # the classifier always trains on log loss; only a ranker has items
 
 
 def option_parameters(kind: type) -> list[tuple[str, str]]:
@@ -74,7 +74,7 @@ def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
 
     defaults: overrides of the declared defaults for this estimator.
     """
-    declared = [(name, one) for name, one in declared_options() if name not in REGRESSOR_ONLY or name in defaults]
+    declared = [(name, one) for name, one in declared_options() if name not in NOT_OF_ALL or name in defaults]
     declared.sort(key=lambda pair: pair[0] != "ranks")  # first, as the only positional parameter
 
     def decorate(kind: Kind) -> Kind:

@@ -43,7 +43,7 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
 
     def _task(self) -> str:
         task = LOSSES.get(getattr(self.loss, "name", self.loss), "regression")
-        return "regression" if task == "binary" else task  # so that loss="log" is rejected as not of this task
+        return task if task in ("regression", "count") else "regression"  # so that losses of others are rejected
 
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         labels = super()._labels(y, fitting, classes)

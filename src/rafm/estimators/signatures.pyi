@@ -40,6 +40,7 @@ class ClassifierSignature:
         validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
+        calibrate: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
@@ -57,7 +58,7 @@ class ClassifierSignature:
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row).
+            ranks, two features per row), ffm (field-aware factorization machine).
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
@@ -114,7 +115,7 @@ class ClassifierSignature:
             0.01).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
-            poisson_deviance or huber_loss (default: that of the loss).
+            poisson_deviance, huber_loss, pair_loss or pair_auc (default: that of the loss).
         validation_fraction : float, default=0.1
             Without validation rows: share of the rows to hold out. They choose the number of epochs, then a
             model is trained on all rows. 0 trains on all rows for `n_epochs` epochs.
@@ -123,6 +124,9 @@ class ClassifierSignature:
         negative_rate : float, default=1.0
             Share of negatives kept when the training rows were sampled; corrects the predicted
             probabilities.
+        calibrate : str, default="auto"
+            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
+            on, off, or auto (if they gain more than by luck).
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
@@ -171,6 +175,7 @@ class RegressorSignature:
         validation_fraction: float = 0.1,
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
+        calibrate: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
@@ -186,11 +191,12 @@ class RegressorSignature:
             Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
             first, measure which length each vector needs, and cut it. Needs validation rows.
         loss : str or settings, default="squared"
-            "squared", "huber", "poisson" (for counts), or settings such as `rafm.Huber(delta=2.0)`.
+            "squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as
+            `rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.
         model : str, default="rafm"
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row).
+            ranks, two features per row), ffm (field-aware factorization machine).
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
@@ -247,7 +253,7 @@ class RegressorSignature:
             0.01).
         metric : str, default=None
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
-            poisson_deviance or huber_loss (default: that of the loss).
+            poisson_deviance, huber_loss, pair_loss or pair_auc (default: that of the loss).
         validation_fraction : float, default=0.1
             Without validation rows: share of the rows to hold out. They choose the number of epochs, then a
             model is trained on all rows. 0 trains on all rows for `n_epochs` epochs.
@@ -256,6 +262,151 @@ class RegressorSignature:
         negative_rate : float, default=1.0
             Share of negatives kept when the training rows were sampled; corrects the predicted
             probabilities.
+        calibrate : str, default="auto"
+            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
+            on, off, or auto (if they gain more than by luck).
+        random_state : int, RandomState or None, default=0
+            Random seed. Equal seeds give equal models.
+        n_jobs : int or None, default=None
+            Worker threads; small mini-batches use at most two. Models are bit-identical for any value.
+        columns : dict or TableSpec, default=None
+            Kinds of table columns by name, such as {"age": "bins", "price": {"kind": "bins", "n_bins":
+            20}}. The kinds of others are chosen by their names, types and cells.
+        fields : array of str or int, default=None
+            Field of each column of a matrix, by name or number. The fields of a table are its columns.
+        callbacks : callable or list of callable, default=None
+            Called by `fit` with each training event, such as `rafm.train.events.EpochFinished`. Training
+            ends with the best epoch so far if one returns True; exceptions pass through and leave the
+            estimator unfitted.
+        verbose : bool, default=False
+            Print the kinds of table columns, the plan of ranks and one line per epoch.
+        """
+
+class RankerSignature:
+    def __init__(
+        self,
+        ranks: int | str | Sequence[int] | None = None,
+        *,
+        loss: str | Loss = "bpr",
+        model: str = "rafm",
+        item_fields: str | Sequence[str] | None = None,
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
+        rank_scale: float | None = None,
+        levels: LevelRule | np.ndarray | Sequence[int] | None = None,
+        update: str = "joint",
+        dependent_weight: float | None = None,
+        optimizer: str | Optimizer = "adagrad",
+        step_rows: object = "auto",
+        field_weights: str = "auto",
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
+        l2_weights: float = 0.0,
+        l1: float = 0.0,
+        l1_weights: float = 0.0,
+        n_epochs: int | None = None,
+        patience: int | None = 3,
+        keep_samples: int = 0,
+        averaging: bool | None = None,
+        rate_drops: int | None = None,
+        init_scale: float | None = None,
+        metric: str | None = None,
+        validation_fraction: float = 0.1,
+        max_seconds: float | None = None,
+        negative_rate: float = 1.0,
+        calibrate: str = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
+        fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
+        callbacks: object = None,
+        verbose: bool = False,
+    ) -> None:
+        """Keep the options of training.
+
+        Parameters
+        ----------
+        ranks : int, sequence of int or "auto", default=None
+            Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
+            first, measure which length each vector needs, and cut it. Needs validation rows.
+        loss : str or settings, default="bpr"
+            "squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as
+            `rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.
+        model : str, default="rafm"
+            Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
+            lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
+            ranks, two features per row), ffm (field-aware factorization machine).
+        item_fields : str or sequence of str, default=None
+            With task ranking: the fields that describe the item, comma-separated; all others are the
+            context.
+        max_parameters : int, default=None
+            With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
+            best).
+        max_bytes : int, default=None
+            With ranks auto: maximum size of the model file, without optimiser state.
+        rank_scale : float, default=None
+            A feature seen n times gets the rank nearest to this number times n, on a log scale (default: 1,
+            as in the paper; 4 if ranks are not given either).
+        levels : rule or array of int, default=None
+            Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.
+        update : str, default="joint"
+            Update rule of RaFM: joint, or algorithm1 (Algorithm 1 of the paper, unmodified).
+        dependent_weight : float, default=None
+            Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
+            with algorithm1).
+        optimizer : str or settings, default="adagrad"
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
+        step_rows : int or "auto", default="auto"
+            Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
+            million rows on).
+        field_weights : str, default="auto"
+            Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
+            fields or more).
+        learning_rate : float or "auto", default=None
+            Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
+            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
+            validation rows (default with ranks auto).
+        l2 : float, sequence of float or "auto", default=None
+            L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
+            more for clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for
+            ratings), or auto: chosen by short runs on validation rows if there are at most 400,000 training
+            rows (default with ranks auto).
+        l2_weights : float, default=0.0
+            L2 penalty of weights at each occurrence.
+        l1 : float, default=0.0
+            L1 penalty that sets whole factor vectors to 0 (ftrl only).
+        l1_weights : float, default=0.0
+            L1 penalty that sets linear weights to 0 (ftrl only).
+        n_epochs : int, default=None
+            Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).
+        patience : int or None, default=3
+            Stop after this many epochs without improvement on the validation rows; with gibbs, after ten
+            times as many.
+        keep_samples : int, default=0
+            Sampled models to keep (gibbs).
+        averaging : bool, default=None
+            Average the parameters over epochs, and judge and keep the average: after each epoch the average
+            moves half way to the current parameters (default: on, except with ftrl and gibbs).
+        rate_drops : int, default=None
+            When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
+            rate, up to this many times (default: 0; 1 with ranks auto).
+        init_scale : float, default=None
+            Standard deviation of the initial factors (default: 0.03 for 10,000 clicks and more, otherwise
+            0.01).
+        metric : str, default=None
+            Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
+            poisson_deviance, huber_loss, pair_loss or pair_auc (default: that of the loss).
+        validation_fraction : float, default=0.1
+            Without validation rows: share of the rows to hold out. They choose the number of epochs, then a
+            model is trained on all rows. 0 trains on all rows for `n_epochs` epochs.
+        max_seconds : float, default=None
+            Stop after this many seconds, total across resumes, and keep the best epoch.
+        negative_rate : float, default=1.0
+            Share of negatives kept when the training rows were sampled; corrects the predicted
+            probabilities.
+        calibrate : str, default="auto"
+            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
+            on, off, or auto (if they gain more than by luck).
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataValueError
 from ..metrics import metric_class
-from ..metrics.evaluation import with_predictions
+from ..metrics.evaluation import check_rows_alone, with_predictions
 from ..metrics.metric import Mean
 from ..model.model import Model
 from ..rows.checked import Batch, CheckedRows, check_batch
@@ -53,6 +53,7 @@ def measure_importance(
     """
     if batch.labels is None or batch.n_rows < 2:
         raise DataValueError("importance needs at least two labelled rows")
+    check_rows_alone(model.loss)
     column_of = names.columns_of(batch.indices)
     known = column_of[column_of < len(names.players)]  # ids beyond those of training add nothing
     chosen = frequent_columns(known) if columns is None else [*_places(columns, names)]

@@ -14,7 +14,7 @@ from ..model.packed import PackedVectors
 
 MAX_NUMBERS = 1 << 25  # in the file; a compiler takes about a minute for this many
 PER_LINE = 16
-LINKS = {"regression": 0, "binary": 1, "count": 2}
+LINKS = {"identity": 0, "sigmoid": 1, "exp": 2}
 KINDS = {32: "float", 16: "int16_t", 8: "int8_t", 6: "int8_t", 4: "uint8_t"}
 HEADING = """/* A {family} model in C99, written by `rafm export --to c`.
 
@@ -66,7 +66,7 @@ def _settings(saved: Saved, bits: int) -> dict[str, object]:
         "MIXTURE": int(plan.traits.has_mixture),
         "N_FIELD_WEIGHTS": plan.n_field_weights,
         "BITS": bits,
-        "LINK": LINKS[saved.model.loss.task],
+        "LINK": LINKS[saved.model.loss.link_name],
     }
 
 

@@ -18,7 +18,7 @@ from .graph import Graph
 from .onnx_columns import column_inputs, unsupported
 
 MAX_BYTES = 2**31 - 2**24  # of a protocol buffer, less some room
-LINKS = {"binary": "Sigmoid", "count": "Exp", "regression": "Identity"}
+LINKS = {"sigmoid": "Sigmoid", "exp": "Exp", "identity": "Identity"}
 NO_PACKAGE = "the onnx package is missing; install rafm[export]"
 
 
@@ -41,7 +41,7 @@ def onnx_model(saved: Saved) -> Iterator[bytes]:
         ids, values = (graph.input(name, kind, "entries") for name, kind in (("ids", np.int64), ("values", np.float32)))
     score = Scoring(graph, model, ids, values).score()
     graph.output("Identity", [score], "score")
-    graph.output(LINKS[model.loss.task], [score], "prediction")
+    graph.output(LINKS[model.loss.link_name], [score], "prediction")
     about = {"family": model.plan.family, "task": model.loss.task, "index_base": str(saved.index_base)}
     yield graph.finish("rafm", about | ({} if saved.classes is None else {"classes": repr(saved.classes)}))
 

@@ -121,9 +121,9 @@ def score(row: Row) -> float:
 def predict(row: Row) -> float:
     """Return the prediction for a row of feature ids: a probability, a value or an expected count."""
     found = score(row)
-    if LOADED["link"] == "count":
+    if LOADED["link"] == "exp":
         return math.exp(found)
-    if LOADED["link"] == "regression":
+    if LOADED["link"] == "identity":
         return found
     small = math.exp(-abs(found))
     return (1.0 if found >= 0 else small) / (1 + small)

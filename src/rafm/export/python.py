@@ -38,7 +38,7 @@ def _content(saved: Saved) -> dict[str, Any]:
     model, plan = saved.model, saved.model.plan
     return {
         "family": plan.family,
-        "link": model.loss.task,
+        "link": model.loss.link_name,
         "bias": float(model.parameters.bias[0]),
         "nested": plan.nested,
         "ranks": list(plan.block_ranks),

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
+import re
 import secrets
 import signal
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
+from .lock import take_lock
+
 PathLike = str | os.PathLike[str]
 Chunk = bytes | memoryview
 EXIT_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+ABANDONED_SECONDS = 60.0  # a hidden file may be removed if nothing was written to it for this long
 BEGUN_BYTES = 1 << 22  # start writing to the disk after this many bytes, instead of all at the end
 
 
@@ -26,8 +32,8 @@ def write_atomically(path: PathLike, chunks: Iterable[Chunk], check: Callable[[s
 
     The chunks are written to a hidden file `.NAME.*.tmp` in the same directory, which is synced, renamed to `path`, and
     the directory synced: the order that survives a power failure. An error, Ctrl-C, SIGTERM or SIGHUP removes the
-    hidden file and propagates; an OSError names `path`. Only SIGKILL can leave the hidden file behind. If the last
-    step fails, the new content is already in place.
+    hidden file and propagates; an OSError names `path`. Only SIGKILL can leave the hidden file behind, which the next
+    process that writes to `path` removes. If the last step fails, the new content is already in place.
 
     Like `open(path, "wb")`, it follows symbolic links, keeps the permissions of an existing file, applies the umask to
     a new one, and writes to devices and pipes directly, not atomically. Unlike it, other hard links keep the old
@@ -42,6 +48,7 @@ def write_atomically(path: PathLike, chunks: Iterable[Chunk], check: Callable[[s
     if mode is not None and not stat.S_ISREG(mode):
         return _write_directly(path, chunks)
     target = os.path.realpath(path)  # the file that a symbolic link points to
+    _remove_abandoned(target)
     temp = _temp_beside(target)  # in the same directory: a rename across file systems is not atomic
     try:
         with _exits_on_signals():
@@ -104,6 +111,25 @@ def _temp_beside(target: str) -> str:
     return os.path.join(folder, f".{name[:40]}.{secrets.token_hex(8)}.tmp")
 
 
+@functools.cache
+def _remove_abandoned(target: str) -> None:
+    """Remove hidden files that killed processes left beside `target`; once in a process."""
+    folder, name = os.path.split(target)
+    hidden = re.compile(re.escape(f".{name[:40]}.") + r"[0-9a-f]{16}\.tmp")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if hidden.fullmatch(entry.name) and entry.is_file(follow_symlinks=False) and _is_abandoned(entry):
+                os.unlink(entry.path)
+
+
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    """Return whether no process holds the lock of a hidden file; a new one may not be locked yet."""
+    if time.time() - entry.stat().st_mtime < ABANDONED_SECONDS:
+        return False
+    with open(entry.path, "rb") as file:
+        return take_lock(file.fileno())
+
+
 def _write_directly(path: PathLike, chunks: Iterable[Chunk]) -> int:
     """Write to a device or pipe; a directory raises IsADirectoryError."""
     try:
@@ -117,6 +143,7 @@ def _write_directly(path: PathLike, chunks: Iterable[Chunk]) -> int:
 def _write_and_sync(temp: str, chunks: Iterable[Chunk], mode: int | None) -> int:
     """Write and sync a new file."""
     with open(temp, "xb") as file:
+        take_lock(file.fileno())  # says that the file is not abandoned
         if mode is not None:  # before there is content, which the old permissions may protect
             os.chmod(temp, stat.S_IMODE(mode))
         n_bytes = begun = 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ..encode.infer import FEW_KEYS, NEARLY_UNIQUE
 from .columns import ColumnProfile
 from .examine import MAX_BAD, Examination
 
 SUSPICIOUS_AUC, SUSPICIOUS_R2 = 0.95, 0.9  # of one column alone, on held-out rows
 FEW_ROWS = 100  # of the rarer class, or in total for regression; with fewer, no column is suspected
 MOSTLY_MISSING = 0.95
-NEARLY_UNIQUE = 0.9  # values per row
 MANY_REPEATED = 0.01
 RARE_CLASS = 0.001
 
@@ -79,7 +79,7 @@ def _useless(column: ColumnProfile, n_rows: int) -> str | None:
         return "is constant: ignore it"
     if column.missing >= MOSTLY_MISSING * cells:
         return f"is missing in {percent(column.missing / cells)} of the rows"
-    if column.kind in ("category", "ids") and column.values.n_keys >= NEARLY_UNIQUE * n_rows and n_rows > FEW_ROWS:
+    if column.kind in ("category", "ids") and column.values.n_keys >= NEARLY_UNIQUE * n_rows and n_rows > FEW_KEYS:
         return "has a different value in nearly every row: ignore it, unless the values will recur"
     return None
 

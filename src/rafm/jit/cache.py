@@ -9,11 +9,12 @@ from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 
-from numba import njit, version_info
+from numba import njit
 from numba.core import event
 from numba.core.runtime import rtsys
 
 from .compiling import METER
+from .versions import is_tested
 
 INLINED = (
     "jit",
@@ -23,7 +24,6 @@ INLINED = (
     "read/digits.py",
     "read/csv/byte_masks.py",
 )  # sources of inlined code
-TESTED_NUMBA = (0, 68)  # newest Numba version with which loading without the compiler is known to work
 _PROCESS = uuid.uuid4().hex[:8]
 
 
@@ -60,7 +60,7 @@ def kernel(**options):
             index._source_stamp = (index._source_stamp, *_stamps())
             index._data_name_pattern = index._data_name_pattern.replace("{number", f"{_PROCESS}.{{number")
             index.load, index.save = _steady(index)
-            if None not in version_info.short and version_info.short <= TESTED_NUMBA:
+            if is_tested():
                 stored.load_overload = partial(_load, stored)
         return dispatcher
 

@@ -2,14 +2,16 @@
 
 # mypy: ignore-errors
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from .compile import FAST
-from .emit import elements, emit_columns, lanes_of, turns, zeros
+from .emit import elements, emit_columns, joined, lanes_of, pieces, turns, zeros
 
 WORD, FLOAT = ir.IntType(32), ir.FloatType()
+TABLE_LANES = 16
 
 
 class CodeColumns:
@@ -64,17 +66,37 @@ class CodeColumns:
 
     def _vectors(self, codes):
         """Return codes as floats; both halves of bytes, each a two's complement number of 4 bits."""
-        b, kind = self.builder, codes.type
+        b, wide = self.builder, ir.VectorType(WORD, codes.type.count)
+        if self.half is None:
+            return [self._floats(b.sext(codes, wide))]
+        words = b.zext(codes, wide)  # first: the instructions below are for words
+        if wide.count >= TABLE_LANES and has_table_lookup():
+            return [self._looked_up(words), self._looked_up(b.lshr(words, _all(wide, 4)))]
+        # to the upper end of the word, then back to the lower one with the sign
+        return [self._floats(b.ashr(b.shl(words, _all(wide, up)), _all(wide, 28))) for up in (28, 24)]
 
-        def of(number):
-            return ir.Constant(kind, [number] * kind.count)
+    def _floats(self, words):
+        return self.builder.sitofp(words, ir.VectorType(FLOAT, words.type.count))
 
-        wholes = [codes]
-        if self.half is not None:
-            parts = (b.and_(codes, of(15)), b.lshr(codes, of(4)))
-            wholes = [b.sub(b.xor(part, of(8)), of(8)) for part in parts]  # 8 .. 15 become -8 .. -1
-        wide, floats = ir.VectorType(WORD, kind.count), ir.VectorType(FLOAT, kind.count)
-        return [b.sitofp(b.sext(whole, wide), floats) for whole in wholes]
+    def _looked_up(self, words):
+        """Return the numbers of the lowest 4 bits of words, from a register that holds all sixteen of them."""
+        b, parts = self.builder, pieces(self.builder, words, TABLE_LANES)
+        kind = ir.VectorType(FLOAT, TABLE_LANES)
+        signature = ir.FunctionType(kind, [kind, ir.VectorType(WORD, TABLE_LANES)])
+        lookup = cgutils.get_or_insert_function(b.module, signature, "llvm.x86.avx512.permvar.sf.512")
+        table = ir.Constant(kind, [float(code - 16 * (code > 7)) for code in range(16)])
+        return joined(b, [b.call(lookup, [table, part]) for part in parts])
+
+
+def _all(kind, number):
+    return ir.Constant(kind, [number] * kind.count)
+
+
+def has_table_lookup():
+    """Tell whether code is compiled for a processor that looks 16 floats up in a register (AVX-512)."""
+    if config.CPU_FEATURES is not None or config.CPU_NAME is not None:
+        return "+avx512f" in (config.CPU_FEATURES or "").split(",")
+    return get_host_cpu_features().get("avx512f", False)
 
 
 def _emit(builder, held, listed, sets, size, kind):

@@ -8,11 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numba.extending import overload
 
 from .compile import MATHS
-from .helper import helper
-
-# Those of helpers: see helper.py
-OPTIONS = {"forceinline": True, "_nrt": False, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-OPTIONS |= MATHS
+from .helper import OPTIONS, helper
 
 
 def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
@@ -37,7 +33,7 @@ def chosen_by_type(functions: Mapping[type, Callable]) -> Callable:
     def choose(first, *arguments):
         return functions[type(first)](first, *arguments)
 
-    @overload(choose, strict=False, jit_options=OPTIONS)
+    @overload(choose, strict=False, jit_options={**OPTIONS, "forceinline": True, "_nrt": False, **MATHS})
     def choose_compiled(first, *arguments):
         return functions[first.instance_class].py_func
 

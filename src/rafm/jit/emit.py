@@ -114,7 +114,7 @@ class Columns:
             vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
             term = b.fmul(vector, lanes_of(b, x, width), flags=FAST)
             b.store(b.fadd(b.load(sums), term, flags=FAST), sums)
-            for part in _pieces(b, term, narrow.count):
+            for part in pieces(b, term, narrow.count):
                 b.store(_fma(b, part, part, b.load(squares)), squares)
         b.store(b.load(sums), out, align=4)
         LaneOps(b, (), (), self.total).reduce(b.load(squares))
@@ -134,7 +134,7 @@ class Columns:
             for slot, value in zip(sums, (x, y)):
                 b.store(_fma(b, vector, lanes_of(b, value, width), b.load(slot)), slot)
             share = lanes_of(b, b.fsub(b.fmul(x, x, flags=FAST), b.fmul(y, y, flags=FAST), flags=FAST), narrow.count)
-            for part in _pieces(b, vector, narrow.count):
+            for part in pieces(b, vector, narrow.count):
                 b.store(_fma(b, b.fmul(share, part, flags=FAST), part, b.load(squares)), squares)
         for slot, out in zip(sums, outs):
             b.store(b.load(slot), out, align=4)
@@ -170,16 +170,128 @@ class GradientColumns:
                 others, w = self.weighted
                 taken = at(b.gep(others, [place]))
                 product = b.fmul(b.fmul(c, taken, flags=FAST), vector, flags=FAST)
-                for part in _pieces(b, product, narrow.count):
+                for part in pieces(b, product, narrow.count):
                     b.store(b.fadd(b.load(slots[1]), part, flags=FAST), slots[1])
                 direction = b.fsub(direction, b.fmul(lanes_of(b, w, width), taken, flags=FAST), flags=FAST)
             z = _fma(b, c, direction, b.fmul(d, vector, flags=FAST))
             b.store(b.fadd(b.load(gradient), z, flags=FAST), gradient)
-            for part in _pieces(b, z, narrow.count):
+            for part in pieces(b, z, narrow.count):
                 b.store(_fma(b, part, part, b.load(slots[0])), slots[0])
         b.store(b.load(gradient), b.bitcast(b.gep(self.out, [position]), kind.as_pointer()), align=4)
         for slot, total in zip(slots, self.totals):
             LaneOps(b, (), (), total).reduce(b.load(slot))
+
+
+class SpreadColumns:
+    """Emits x times listed vectors of one record, next to each other in sums; added to what is there, or anew."""
+
+    def __init__(self, builder, listed, x, sums, size, anew):
+        self.builder, self.listed, self.x, self.sums, self.size, self.anew = builder, listed, x, sums, size, anew
+
+    def emit(self, position, width):
+        b, (record, shifts, count) = self.builder, self.listed
+        kind = ir.VectorType(self.x.type, width).as_pointer()
+        x, record, sums = lanes_of(b, self.x, width), b.gep(record, [position]), b.gep(self.sums, [position])
+        with turns(b, count, unrolled=True) as index:
+            term = b.fmul(_load(b, b.bitcast(b.gep(record, [b.load(b.gep(shifts, [index]))]), kind)), x, flags=FAST)
+            out = b.bitcast(b.gep(sums, [b.mul(index, self.size)]), kind)
+            b.store(term if self.anew else b.fadd(term, _load(b, out), flags=FAST), out, align=4)
+
+
+class GatheredGradients:
+    """Emits the addition of c * sums + d * vector to listed vectors of a record's gradient sums; see plain.py."""
+
+    def __init__(self, builder, records, listed, sums, stride, scalars):
+        self.builder, self.records, self.listed, self.sums, self.stride = builder, records, listed, sums, stride
+        self.scalars = scalars
+
+    def emit(self, position, width):
+        b, (shifts, count), (c, d) = self.builder, self.listed, (lanes_of(self.builder, s, width) for s in self.scalars)
+        kind = ir.VectorType(self.scalars[0].type, width).as_pointer()
+        with turns(b, count, unrolled=True) as index:
+            shift = b.add(position, b.load(b.gep(shifts, [index])))
+            out, vector = (b.bitcast(b.gep(place, [shift]), kind) for place in self.records)
+            given = b.bitcast(b.gep(self.sums, [b.add(position, b.mul(index, self.stride))]), kind)
+            gradient = _fma(b, c, _load(b, given), b.fmul(d, _load(b, vector), flags=FAST))
+            b.store(b.fadd(_load(b, out), gradient, flags=FAST), out, align=4)
+
+
+class StridedProducts:
+    """Emits the sum of the inner products of pairs of vectors, at two places that move by two strides."""
+
+    def __init__(self, builder, left, right, strides, count, total):
+        self.builder, self.left, self.right, self.strides, self.count = builder, left, right, strides, count
+        self.total = total
+
+    def emit(self, position, width):
+        b, kind = self.builder, ir.VectorType(self.total.type.pointee, width)
+        products = cgutils.alloca_once(b, kind)
+        b.store(zeros(kind), products)
+        with turns(b, self.count, unrolled=True) as index:
+            pair = []
+            for start, stride in zip((self.left, self.right), self.strides):
+                place = b.gep(start, [b.add(position, b.mul(index, stride))])
+                pair.append(_load(b, b.bitcast(place, kind.as_pointer())))
+            b.store(_fma(b, *pair, b.load(products)), products)
+        LaneOps(b, (), (), self.total).reduce(b.load(products))
+
+
+class AdaGradSteps:
+    """Emits AdaGrad steps of listed vectors of a record along c * sums + d * vector; see plain.py."""
+
+    def __init__(self, builder, record, listed, sums, stride, scalars):
+        self.builder, self.record, self.listed, self.sums, self.stride = builder, record, listed, sums, stride
+        self.c, self.d, self.share, self.rate = scalars
+
+    def emit(self, size, widths=(4, 8, 16)):
+        """Emit a loop over the vectors that keeps each in a register, for each of these sizes, and one for others."""
+        b = self.builder
+        if not widths:
+            return self._emit_turns(lambda *places: self._step_in_parts(*places, size))
+        with b.if_else(b.icmp_signed("==", size, size.type(widths[0]))) as (then, otherwise):
+            with then:
+                self._emit_turns(lambda *places: self._step_at_once(*places, widths[0]))
+            with otherwise:
+                self.emit(size, widths[1:])
+
+    def _emit_turns(self, step):
+        b, (shifts, states, count) = self.builder, self.listed
+        with turns(b, count, unrolled=False) as index:
+            vector = b.gep(self.record, [b.load(b.gep(shifts, [index]))])
+            state = b.gep(self.record, [b.load(b.gep(states, [index]))])
+            step(vector, state, b.gep(self.sums, [b.mul(index, self.stride)]))
+
+    def _size_of_step(self, state, square):
+        """Add the mean square to the state; return the step size."""
+        b = self.builder
+        b.store(b.fadd(b.load(state), b.fmul(square, self.share, flags=FAST), flags=FAST), state)
+        root = b.call(
+            cgutils.get_or_insert_function(b.module, ir.FunctionType(square.type, [square.type]), _root(square)),
+            [b.load(state)],
+        )
+        return b.fdiv(self.rate, root, flags=FAST)
+
+    def _step_at_once(self, vector, state, sums, width):
+        b, kind = self.builder, ir.VectorType(self.c.type, width)
+        total = cgutils.alloca_once(b, self.c.type)
+        b.store(ir.Constant(self.c.type, 0.0), total)
+        own, other = (b.bitcast(place, kind.as_pointer()) for place in (vector, sums))
+        c, d = lanes_of(b, self.c, width), lanes_of(b, self.d, width)
+        before = _load(b, own)
+        gradient = _fma(b, c, _load(b, other), b.fmul(d, before, flags=FAST))
+        LaneOps(b, (), (), total).reduce(b.fmul(gradient, gradient, flags=FAST))
+        step = lanes_of(b, self._size_of_step(state, b.load(total)), width)
+        b.store(b.fsub(before, b.fmul(step, gradient, flags=FAST), flags=FAST), own, align=4)
+
+    def _step_in_parts(self, vector, state, sums, size):
+        b, one = self.builder, ir.Constant(self.c.type, 1.0)
+        step = self._size_of_step(state, emit_all(b, [vector, sums], (self.d, self.c), norm_lanes, size))
+        kept = b.fsub(one, b.fmul(step, self.d, flags=FAST), flags=FAST)
+        emit_all(b, [vector, sums], (kept, b.fneg(b.fmul(step, self.c, flags=FAST))), combine_lanes, size)
+
+
+def _root(scalar):
+    return f"llvm.sqrt.f{'32' if scalar.type == ir.FloatType() else '64'}"
 
 
 @contextmanager
@@ -207,13 +319,22 @@ def _rolled(module):
     return name
 
 
-def _pieces(builder, term, width):
+def pieces(builder, term, width):
     """Split a vector into vectors of the given width."""
     if term.type.count == width:
         return [term]
     masks = (range(start, start + width) for start in range(0, term.type.count, width))
     masks = (ir.Constant(ir.VectorType(ir.IntType(32), width), list(mask)) for mask in masks)
     return [builder.shuffle_vector(term, term, mask) for mask in masks]
+
+
+def joined(builder, parts):
+    """Join vectors of the same width, a power of two of them."""
+    while len(parts) > 1:
+        width = parts[0].type.count
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), 2 * width), list(range(2 * width)))
+        parts = [builder.shuffle_vector(*pair, mask) for pair in zip(parts[::2], parts[1::2])]
+    return parts[0]
 
 
 def emit_columns(builder, columns, size, width=64):

@@ -1,7 +1,8 @@
 """Helpers: compiled functions that only other compiled functions call.
 
-Numba compiles two wrappers around every function, one for Python and one for C, which took a quarter of all compile
-time. Helpers have none. Numba would crash on a call from Python, so helpers refuse it.
+Numba compiles two wrappers around every function, one for Python and one for C, and translates it to machine code even
+if only other functions contain it. Helpers have neither wrappers nor machine code, see inlined.py. Numba would crash on
+a call from Python, so helpers refuse it.
 """
 
 # mypy: ignore-errors
@@ -9,6 +10,15 @@ from __future__ import annotations
 
 from numba import njit, types
 from numba.core.registry import CPUDispatcher
+
+from .versions import is_tested
+
+# How Numba compiles a function for callers that contain a copy of it.
+OPTIONS = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+if is_tested():
+    from .inlined import HelperCompiler
+
+    OPTIONS["pipeline_class"] = HelperCompiler
 
 
 class Helper(CPUDispatcher):
@@ -33,7 +43,7 @@ def helper(**options):
     """
 
     def decorate(function):
-        made = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+        made = njit(**OPTIONS, **options)(function)
         if isinstance(made, CPUDispatcher):  # not with NUMBA_DISABLE_JIT
             made.__class__ = Helper
         return made

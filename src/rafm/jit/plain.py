@@ -126,6 +126,61 @@ def sum_weighted_gradients(sums, places, shift, other, w, cs, ds, count, vector,
 
 
 @compiled
+def add_spread(records, o, shifts, count, x, sums, j, n):
+    """Add x * the vector at o + shifts[k] to sums[j + k * n :], for k < count."""
+    for k in range(count):
+        for f in range(n):
+            sums[j + k * n + f] += x * records[o + shifts[k] + f]
+
+
+@compiled
+def spread(records, o, shifts, count, x, sums, j, n):
+    """Like add_spread, but overwrite sums."""
+    for k in range(count):
+        for f in range(n):
+            sums[j + k * n + f] = x * records[o + shifts[k] + f]
+
+
+@compiled
+def strided_products(array, i, j, left_stride, right_stride, count, n):
+    """Return the sum of inner products of the vectors at i + k * left_stride and at j + k * right_stride, k < count."""
+    total = np.float32(0)
+    for k in range(count):
+        for f in range(n):
+            total += array[i + k * left_stride + f] * array[j + k * right_stride + f]
+    return total
+
+
+@compiled
+def add_gradients(heads, h, records, o, shifts, first, count, sums, j, stride, c, d, n):
+    """Add c * sums[j + k * stride :] + d * the vector at o + shifts[k] to heads[h + shifts[k] :].
+
+    k goes from first to first + count - 1.
+    """
+    for k in range(first, first + count):
+        for f in range(n):
+            place = shifts[k] + f
+            heads[h + place] += c * sums[j + k * stride + f] + d * records[o + place]
+
+
+@compiled
+def adagrad_steps(records, o, shifts, states, first, count, sums, j, stride, c, d, share, rate, n):
+    """Step the vectors at o + shifts[k] by AdaGrad along c * sums[j + k * stride :] + d * vector.
+
+    k goes from first to first + count - 1; share * the squared gradient is added to the state at o + states[k].
+    """
+    for k in range(first, first + count):
+        place, state, total = o + shifts[k], o + states[k], np.float32(0)
+        for f in range(n):
+            z = c * sums[j + k * stride + f] + d * records[place + f]
+            total += z * z
+        records[state] += share * total
+        step = rate / np.sqrt(records[state])
+        for f in range(n):
+            records[place + f] -= step * (c * sums[j + k * stride + f] + d * records[place + f])
+
+
+@compiled
 def combined_norm(left, i, right, j, n, c, d):
     """Return |c * left + d * right|^2."""
     total = np.float32(0)

@@ -1,11 +1,17 @@
-"""Forward phase of a mini-batch: sums, scores, losses and slopes of its rows, from the parameters at its start."""
+"""Forward phase of a mini-batch: sums, scores, losses and slopes of its rows, from the parameters at its start.
+
+Pairs of rows have the loss -log sigma(d), with d the score of the first less that of the second. The log loss of d with
+label 1 and that of -d with label 0 have this value, and opposite slopes. So rows train as a pair if each one's score,
+at every level, is replaced by its difference to the other's; all else stays as it is. A mini-batch has whole pairs.
+"""
 
 # mypy: ignore-errors
 from ..jit.compile import compiled
+from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import combine, exp_neg_abs
-from .field_weights import join_groups, scalars_of, sum_blocks, weigh_dependents
+from .field_weights import do_nothing, join_groups, scalars_of, sum_blocks, weigh_dependents
 from .losses import link, loss_slope, loss_value
-from .tables import GROUPS, ZERO, GroupOfRow
+from .tables import GROUPS, ZERO, GroupOfRow, IndexedRows, PairedRows, Rows
 
 
 @compiled
@@ -93,6 +99,34 @@ def join_row(rows, r, tables, bias, work, t, groups, fields):
 
 
 @compiled
+def _couple_scores(rows, batch, tables, work):
+    """Replace the scores of each pair, at every level, by their differences."""
+    m = tables.widths.size
+    for t in range(0, batch.size, 2):
+        first, second = top_of(rows, batch[t], tables), top_of(rows, batch[t + 1], tables)
+        for p in range(m + 1):  # above a row's highest level its score stays the same
+            difference = work.scores[p if p < first else m, t] - work.scores[p if p < second else m, t + 1]
+            work.scores[p, t], work.scores[p, t + 1] = difference, -difference
+
+
+@compiled
+def _own_target(rows, top, prediction, settings, work, t):
+    """Return the prediction of a row, which is that of its highest level."""
+    return prediction
+
+
+@compiled
+def _target_of_pair(rows, top, prediction, settings, work, t):
+    """Return the prediction at a row's highest level; that of its pair may be higher."""
+    p = max(top - 1, 0)
+    return link(settings.loss, work.scores[p, t], work.exp_neg_abs[p, t])
+
+
+couple_scores = chosen_by_type({Rows: do_nothing, PairedRows: _couple_scores})
+first_target = chosen_by_type({Rows: _own_target, IndexedRows: _own_target, PairedRows: _target_of_pair})
+
+
+@compiled
 def prepare_exp(tables, settings, work):
     """Compute exp(-|score|) and log(1 + exp(-|score|)) of all scores at once, by SIMD."""
     m, lanes = tables.widths.size, work.scores.shape[1]
@@ -110,14 +144,16 @@ def slopes_of_row(rows, r, tables, settings, work, t, fields):
     prediction = link(loss, score, small)
     work.slopes[t, m] = weight * loss_slope(loss, score, prediction, label, shape)
     if tables.nested:
-        slopes_of_dependents(tables, settings, work, t, top_of(rows, r, tables), weight, prediction, fields)
+        top = top_of(rows, r, tables)
+        target = first_target(rows, top, prediction, settings, work, t)
+        slopes_of_dependents(tables, settings, work, t, top, weight, target, fields)
 
 
 @compiled
-def slopes_of_dependents(tables, settings, work, t, top, weight, prediction, fields):
+def slopes_of_dependents(tables, settings, work, t, top, weight, target, fields):
     """Replace T by the gradient direction of the dependent factors: g_p S, plus g (S - T) by the joint rule."""
     m = tables.widths.size
-    slopes, upper = work.slopes[t], prediction
+    slopes, upper = work.slopes[t], target
     free = slopes[m] if settings.joint else ZERO
     for p in range(top - 2, -1, -1):  # downwards: the prediction of each level is the target of the one below
         score = work.scores[p, t]

@@ -1,10 +1,28 @@
-"""Compiled rates and steps of all optimisers, dispatched by the optimiser's code."""
+"""Compiled rates and steps of all optimisers: the default one alone, or all of them, dispatched by code.
+
+Whoever asks for no other optimiser need not wait until its code is compiled.
+"""
 
 # mypy: ignore-errors
 from ..jit.compile import compiled
-from ..jit.dispatch import chosen_by_code
+from ..jit.dispatch import chosen_by_code, chosen_by_type
 from ..optimizers import OPTIMIZERS, optimizer_class
-from .tables import ONE, ZERO, Gradient
+from .tables import ONE, ZERO, AnyOptimizer, DefaultOptimizer, FactorBlock, Gradient
+
+
+def _chosen(functions, n_inlined):
+    """Return a function (optimizer, ...) that calls functions[optimizer.code](...); n_inlined: see chosen_by_code."""
+    default, by_code = compiled(functions[0]), chosen_by_code(functions, n_inlined)
+
+    @compiled
+    def of_default(_, *arguments):
+        return default(*arguments)
+
+    @compiled
+    def of_any(optimizer, *arguments):
+        return by_code(optimizer.code, *arguments)
+
+    return chosen_by_type({DefaultOptimizer: of_default, AnyOptimizer: of_any})
 
 
 def _undamped_number(optimizer):
@@ -27,9 +45,23 @@ def _undamped_vector(optimizer):
     return step_vector
 
 
+def _one_by_one(optimizer):
+    """Return steps of several vectors, one after the other."""
+    step = compiled(optimizer.step_vector)
+
+    def step_vectors(records, o, vectors, gradients, rate, l1):
+        for k in range(vectors.first, vectors.stop):
+            block = FactorBlock(vectors.shifts[k], vectors.n, vectors.states[k], vectors.share)
+            gradient = Gradient(gradients.sums, gradients.j + k * gradients.stride, gradients.c, gradients.d)
+            step(records, o, block, gradient, rate, l1)
+
+    return step_vectors
+
+
 _ALL = [optimizer_class(name) for name in OPTIMIZERS]
-batch_rate = chosen_by_code([optimizer.rate for optimizer in _ALL], n_inlined=3)
-step_number = chosen_by_code([optimizer.step_number for optimizer in _ALL], n_inlined=3)
-step_vector = chosen_by_code([optimizer.step_vector for optimizer in _ALL], n_inlined=3)
-wide_number = chosen_by_code([one.wide_number or _undamped_number(one) for one in _ALL], n_inlined=1)
-wide_vector = chosen_by_code([one.wide_vector or _undamped_vector(one) for one in _ALL], n_inlined=1)
+batch_rate = _chosen([optimizer.rate for optimizer in _ALL], n_inlined=3)
+step_number = _chosen([optimizer.step_number for optimizer in _ALL], n_inlined=3)
+step_vector = _chosen([optimizer.step_vector for optimizer in _ALL], n_inlined=3)
+step_vectors = _chosen([one.step_vectors or _one_by_one(one) for one in _ALL], n_inlined=1)
+wide_number = _chosen([one.wide_number or _undamped_number(one) for one in _ALL], n_inlined=1)
+wide_vector = _chosen([one.wide_vector or _undamped_vector(one) for one in _ALL], n_inlined=1)

@@ -46,57 +46,66 @@ def half_pairs(sums, j, n, norm):
 
 
 @compiled
-def score_plain_block(_, values, a, free, p, tables, records, scratch):
-    """Return what block p adds to the score: its pairs with at least one free feature.
-
-    With T over the dependent features [a, free) and S over all, this is
-    (|S|^2 - |T|^2 - sum of |v x|^2 over the free features) / 2.
-    """
-    n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
-    stop = scratch.ends[p + 1]
-    if free > a:
-        sum_listed(records, places, 0, values, a, free - a, shift, sums, 0, n)
-        dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
-        norm = add_listed(records, places, free - a, values, free, stop - free, shift, sums, 0, n)
-    else:
-        norm = sum_listed(records, places, 0, values, a, stop - a, shift, sums, 0, n)
-    return half_pairs(sums, 0, n, dependent + norm)
-
-
-@compiled
 def norms(sums, j, n):
     """Return |S|^2 - |S'|^2, with S' behind S in sums."""
     return combined_norm(sums, 0, sums, 0, n, ONE, ZERO) - combined_norm(sums, j, sums, j, n, ONE, ZERO)
 
 
-@compiled
-def score_weighted_block(fields, values, a, free, p, tables, records, scratch):
-    """Do the same with field weights, less the same of y in place of x; see field_weights.py."""
-    n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
-    y, stop, j = fields.values, scratch.ends[p + 1], sums.size // 2
-    if free > a:
-        sum_listed_twice(records, places, 0, values, a, y, free - a, shift, sums, 0, j, n)
-        dependent = norms(sums, j, n)
-        norm = add_listed_twice(records, places, free - a, values, free, y, stop - free, shift, sums, 0, j, n)
-    else:
-        norm = sum_listed_twice(records, places, 0, values, a, y, stop - a, shift, sums, 0, j, n)
-    return HALF * (norms(sums, j, n) - dependent - norm)
+def block_scorer(sum_vectors, add_vectors, sum_vectors_twice, add_vectors_twice):
+    """Return a function for what a block adds to the score, by operations on vectors that are stored in some way."""
+
+    @compiled
+    def score_plain_block(_, values, a, free, p, tables, vectors, scratch):
+        """Return what block p adds to the score: its pairs with at least one free feature.
+
+        With T over the dependent features [a, free) and S over all, this is
+        (|S|^2 - |T|^2 - sum of |v x|^2 over the free features) / 2.
+        """
+        n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
+        stop = scratch.ends[p + 1]
+        if free > a:
+            sum_vectors(vectors, places, 0, values, a, free - a, shift, sums, 0, n)
+            dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
+            norm = add_vectors(vectors, places, free - a, values, free, stop - free, shift, sums, 0, n)
+        else:
+            norm = sum_vectors(vectors, places, 0, values, a, stop - a, shift, sums, 0, n)
+        return half_pairs(sums, 0, n, dependent + norm)
+
+    @compiled
+    def score_weighted_block(fields, values, a, free, p, tables, vectors, scratch):
+        """Do the same with field weights, less the same of y in place of x; see field_weights.py."""
+        n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
+        y, stop, j = fields.values, scratch.ends[p + 1], sums.size // 2
+        if free > a:
+            sum_vectors_twice(vectors, places, 0, values, a, y, free - a, shift, sums, 0, j, n)
+            dependent = norms(sums, j, n)
+            norm = add_vectors_twice(vectors, places, free - a, values, free, y, stop - free, shift, sums, 0, j, n)
+        else:
+            norm = sum_vectors_twice(vectors, places, 0, values, a, y, stop - a, shift, sums, 0, j, n)
+        return HALF * (norms(sums, j, n) - dependent - norm)
+
+    return chosen_by_type({NoFieldWeights: score_plain_block, FieldScoring: score_weighted_block})
 
 
-score_block = chosen_by_type({NoFieldWeights: score_plain_block, FieldScoring: score_weighted_block})
+def row_scorer(score_block):
+    """Return a function for the score of a row; `vectors` is what score_block takes them from."""
+
+    @compiled
+    def score_row(rows, r, tables, records, vectors, level, scratch, fields):
+        """Return B_{1,level} without the bias. Blocks without a free feature, or with a single feature, add 0."""
+        a = rows.indptr[r]
+        score = locate_row(rows, r, tables, records, scratch.places, scratch.ends)
+        weigh_row(fields, rows.values, a, tables, records, scratch)
+        for p in range(level):
+            free, stop = first_free(a, p, level, tables, scratch.ends), scratch.ends[p + 1]
+            if free < stop and a + 1 < stop:
+                score += score_block(fields, rows.values, a, free, p, tables, vectors, scratch)
+        return score
+
+    return score_row
 
 
-@compiled
-def score_row(rows, r, tables, records, level, scratch, fields):
-    """Return B_{1,level} without the bias. Blocks without a free feature, or with a single feature, contribute 0."""
-    a = rows.indptr[r]
-    score = locate_row(rows, r, tables, records, scratch.places, scratch.ends)
-    weigh_row(fields, rows.values, a, tables, records, scratch)
-    for p in range(level):
-        free, stop = first_free(a, p, level, tables, scratch.ends), scratch.ends[p + 1]
-        if free < stop and a + 1 < stop:
-            score += score_block(fields, rows.values, a, free, p, tables, records, scratch)
-    return score
+score_row = row_scorer(block_scorer(sum_listed, add_listed, sum_listed_twice, add_listed_twice))
 
 
 @compiled
@@ -119,4 +128,4 @@ def score_rows(rows, tables, records, bias, level, scratch, scores, fields):
     for r in range(scores.size):
         if far and r + 1 < scores.size:
             fetch_scored(rows, r + 1, tables, records)
-        scores[r] = bias + score_row(rows, r, tables, records, level, scratch, fields)
+        scores[r] = bias + score_row(rows, r, tables, records, records, level, scratch, fields)

@@ -55,6 +55,17 @@ class Rows(NamedTuple):
     weights: np.ndarray
 
 
+class PairedRows(NamedTuple):
+    """Rows of which 2 r should score higher than 2 r + 1; labels are 1 and 0. See forward.py."""
+
+    indptr: np.ndarray
+    middles: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+
+
 class IndexedRows(NamedTuple):
     """Data rows in CSR form, in one group, and the nonzeros of each wide step by feature; see plan/steps.py."""
 
@@ -151,6 +162,44 @@ class Gradient(NamedTuple):
     d: float
 
 
+class FieldVectors(NamedTuple):
+    """Vectors of one record, for the fields of a row."""
+
+    shifts: np.ndarray  # positions within a record
+    states: np.ndarray  # positions of their states
+    first: int  # only those from first on, and before stop
+    stop: int
+    n: int  # padded rank
+    share: float  # 1 / rank
+
+
+class FieldGradients(NamedTuple):
+    """Their gradients: that of vector k is c * sums[j + k * stride:] + d * vector."""
+
+    sums: np.ndarray
+    j: int
+    stride: int
+    c: float
+    d: float
+
+
+class DefaultOptimizer(NamedTuple):
+    """The first optimiser, AdaGrad; kernels are compiled without the others."""
+
+    code: int = 0
+
+
+class AnyOptimizer(NamedTuple):
+    """An optimiser by its code; kernels are compiled with all of them."""
+
+    code: int
+
+
+def optimizer_with(code: int) -> DefaultOptimizer | AnyOptimizer:
+    """Return an optimiser for the settings."""
+    return AnyOptimizer(code) if code else DefaultOptimizer()
+
+
 class Settings(NamedTuple):
     """Settings of the update rules; scalars have the type of the records."""
 
@@ -159,7 +208,7 @@ class Settings(NamedTuple):
     uses_exp: bool
     joint: bool
     dependent_weight: float
-    optimizer: int  # its code
+    optimizer: DefaultOptimizer | AnyOptimizer
     learning_rate: float
     l2: np.ndarray  # per block
     l2_weights: float
@@ -209,6 +258,32 @@ class WideScratch(NamedTuple):
     cs: np.ndarray  # the gradient of a vector is c S + d v
     ds: np.ndarray
     gradient: np.ndarray  # of one vector
+
+
+class FieldScratch(NamedTuple):
+    """Scratch memory of one mini-batch of a field-aware model, see field_aware.py.
+
+    Threads share all but the last three arrays.
+    """
+
+    heads: np.ndarray  # gradient sums, laid out like records
+    sums: np.ndarray  # per row: S, a vector per pair of its fields
+    scores: np.ndarray  # per row: its score, and three elements of padding, as in the next two
+    exp_neg_abs: np.ndarray
+    log_1p: np.ndarray
+    slopes: np.ndarray
+    losses: np.ndarray
+    places: np.ndarray  # per row: positions of the records of its nonzeros
+    own: np.ndarray  # per row: the field of each nonzero, as its position in `fields`; -1 without vectors
+    fields: np.ndarray  # per row: its fields
+    shifts: np.ndarray  # per row: positions of their vectors within a record
+    states: np.ndarray  # per row: positions of the states of these
+    members: np.ndarray  # per row: number of nonzeros of each of its fields
+    firsts: np.ndarray  # per row: the first nonzero of each of its fields
+    counts: np.ndarray  # per row: number of its fields
+    lookup: np.ndarray  # per field: its position in `fields`, -1 if the row does not have it
+    all_states: np.ndarray  # per field: position of the state of its vector within a record
+    bias: np.ndarray
 
 
 class NoFieldWeights(NamedTuple):
@@ -275,5 +350,5 @@ class Training(NamedTuple):
     records: np.ndarray
     settings: Settings
     team: Team
-    work: TrainingScratch | WideScratch
+    work: TrainingScratch | WideScratch | FieldScratch
     fields: NoFieldWeights | FieldWeights

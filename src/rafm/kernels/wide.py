@@ -20,6 +20,7 @@ from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import exp_neg_abs, inner, prefetch, sum_gradients, sum_listed, sum_weighted_gradients
 from .field_weights import step_weights, sum_blocks, with_field_weights
 from .forward import list_group, slopes_of_row, top_of
+from .losses import is_finite
 from .optimizers import batch_rate, wide_number, wide_vector
 from .tables import (
     CACHED_FLOATS,
@@ -110,8 +111,8 @@ def forward_chunk(rows, start, chunk, size, training):
 
 
 @compiled
-def update_weight(rows, start, feature, rate, training):
-    """List the nonzeros of a feature, sum the gradient of its linear weight, and step it."""
+def sum_weight(rows, start, feature, training):
+    """List the nonzeros of a feature; return the summed gradient of its linear weight, and the sum of the squares."""
     tables, records, settings, _, work, _ = training
     o, _, a, count = feature
     m, w, gradient, square = tables.widths.size, records[o], ZERO, ZERO
@@ -121,7 +122,14 @@ def update_weight(rows, start, feature, rate, training):
         work.listed[n], work.slope_x[n], work.slope_xx[n], work.decays[n] = t * tables.row, slope, slope * x, weight
         g = slope + settings.l2_weights * weight * w
         gradient, square = gradient + g, square + g * g
-    wide_number(settings.optimizer, records, o, gradient, square, settings.damping, rate, settings.l1_weights)
+    return gradient, square
+
+
+@compiled
+def step_weight(o, gradient, square, rate, training):
+    """Step the linear weight of a record by its summed gradient."""
+    settings, damping = training.settings, training.settings.damping
+    wide_number(settings.optimizer, training.records, o, gradient, square, damping, rate, settings.l1_weights)
 
 
 @compiled
@@ -151,23 +159,21 @@ def step_vector(o, block, square, rate, training):
 
 
 @compiled
-def _update_block(_, rows, feature, p, share, rate, training):
-    """Sum the gradient of block p of a feature over its nonzeros, and step the vector."""
+def _sum_block(_, rows, feature, p, share, training):
+    """Sum the gradient of block p of a feature over its nonzeros; return the sum of the squared norms."""
     tables, records, _, _, work, _ = training
     (o, k, _, count), block, j, out = feature, block_of(p, tables), tables.starts[p], work.gradient
     n, v, sums, listed = block.n, o + block.shift, work.sums, work.listed
     if tables.nested and p + 1 < k:  # dependent: its direction is in T, with the slopes already multiplied in
         weigh_dependent(rows, feature, p, ONE, training)
         j += tables.starts[tables.widths.size]
-        square = sum_gradients(sums, listed, j, work.cs, work.ds, count, records, v, out, n)
-    else:
-        weigh_free(count, p, ONE, training)
-        square = sum_gradients(sums, listed, j, work.slope_x, work.ds, count, records, v, out, n)
-    step_vector(o, block, square, rate, training)
+        return sum_gradients(sums, listed, j, work.cs, work.ds, count, records, v, out, n)
+    weigh_free(count, p, ONE, training)
+    return sum_gradients(sums, listed, j, work.slope_x, work.ds, count, records, v, out, n)
 
 
 @compiled
-def _update_weighted_block(fields, rows, feature, p, share, rate, training):
+def _sum_weighted_block(fields, rows, feature, p, share, training):
     """Do the same with field weights; add the gradient of the feature's field to its share's sums.
 
     With w the weight of the field, the gradient of v is c (S - w S') + d v with 1 - w^2 in d, and that of w is
@@ -190,10 +196,10 @@ def _update_weighted_block(fields, rows, feature, p, share, rate, training):
         square, product = sum_weighted_gradients(sums, listed, j, other, w, cs, work.ds, count, records, v, out, n)
         product -= w * sum_of(work.slope_xx, count) * inner(records, v, records, v, n)
     work.field_sums[share, f] -= product
-    step_vector(o, block, square, rate, training)
+    return square
 
 
-update_block = chosen_by_type({NoFieldWeights: _update_block, FieldWeights: _update_weighted_block})
+sum_block = chosen_by_type({NoFieldWeights: _sum_block, FieldWeights: _sum_weighted_block})
 
 
 @compiled
@@ -228,9 +234,11 @@ def update_share(rows, s, share, rate, training):
         if q + PREFETCH_FEATURES < stop:
             fetch_ahead(rows, q + PREFETCH_FEATURES, k, tables, records)
         feature = StepFeature(tables.origins[k] + i * tables.strides[k], k, a, rows.starts[q + 1] - a)
-        update_weight(rows, start, feature, rate, training)
+        gradient, square = sum_weight(rows, start, feature, training)
+        step_weight(feature.o, gradient, square, rate, training)
         for p in range(k):
-            update_block(fields, rows, feature, p, share, rate, training)
+            square = sum_block(fields, rows, feature, p, share, training)
+            step_vector(feature.o, block_of(p, tables), square, rate, training)
 
 
 @compiled
@@ -313,7 +321,7 @@ def train_steps(rows, order, bias, total, training):
         taken += chunks + team.threads
         meet(2 * turn + 2, team)
         loss, slope, square = totals_of(work, chunks)
-        if not np.isfinite(loss):
+        if not is_finite(loss):
             stopped = turn
             break
         total += loss

@@ -1,6 +1,6 @@
 """Losses, one file each. To add one, add its file to this folder and its name here.
 
-A task may have several losses; the first one listed is its default. The order defines the codes used in kernels.
+A task may have several losses; the first one listed is its default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from .loss import Loss
 
 # The file of each loss, and its task.
-LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression"}
+LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression", "bpr": "ranking"}
+SAME_CODE = {"bpr": "log"}  # losses whose code in kernels is that of another: pairs train on differences of scores
+KERNELS = [name for name in LOSSES if name not in SAME_CODE]  # in the order of their codes
 TASKS = tuple(dict.fromkeys(LOSSES.values()))
 
 
@@ -30,8 +32,8 @@ def loss_named(name: str) -> Loss:
 def losses_of(task: str) -> list[str]:
     """Return the names of a task's losses, the default first.
 
-    >>> losses_of("regression")
-    ['squared', 'huber']
+    >>> losses_of("binary")
+    ['log']
     """
     return [name for name, own in LOSSES.items() if own == task]
 
@@ -41,7 +43,7 @@ def loss_for(task: str, loss: str | Loss | None = None) -> Loss:
 
     >>> loss_for("regresion")
     Traceback (most recent call last):
-    rafm.errors.ConfigError: task must be binary, regression or count, found 'regresion'
+    rafm.errors.ConfigError: task must be binary, regression, count or ranking, found 'regresion'
     >>> loss_for("regression", "huber")
     Huber(delta=1.0)
     """

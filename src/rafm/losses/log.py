@@ -23,6 +23,7 @@ class Log(Loss):
     learning_rate = 0.2
     l2 = 5e-3
     dependent_weight = 0.5
+    link_name = "sigmoid"
     uses_exp = True
     is_classification = True
 

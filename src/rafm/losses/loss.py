@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import LOSSES
+from . import KERNELS, SAME_CODE
 
 
 class Loss:
@@ -25,14 +25,16 @@ class Loss:
     l2: ClassVar[float]
     dependent_weight: ClassVar[float]  # for the joint rule
     default_ranks: ClassVar[tuple[int, ...]] = (8, 32, 128)  # of RaFM
+    link_name: ClassVar[str] = "identity"  # from scores to predictions, for exports: identity, sigmoid or exp
     uses_exp: ClassVar[bool] = False
     scales_labels: ClassVar[bool] = False  # whether training may divide labels by a constant and undo it in the model
     is_classification: ClassVar[bool] = False
+    is_pairwise: ClassVar[bool] = False  # whether rows train in pairs, by the differences of their scores
 
     @property
     def code(self) -> int:
         """The code of the loss in kernels."""
-        return [*LOSSES].index(self.name)
+        return KERNELS.index(SAME_CODE.get(self.name, self.name))
 
     def __str__(self) -> str:
         """Return the name and settings as `--loss` takes them."""
@@ -75,6 +77,10 @@ class Loss:
     def report(self, mean_loss: float, label_scale: float = 1.0) -> float:
         """Convert the mean loss, with labels divided by label_scale, to the loss's first metric."""
         return float(mean_loss)
+
+    def negative_chances(self, counts: np.ndarray) -> np.ndarray | None:
+        """Return how likely items with these counts are drawn, with `is_pairwise`; None if all are as likely."""
+        return None
 
     def wrong_labels(self, low: float, high: float) -> str | None:
         """Return an error message if labels between low and high are invalid, else None."""

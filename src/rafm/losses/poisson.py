@@ -23,6 +23,7 @@ class Poisson(Loss):
     learning_rate = 0.1
     l2 = 5e-3
     dependent_weight = 0.5
+    link_name = "exp"
     uses_exp = True
 
     @staticmethod

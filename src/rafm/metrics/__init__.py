@@ -20,6 +20,8 @@ METRICS = {  # file and class
     "mae": "Mae",
     "poisson_deviance": "PoissonDeviance",
     "huber_loss": "HuberLoss",
+    "pair_loss": "PairLoss",
+    "pair_auc": "PairAuc",
 }
 N_SHOWN = 2  # number of a loss's metrics that training shows
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..losses.loss import Loss
 from . import N_SHOWN, metric_class
 from .auc import Auc
@@ -53,10 +54,20 @@ def evaluate(
     return metrics.values()
 
 
+def check_rows_alone(loss: Loss) -> None:
+    """Reject a loss of pairs, whose metrics compare items."""
+    if loss.is_pairwise:
+        raise ConfigError(
+            f"a model of task {loss.task!r} is judged by how it ranks a catalogue: use rafm evaluate --ranking",
+            key="task",
+        )
+
+
 class Evaluation:
     """Computes everything that `rafm evaluate` reports, batch by batch in bounded memory."""
 
     def __init__(self, loss: Loss):
+        check_rows_alone(loss)
         self.metrics = Metrics(loss, loss.metrics)
         self.label_total = self.prediction_total = 0.0
 

@@ -14,12 +14,10 @@ from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersion
 from ..families import FAMILIES
 from ..files.atomic import PathLike
 from ..files.container import container_chunks, read_container, write_container
-from ..losses import TASKS, loss_for, losses_of
+from ..losses import TASKS, loss_for
 from ..optimizers import OPTIMIZERS, optimizer_class
-from ..optimizers.optimizer import Optimizer
 from ..options import from_summary, resolve
 from ..plan.fields import FeatureFields
-from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan, Thresholds, check_ranks
 from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
@@ -28,6 +26,7 @@ from .names import are_names, put_names, take_names
 from .packed import BITS, read_packed, stored_shapes
 from .parameters import Parameters
 from .samples import Samples
+from .states_file import Wanted, check_states, wanted_states
 from .zero_vectors import with_zero_vectors, without_zero_vectors
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ LARGEST = 2**62  # integers below this fit into int64 even after additions
 FREE_BYTES = 256 * 2**20  # bytes of zero vectors that any file may omit
 TENSOR_BYTES = 256  # to describe a tensor in a file, at most
 MAX_EXPANSION = 1024  # above that, bytes of vectors that a file may declare per byte of its own
-_Wanted = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]  # shape and types of each tensor
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "options": model.options,
         "encoder": None,
     }
-    if model.loss.name != losses_of(model.loss.task)[0]:  # a missing field means the task's default
+    if model.loss != loss_for(model.loss.task):  # a missing field means the task's default
         header["loss"] = {"name": model.loss.name, **vars(model.loss)}
     if model.parameters.states is not None:
         header["states_version"] = STATES_VERSION
@@ -219,7 +217,8 @@ def _is_options(found: Any) -> bool:
     plain = (bool, int, float, str, type(None))
 
     def is_plain(value: Any) -> bool:
-        return type(value) in plain or (isinstance(value, list) and all(map(_is_number, value)))
+        is_list = isinstance(value, list) and all(_is_number(one) or isinstance(one, str) for one in value)
+        return type(value) in plain or is_list
 
     return isinstance(found, dict) and all(map(is_plain, found.values()))
 
@@ -260,7 +259,7 @@ def _check_header(header: dict[str, Any]) -> None:
 
 
 def _can_be_packed(header: dict[str, Any]) -> bool:
-    return "states_version" not in header and not FAMILIES[header["family"]].has_mixture
+    return "states_version" not in header and FAMILIES[header["family"]].has_common_vectors
 
 
 def _invalid(header: dict[str, Any], name: str) -> ModelFormatError:
@@ -297,10 +296,13 @@ def _read_plan(header: dict[str, Any], has_field_weights: bool) -> RankPlan:
         raise ModelFormatError(
             f"invalid header field 'sizes': {sizes!r:.80} must be equal, as features of {family!r} have all ranks"
         )
-    n_fields = len(header.get("fields", ()))
+    n_fields, of_fields = len(header.get("fields", ())), FAMILIES[family].has_field_vectors
+    if of_fields and not 0 < n_fields < MAX_FIELDS:
+        raise ModelFormatError(f"a model {family!r} must have fields, found {n_fields}")
     if has_field_weights and not (FAMILIES[family].uses_fields and 0 < n_fields < MAX_FIELDS):
         raise ModelFormatError(f"unexpected tensor 'field_weights' in a model {family!r} of {n_fields} fields")
-    return RankPlan(family, ranks, (*sizes, 0), n_fields if has_field_weights else 0)
+    counts = (n_fields if has_field_weights else 0, n_fields if of_fields else 0)
+    return RankPlan(family, ranks, (*sizes, 0), *counts)
 
 
 def _check_options(header: dict[str, Any]) -> None:
@@ -329,24 +331,10 @@ def _check_expansion(plan: RankPlan, tensors: dict[str, np.ndarray]) -> None:
         )
 
 
-def _wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> _Wanted:
-    """Return the expected shape and type of each tensor of the optimiser state."""
-    layout, n = RecordLayout(plan, True, optimizer.n_slots), plan.n_features
-    shapes: dict[str, tuple[int, ...]] = {"bias": (4,), "label_scale": (1,), "value_scales": (n,)}
-    shapes["weights"] = (n, layout.n_weight_states)
-    for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
-        shapes[f"factors.{level}"] = (size, 1 + optimizer.n_slots * rank)
-    if plan.traits.has_mixture:
-        shapes["mixture"] = (n, plan.n_levels)
-    if plan.n_field_weights:
-        shapes["field_weights"] = (2, plan.n_field_weights)
-    return {f"states.{name}": (shape, ("float32",)) for name, shape in shapes.items()}
-
-
-def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> _Wanted:
+def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> Wanted:
     """Return the expected shape and types of each tensor; those of an encoder may have any length."""
     n, reals, wholes = plan.n_features, ("float32",), ("int32", "int64")
-    wanted: _Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
+    wanted: Wanted = {"bias": ((1,), reals), "weights": ((n,), reals), "ids": ((n,), wholes), "counts": ((n,), wholes)}
     if "bits" in header:
         wanted |= stored_shapes(plan, header["bits"])
     blocks = () if "bits" in header else zip(plan.sizes[1:], plan.block_ranks)
@@ -375,7 +363,7 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
     """Check names, types and shapes of all tensors, and that ids are distinct and in range."""
     wanted = _wanted(plan, header, tensors)
     if "states_version" in header:
-        wanted |= _wanted_states(plan, optimizer_class(header["options"]["optimizer"]))
+        wanted |= wanted_states(plan, optimizer_class(header["options"]["optimizer"]))
     extra = [name for name in tensors if name not in wanted]
     if extra:
         raise ModelFormatError(f"unexpected tensor {extra[0]!r}")
@@ -406,21 +394,7 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
     if not ((weights >= 0) & (weights <= 1)).all():
         raise ModelFormatError("tensor 'field_weights': weights must be between 0 and 1")
     if "states_version" in header:
-        _check_states(tensors, optimizer_class(header["options"]["optimizer"]))
-
-
-def _check_states(tensors: dict[str, np.ndarray], optimizer: type[Optimizer]) -> None:
-    """Check that scales are powers that divide exactly, and that sums of squares are not below their initial value."""
-    for name, base in (("label_scale", 4), ("value_scales", 2)):
-        scales = tensors[f"states.{name}"].astype(float)
-        if not ((scales > 0).all() and (np.log2(scales) % np.log2(base) == 0).all()):  # log2 of powers of 2 is exact
-            raise ModelFormatError(f"tensor 'states.{name}' must hold powers of {base}")
-    squares = [tensors["states.bias"][1:2], tensors["states.weights"][:, 0]]
-    squares += [found[:, 0] for name, found in tensors.items() if name.startswith("states.factors.")]
-    if "states.field_weights" in tensors and tensors["states.field_weights"][0].min() < 1:
-        raise ModelFormatError("tensor 'states.field_weights': sums of squares must be at least 1")
-    if min(found.min(initial=np.inf) for found in squares) < optimizer.first_state:
-        raise ModelFormatError(f"optimiser state: sums of squares must be at least {optimizer.first_state:g}")
+        check_states(plan, tensors, optimizer_class(header["options"]["optimizer"]))
 
 
 def _encoder_parts(encoder: TableEncoder) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -13,6 +13,7 @@ from ..errors import ConfigError, DataValueError
 from ..kernels.tables import Rows, Tables
 from ..losses.loss import Loss
 from ..optimizers import OPTIMIZERS, optimizer_class
+from ..plan.field_vectors import layout_of
 from ..plan.fields import FeatureFields
 from ..plan.layout import RecordLayout
 from ..plan.packed_layout import PackedLayout
@@ -22,7 +23,7 @@ from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering, number_rows
 from .parameters import Parameters
 from .samples import Samples
-from .scores import score, score_mixture, score_packed
+from .scores import score, score_field_aware, score_mixture, score_packed
 
 CHUNK_ROWS = 1 << 15  # rows scored by a thread at a time
 
@@ -51,7 +52,7 @@ class Model:
     @cached_property
     def _layout(self) -> RecordLayout:
         if self.parameters.bits is None:
-            return RecordLayout(self.plan, with_states=False)
+            return layout_of(self.plan, with_states=False)
         return PackedLayout(self.plan, with_states=False, bits=self.parameters.bits)
 
     @cached_property
@@ -61,7 +62,7 @@ class Model:
     @cached_property
     def _records(self) -> np.ndarray:
         records = self._layout.pack(self.parameters.weights, self.parameters.factors)
-        if self.fields is not None and self.plan.n_field_weights:
+        if self.fields is not None and self._layout.has_fields:
             self._layout.put_fields(records, self.fields.numbers)
         return records
 
@@ -102,6 +103,8 @@ class Model:
         bias = self.parameters.bias[0]
         if self.parameters.mixture is not None:
             return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
+        if self.plan.n_field_vectors:
+            return score_field_aware(rows, self._layout, self._tables, self._records, bias)
         if isinstance(self._layout, PackedLayout):
             codes = self._layout.codes(self._records)
             return score_packed(rows, self._tables, (self._records, codes), bias, level, self.parameters.fields)

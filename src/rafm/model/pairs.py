@@ -14,6 +14,8 @@ def pair_products(model: Model, left: np.ndarray, right: np.ndarray) -> np.ndarr
     """
     if model.parameters.mixture is not None:
         return _mixed_products(model, left, right)
+    if model.plan.n_field_vectors:
+        return _field_products(model, left, right)
     products = np.zeros((left.size, right.size))
     for block, size in zip(model.parameters.factors, model.plan.sizes[1:]):
         a, b = np.searchsorted(left, size), np.searchsorted(right, size)
@@ -23,6 +25,18 @@ def pair_products(model: Model, left: np.ndarray, right: np.ndarray) -> np.ndarr
     if model.parameters.fields is not None and model.fields is not None:
         weights = model.parameters.fields[model.fields.numbers].astype(float)
         products *= 1 - np.outer(weights[left], weights[right])
+    return products
+
+
+def _field_products(model: Model, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return <v_{i,f(j)}, v_{j,f(i)}>, with f(i) the field of feature i."""
+    assert model.fields is not None
+    n_fields, block, fields = model.plan.n_field_vectors, model.parameters.factors[0], model.fields.numbers
+    a, b = left[left < len(block)], right[right < len(block)]  # the others have no vectors
+    own = block[a].astype(float).reshape(a.size, n_fields, -1)[:, fields[b]]
+    other = block[b].astype(float).reshape(b.size, n_fields, -1)[:, fields[a]]
+    products = np.zeros((left.size, right.size))
+    products[: a.size, : b.size] = np.einsum("ijk,jik->ij", own, other)
     return products
 
 

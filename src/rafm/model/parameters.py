@@ -64,6 +64,14 @@ class Parameters:
             return self
         return replace(self, factors=[np.asarray(block) for block in self.factors], bits=None)
 
+    def rescaled(self, scale: float, offset: float = 0.0) -> Parameters:
+        """Return parameters whose scores are scale * score + offset, without optimiser state; the scale is positive."""
+        grow, root = np.float32(scale), np.float32(np.sqrt(scale))
+        floats = self.as_floats()
+        factors = [block * root for block in floats.factors]  # a pair has two vectors
+        bias = self.bias * grow + np.float32(offset)
+        return replace(floats, bias=bias, weights=self.weights * grow, factors=factors, states=None)
+
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
         """Convert parameters trained on scaled data to the original labels and values.
 

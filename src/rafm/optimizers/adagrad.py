@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit.vectors import combine, combined_norm
+from ..jit.vectors import adagrad_steps, combine, combined_norm
 from .descent import damped, step_number_by
 from .optimizer import Optimizer
 
@@ -36,6 +36,13 @@ class AdaGrad(Optimizer):
         records[state] += combined_norm(records, place, sums, j, block.n, d, c) * block.share
         step = rate / np.sqrt(records[state])
         combine(records, place, sums, j, block.n, ONE - step * d, -step * c)
+
+    @staticmethod
+    def step_vectors(records: Any, o: Any, vectors: Any, gradients: Any, rate: Any, l1: Any) -> None:
+        """Do the same for several vectors at once."""
+        shifts, states, first, stop, n, share = vectors
+        sums, j, stride, c, d = gradients
+        adagrad_steps(records, o, shifts, states, first, stop - first, sums, j, stride, c, d, share, rate, n)
 
     @staticmethod
     def wide_number(records: Any, o: Any, gradient: Any, square: Any, damping: Any, rate: Any, l1: Any) -> None:

@@ -43,6 +43,8 @@ class Optimizer:
     n_epochs: ClassVar[int] = 30  # default
     has_l1: ClassVar[bool] = False  # whether it supports an L1 penalty, which sets parameters to exactly 0
 
+    # Steps of several vectors of a record, see kernels/tables.py; None: one by one.
+    step_vectors: ClassVar[Callable[..., None] | None] = None
     # Steps of a scalar and of a vector by the gradient summed over a wide step, for a vector an array; `square` is the
     # sum of the rows' squared gradients, for a vector of their mean squares. None: a usual step by that gradient.
     wide_number: ClassVar[Callable[..., None] | None] = None

@@ -58,6 +58,12 @@ def weigh_fields(features: PlannedFeatures, is_on: bool) -> PlannedFeatures:
     return features._replace(plan=replace(features.plan, n_field_weights=features.fields.n_fields))
 
 
+def per_field(features: PlannedFeatures) -> PlannedFeatures:
+    """Return the features with a plan that has a vector per field."""
+    n_fields = 0 if features.fields is None else features.fields.n_fields
+    return features._replace(plan=replace(features.plan, n_field_vectors=max(n_fields, 1)))
+
+
 def rule_for(ids: np.ndarray, n_features: int, rule: LevelRule | np.ndarray) -> LevelRule | np.ndarray:
     """Return the level rule for these ids; an array of levels for all features is indexed by id."""
     return np.asarray(rule)[ids] if not callable(rule) and np.shape(rule) == (n_features,) else rule
@@ -74,9 +80,24 @@ def value_scales(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:
     >>> value_scales(np.array([2, 2]), np.array([0.02, 0.04]))
     array([0.125, 0.125], dtype=float32)
     """
-    size = np.sqrt(squares / np.maximum(counts, 1))
-    large = size > LARGE_VALUE
-    usual = np.sqrt(squares[~large].sum() / max(counts[~large].sum(), 1))
+    size = root_mean_squares(counts, squares)
+    small = size <= LARGE_VALUE
+    return scales_of(size, common_scale(squares[small].sum(), counts[small].sum()))
+
+
+def root_mean_squares(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Return the RMS value of each feature."""
+    return np.sqrt(squares / np.maximum(counts, 1))
+
+
+def common_scale(squares: float, count: int) -> float:
+    """Return the scale of all features without large values, from the sum of their squared values and their number."""
+    usual = np.sqrt(squares / max(count, 1))
     # Powers of 2, so that scaling and undoing it are exact.
-    common = 2.0 ** np.round(np.log2(usual)) if 0 < usual < SMALL_VALUE else 1.0
+    return float(2.0 ** np.round(np.log2(usual))) if 0 < usual < SMALL_VALUE else 1.0
+
+
+def scales_of(size: np.ndarray, common: float) -> np.ndarray:
+    """Return the scale of each feature, given their RMS values and the common scale."""
+    large = size > LARGE_VALUE
     return np.where(large, 2.0 ** np.round(np.log2(np.maximum(size, 1))), common).astype(np.float32)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.tables import GROUPS, LINE_FLOATS, Tables
-from ..memory import release_pages, zeroed_pages
+from ..rows.memory import release_pages, zeroed_pages
 from .grouping import one_group
 from .ranks import RankPlan
 
@@ -182,11 +182,24 @@ class RecordLayout:
         spread: float = INITIAL_SPREAD,
     ) -> np.ndarray:
         """Return initial records: weights 0, vectors normally distributed with standard deviation `spread`."""
-        records, draw = self._empty(state, np.float32), np.random.default_rng(seed)
+        normal, scale = np.random.default_rng(seed).standard_normal, np.float32(spread)
+
+        def draw(number: int, features: slice, rank: int) -> np.ndarray:
+            return normal((features.stop - features.start, rank), dtype=np.float32) * scale
+
+        return self.drawn(draw, state, first_slot)
+
+    def drawn(
+        self,
+        draw: Callable[[int, slice, int], np.ndarray],
+        state: float = INITIAL_STATE,
+        first_slot: FirstSlot | None = None,
+    ) -> np.ndarray:
+        """Return initial records: weights 0; draw(block, features, rank) returns the vectors of some features."""
+        records = self._empty(state, np.float32)
         for number, (size, rank) in enumerate(zip(self.plan.sizes[1:], self.plan.block_ranks)):
             for first in range(0, size, CHUNK):
-                vectors = draw.standard_normal((min(CHUNK, size - first), rank), dtype=np.float32)
-                vectors *= np.float32(spread)
+                vectors = draw(number, slice(first, min(first + CHUNK, size)), rank)
                 self._put_vectors(records, number, first, vectors, first_slot)
         return records
 

@@ -76,7 +76,8 @@ class RankPlan:
     """Family, ranks and sizes of a model; they determine the layout of its parameters.
 
     sizes[k] is the number of features of level k or higher, for k = 0 .. m; a final 0 follows. n_field_weights: the
-    number of fields if they have weights, else 0.
+    number of fields if they have weights, else 0. n_field_vectors: the number of fields if a feature has a vector for
+    each, as in a field-aware model, else 0.
 
     >>> plan = RankPlan("rafm", ranks=(4, 16), sizes=(100, 100, 10, 0))
     >>> plan.n_parameters  # bias, 100 weights, 100 vectors of rank 4, 10 of rank 16
@@ -87,6 +88,7 @@ class RankPlan:
     ranks: tuple[int, ...]
     sizes: tuple[int, ...]
     n_field_weights: int = 0
+    n_field_vectors: int = 0
 
     @property
     def n_levels(self) -> int:
@@ -108,8 +110,11 @@ class RankPlan:
 
     @property
     def block_ranks(self) -> tuple[int, ...]:
-        """Factors that each level adds to a feature: D_k, or D_k - D_{k-1} if a single vector grows, as in DiFacto."""
-        return self.traits.block_ranks(self.ranks)
+        """Factors that each level adds to a feature: D_k, or D_k - D_{k-1} if a single vector grows, as in DiFacto.
+
+        In a field-aware model, D for every field.
+        """
+        return tuple(rank * max(self.n_field_vectors, 1) for rank in self.traits.block_ranks(self.ranks))
 
     @property
     def n_parameters(self) -> int:

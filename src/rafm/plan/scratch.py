@@ -17,6 +17,7 @@ from ..kernels.tables import (
     CHUNK_ROWS,
     GROUPS,
     SHARES,
+    FieldScratch,
     FieldWeights,
     NoFieldWeights,
     ScoringScratch,
@@ -110,6 +111,36 @@ def make_field_scratch(
         "direction": ((widest,), dtype),
     }
     return [FieldWeights(shared, **on_pages(own)) for _ in range(threads)]
+
+
+def make_field_vector_scratch(
+    layout: RecordLayout, tables: Tables, longest: int, batch_size: int = 1, dtype: Any = np.float32, threads: int = 1
+) -> list[FieldScratch]:
+    """Allocate scratch memory for each thread, for mini-batches of rows of a field-aware model."""
+    n_fields = min(tables.widths.size, max(longest, 1))  # of a row
+    shared = on_pages(
+        {
+            "heads": ((layout.place_heads(tables.bounds)[1],), dtype),
+            "sums": ((batch_size * tables.row,), dtype),
+            **dict.fromkeys(("scores", "exp_neg_abs", "log_1p"), ((4 * batch_size,), dtype)),
+            "slopes": ((batch_size,), dtype),
+            "losses": ((batch_size,), np.float64),
+            **dict.fromkeys(("places", "own"), ((batch_size, max(longest, 1)), np.int64)),
+            **dict.fromkeys(("fields", "shifts", "states", "members", "firsts"), ((batch_size, n_fields), np.int64)),
+            "counts": ((batch_size,), np.int64),
+        }
+    )
+    own: dict[str, Wanted] = dict.fromkeys(("lookup", "all_states"), ((tables.widths.size,), np.int64))
+    own["bias"] = (4,), dtype
+    found = [FieldScratch(**shared, **on_pages(own)) for _ in range(threads)]
+    for one in found:
+        one.lookup[:], one.all_states[:] = -1, tables.states + np.arange(tables.widths.size)
+    return found
+
+
+def field_vector_tables(tables: Tables, longest: int) -> Tables:
+    """Return tables for rows that sum a vector for each pair of their fields."""
+    return tables._replace(row=min(tables.widths.size, max(longest, 1)) ** 2 * int(tables.widths[0]))
 
 
 def on_pages(wanted: Mapping[str, Wanted]) -> dict[str, np.ndarray]:

@@ -8,8 +8,10 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..model.model import Model
+from .sides import refuse_field_vectors
 
-MEASURES = ("behaviour", "cosine")
+MEASURES = ("balanced", "behaviour", "cosine")
+LEAST_SHARE = 1e-9  # spread along an axis, relative to the largest, that is not taken for rounding
 DAMPING = 20.0  # a feature seen this often is trusted half
 
 
@@ -38,12 +40,14 @@ def find_similar(
     candidates: np.ndarray | None = None,
     top: int = 10,
     level: int | None = None,
-    measure: str = "behaviour",
+    measure: str = MEASURES[0],
     damping: float = DAMPING,
 ) -> list[Neighbour]:
     """Return the features most like one feature, most similar first.
 
-    "cosine" is the angle between their vectors. "behaviour" compares the pair terms that they would add in all
+    "cosine" is the angle between their vectors. "balanced" is that angle after the spread of the candidates' vectors
+    along each of their principal axes is replaced by its root, so that two or three long axes, on which all popular
+    features agree, do not decide alone. "behaviour" compares the pair terms that they would add in all
     contexts: with C = sum of n_k v_k v_k' over all features, it is v_i'C v_j over the roots of v_i'C v_i and v_j'C v_j.
 
     Parameters
@@ -55,14 +59,19 @@ def find_similar(
     damping : float
         Count at which a similarity is halved: a feature seen twice is no twin of one seen a thousand times.
     """
+    refuse_field_vectors(model, "compare features")
     vectors = vectors_at(model, number, level)
     candidates = np.arange(len(vectors)) if candidates is None else candidates[candidates < len(vectors)]
     if measure not in MEASURES:
         raise ConfigError(f"measure must be {' or '.join(map(repr, MEASURES))}, found {measure!r}", key="measure")
-    if measure == "behaviour":
-        metric = (vectors * model.counts[: len(vectors), None]).T @ vectors
+    if measure != "cosine":
+        own = candidates if measure == "balanced" else np.arange(len(vectors))
+        metric = (vectors[own] * model.counts[own, None]).T @ vectors[own]
         values, axes = np.linalg.eigh(metric)
-        vectors = vectors @ (axes * np.sqrt(values.clip(min=0)))
+        values = values.clip(min=LEAST_SHARE * values.max(initial=0))
+        with np.errstate(divide="ignore"):
+            scales = np.sqrt(values) if measure == "behaviour" else np.where(values > 0, values**-0.25, 0)
+        vectors = vectors @ (axes * scales)
     lengths = np.linalg.norm(vectors, axis=1)
     products = vectors[candidates] @ vectors[number]
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -22,7 +22,7 @@ from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
 from .select import add_candidates, drop_beaten, exact_products
-from .sides import coordinates_by_level, own_scores, row_levels, side_vectors
+from .sides import coordinates_by_level, own_scores, refuse_field_vectors, row_levels, side_vectors
 
 CHUNK_ROWS = 1 << 14  # contexts whose vectors are kept at a time
 BLOCK_ROWS, TILE_ITEMS = 256, 2048  # contexts and items of a tile
@@ -55,6 +55,7 @@ class Catalogue:
     known: np.ndarray = field(init=False)  # whether an id belongs to the items' side
 
     def __post_init__(self) -> None:
+        refuse_field_vectors(self.model, "recommend")
         object.__setattr__(self, "known", np.unique(self.items.indices))
 
     @cached_property

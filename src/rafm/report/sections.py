@@ -17,7 +17,12 @@ from .markup import bars, figure, figures, paragraph, section, table, text_of
 
 MOST_FIELDS, MOST_PAIRS, MOST_COLUMNS = 12, 15, 20  # of tables
 CURVE_POINTS, N_BINS = 200, 40  # of curves and histograms
-TASKS = {"binary": "clicks (two classes)", "regression": "ratings (numbers)", "count": "counts"}
+TASKS = {
+    "binary": "clicks (two classes)",
+    "regression": "ratings (numbers)",
+    "count": "counts",
+    "ranking": "what was chosen (ranking)",
+}
 
 
 def summary(saved: Saved, judged: Judged | None, n_bytes: int) -> str:
@@ -245,7 +250,9 @@ def train_command(model: Model) -> str:
     if model.plan.ranks:
         words.append(f"--ranks {','.join(map(str, model.plan.ranks))}")
     # what the same command would use by itself need not be said
-    usual = resolve(task=model.loss.task, model=model.plan.family, ranks=model.plan.ranks or None).summary()
+    needed = {name: model.options[name] for name in ("item_fields",) if name in model.options}
+    usual = resolve(task=model.loss.task, model=model.plan.family, ranks=model.plan.ranks or None, **needed).summary()
+    words += [f"--{name.replace('_', '-')} {_shown(value)}" for name, value in needed.items()]
     for name, declared in declared_options():
         value = model.options.get(name)
         if value is None or value == usual.get(name):

@@ -73,14 +73,3 @@ def record_batch_of(block: Batch, id_type: type) -> pa.RecordBatch:
         "values": pa.ListArray.from_arrays(offsets, array_of(block.values)),
     }
     return pa.record_batch({name: column for name, column in columns.items() if column is not None})
-
-
-def batch_of(found: pa.RecordBatch, n_features: int) -> Batch:
-    """Return the rows of a record batch as views."""
-    columns = dict(zip(found.schema.names, found.columns))
-    ids, values = columns["ids"], columns["values"]
-    offsets = numbers_of(ids.offsets).astype(np.int64)
-    first, stop = int(offsets[0]), int(offsets[-1])  # a slice of a list array keeps the offsets of the whole
-    indices, numbers = (numbers_of(lists.values)[first:stop] for lists in (ids, values))
-    labels, weights = (numbers_of(columns[name]) if name in columns else None for name in ("label", "weight"))
-    return Batch(offsets - first, indices, numbers, n_features, labels, weights)

@@ -24,7 +24,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # multipliers of SplitMix64
 
 
-def _mixed(numbers: np.ndarray) -> np.ndarray:
+def mixed(numbers: np.ndarray) -> np.ndarray:
     """Return numbers whose every bit depends on all bits of the given ones (the last steps of SplitMix64)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * _FIRST
     numbers = (numbers ^ (numbers >> np.uint64(27))) * _SECOND
@@ -32,7 +32,7 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 
 def _salt(seed: int) -> np.ndarray:
-    return _mixed(np.full(1, seed % 2**64, np.uint64) + _ODD)
+    return mixed(np.full(1, seed % 2**64, np.uint64) + _ODD)
 
 
 def row_hashes(rows: CheckedRows, seed: int) -> np.ndarray:
@@ -44,12 +44,18 @@ def row_hashes(rows: CheckedRows, seed: int) -> np.ndarray:
     return hashes
 
 
+def entry_hashes(ids: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return a hash of each feature with its value, 0 for zeros; hashes of the entries of a row may be added up."""
+    bits = values.view(np.uint32).astype(np.uint64)
+    entries = mixed((ids.astype(np.uint64) + np.uint64(1)) * _ODD + bits * _FIRST)
+    entries[values == 0] = 0
+    return entries
+
+
 def _hashes(rows: CheckedRows, seed: int) -> np.ndarray:
-    ids, bits = rows.indices.astype(np.uint64), rows.values.view(np.uint32).astype(np.uint64)
-    entries = _mixed((ids + np.uint64(1)) * _ODD + bits * _FIRST)
-    entries[rows.values == 0] = 0
+    entries = entry_hashes(rows.indices, rows.values)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries, dtype=np.uint64)])[rows.indptr]
-    return _mixed(np.diff(sums) + _salt(seed))  # exact: sums and their differences wrap around alike
+    return mixed(np.diff(sums) + _salt(seed))  # exact: sums and their differences wrap around alike
 
 
 def _bins(hashes: np.ndarray) -> np.ndarray:
@@ -69,7 +75,7 @@ class Split:
         """Return the fold of every row of a block; first_row is the number of its first row."""
         bins = _bins(row_hashes(rows, self.seed))
         numbers = np.arange(first_row, first_row + rows.n_rows, dtype=np.uint64)
-        drawn = _mixed((numbers + np.uint64(1)) * _ODD + _salt(self.seed)) / 2.0**64
+        drawn = mixed((numbers + np.uint64(1)) * _ODD + _salt(self.seed)) / 2.0**64
         by_number = np.searchsorted(np.cumsum(self.shares)[:-1], drawn, side="right")
         return np.where(self.frequent[bins], by_number, self.folds[bins])
 

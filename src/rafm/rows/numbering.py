@@ -15,7 +15,8 @@ from .checked import CheckedRows, require_checked
 
 SHORT_ROW, LONG_ROW = 8, 256  # rows of lengths between these are sorted by counting smaller entries
 LANES, LAST = 16, np.int32((1 << 31) - 1)  # entries compared at a time; padding that sorts after every number
-LARGEST_VALUE = float(np.finfo(np.float32).max)
+LARGEST_VALUE, SMALLEST_VALUE = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
+NO_LABEL, ONE_WEIGHT = np.zeros(1, np.float32), np.ones(1, np.float32)  # of a single row; nobody writes to them
 DENSE_IDS = 1 << 24  # id ranges up to this size use a lookup table, however few ids occur
 
 
@@ -37,13 +38,28 @@ class Numbering:
         order = np.argsort(self.ids, kind="stable").astype(np.int32)
         return self.ids[order], order
 
+    @cached_property
+    def _few(self) -> memoryview:
+        return memoryview(self._table)  # type: ignore[arg-type]  # one element of it costs a tenth of an array's
+
+    def lookup_few(self, ids: list[int]) -> list[int]:
+        """Do the same as `lookup` for a list of a few ids."""
+        if not self._is_dense:
+            return self.lookup(np.array(ids, np.int64)).tolist()
+        table, n = self._few, self.n_inputs
+        return [table[id] if id < n else -1 for id in ids]
+
+    @cached_property
+    def _is_dense(self) -> bool:
+        return self.n_inputs <= max(DENSE_IDS, 8 * self.ids.size)
+
     def lookup(self, indices: np.ndarray) -> np.ndarray:
         """Return the number of every id, or -1 if it is unknown; ids may exceed n_inputs.
 
         >>> Numbering(np.array([7, 2]), n_inputs=8).lookup(np.array([2, 7, 3, 99]))
         array([ 1,  0, -1, -1], dtype=int32)
         """
-        if self.n_inputs <= max(DENSE_IDS, 8 * self.ids.size):
+        if self._is_dense:
             inside = indices < self.n_inputs
             if inside.all():
                 return self._table[indices]
@@ -156,8 +172,10 @@ def number_row(ids: list[int], values: list[float], numbering: Numbering) -> Row
     """
     if not all(-LARGEST_VALUE <= x <= LARGEST_VALUE for x in values):
         return None
-    numbers, found = numbering.lookup(np.array(ids, np.int64)).tolist(), np.array(values, np.float32).tolist()
-    kept = sorted((i, x) for i, x in zip(numbers, found) if i >= 0 and x != 0)
+    if any(-SMALLEST_VALUE < x < SMALLEST_VALUE for x in values):  # 0 as a float32, or close to it
+        values = np.array(values, np.float32).tolist()
+    kept = sorted((i, x) for i, x in zip(numbering.lookup_few(ids), values) if i >= 0 and x != 0)
+    # few calls of NumPy: each takes about as long as scoring a row
     indices, indptr = np.array([i for i, _ in kept], np.int32), np.array([0, len(kept)])
     kept_values = np.array([x for _, x in kept], np.float32)
-    return Rows(indptr, indptr[1:], indices, kept_values, np.zeros(1, np.float32), np.ones(1, np.float32))
+    return Rows(indptr, indptr[1:], indices, kept_values, NO_LABEL, ONE_WEIGHT)

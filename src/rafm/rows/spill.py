@@ -18,10 +18,10 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..files.atomic import PathLike
-from ..memory import release_unused
 from .blocks import cut_blocks
 from .checked import Batch, CheckedRows, check_batch
 from .fields import Fields
+from .memory import release_unused
 
 MEGABYTE = 10**6
 Arrays = list[np.ndarray | None]

@@ -13,14 +13,17 @@ from starlette.routing import Route
 
 from ..errors import RafmError
 from . import inference
+from .arrow_bodies import is_arrow, read_table, write_scores
 from .describe import columns_of
+from .inference import HEAD_LENGTH
 from .limits import Gate, Lane
 from .metrics import SharedMetrics
-from .openapi import openapi
+from .openapi import MAX_EXPLAINED, MAX_ITEM, MAX_TERMS, MAX_TOP, openapi
 from .page import PAGE, PAGE_HEADERS
 from .requests import (
     BodyReader,
     RequestError,
+    as_integer,
     check_keys,
     error_response,
     json_response,
@@ -32,7 +35,6 @@ from .served import ModelStore, ServedModel
 from .settings import Settings
 
 LIGHT_BYTES = 1 << 13  # requests up to this size are answered at once, larger ones in their turn
-MAX_TERMS, MAX_EXPLAINED, MAX_TOP = 1000, 100, 1000
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -71,6 +73,9 @@ class Application:
 
     async def score(self, request: Request) -> Response:
         """Score raw rows."""
+        if is_arrow(request.headers.get("content-type", "")):
+            as_arrow = is_arrow(request.headers.get("accept", ""))
+            return await self._work(request, lambda model, body: self._score_arrow(model, body, as_arrow))
         return await self._work(request, self._score)
 
     async def recommend(self, request: Request) -> Response:
@@ -80,17 +85,16 @@ class Application:
     async def infer(self, request: Request) -> Response:
         """Score tensors."""
         self._named(request)
-        return await self._work(request, self._infer)
+        head = request.headers.get(HEAD_LENGTH)
+        return await self._work(request, lambda model, body: self._infer(model, body, head))
 
-    async def _work(
-        self, request: Request, answer: Callable[[ServedModel, dict[str, Any]], dict[str, Any]]
-    ) -> Response:
+    async def _work(self, request: Request, answer: Callable[[ServedModel, bytes], Response]) -> Response:
         """Answer a request: at once if it is small, else in its turn."""
         model, body = self.models.current, await self.bodies.read(request)  # one model from here on
 
         def job() -> Response:
             try:
-                return json_response(answer(model, parse_json(body)))
+                return answer(model, body)
             except RafmError as error:
                 raise RequestError(422, str(error)) from None
 
@@ -100,7 +104,8 @@ class Application:
             return job()
         return await self.lane.run(job)
 
-    def _score(self, model: ServedModel, found: dict[str, Any]) -> dict[str, Any]:
+    def _score(self, model: ServedModel, body: bytes) -> Response:
+        found = parse_json(body)
         check_keys(found, ("rows", "explain"), needed=("rows",))
         rows = take_rows(found, "rows", self.settings.max_rows)
         terms = take_number(found, "explain", 0, 0, MAX_TERMS)
@@ -113,22 +118,34 @@ class Application:
         # a misspelt column is easily overlooked, so the answer names it
         if ignored := _ignored(model, rows):
             answer["ignored"] = ignored
-        return answer
+        return json_response(answer)
 
-    def _recommend(self, model: ServedModel, found: dict[str, Any]) -> dict[str, Any]:
+    def _score_arrow(self, model: ServedModel, body: bytes, as_arrow: bool) -> Response:
+        table = read_table(body, self.settings.max_rows)
+        scored = model.score_table(table)
+        self.metrics.add("rows", table.num_rows)
+        if as_arrow:
+            return write_scores(model, scored)
+        ignored = sorted(model.scorer.raw_rows.ignored(dict.fromkeys(table.column_names)))
+        named = {"model": model.name, "sha256": model.sha256}
+        return json_response({**named, **scored, **({"ignored": ignored} if ignored else {})})
+
+    def _recommend(self, model: ServedModel, body: bytes) -> Response:
+        found = parse_json(body)
         check_keys(found, ("contexts", "items", "top", "exclude"), needed=("contexts",))
         contexts = take_rows(found, "contexts", self.settings.max_rows)
         items = take_rows(found, "items", self.settings.max_rows) if "items" in found else None
-        exclude, top = found.get("exclude"), take_number(found, "top", 10, 1, MAX_TOP)
-        if exclude is not None and not _are_numbers(exclude):
-            raise RequestError(400, "exclude must have a list of item numbers for each context")
+        top = take_number(found, "top", 10, 1, MAX_TOP)
+        exclude = _take_excluded(found, len(contexts)) if "exclude" in found else None
         best = model.recommend(contexts, items, top, exclude)
-        return {"model": model.name, "sha256": model.sha256, "contexts": [{"items": one} for one in best]}
+        named = {"model": model.name, "sha256": model.sha256}
+        return json_response({**named, "contexts": [{"items": one} for one in best]})
 
-    def _infer(self, model: ServedModel, found: dict[str, Any]) -> dict[str, Any]:
-        rows = inference.rows_of_tensors(found, model, self.settings.max_rows)
-        self.metrics.add("rows", len(rows))
-        return inference.answer(found, model, model.score(rows))
+    def _infer(self, model: ServedModel, body: bytes, head: str | None) -> Response:
+        found = inference.parse(body, head)
+        scored = inference.score(found, model, self.settings.max_rows)
+        self.metrics.add("rows", len(scored["score"]))
+        return inference.answer(found, model, scored)
 
     async def columns(self, _: Request) -> Response:
         """Describe the columns of a row."""
@@ -176,13 +193,22 @@ class Application:
 def _ignored(model: ServedModel, rows: list[Any]) -> list[str]:
     """Return names of columns that were given, but that the model does not know."""
     n_columns = len(model.scorer.columns)
+    if max(map(len, rows), default=0) <= n_columns:
+        return []
     extra = (row for row in rows if isinstance(row, dict) and len(row) > n_columns)
     return sorted({name for row in extra for name in model.scorer.raw_rows.ignored(row)})
 
 
-def _are_numbers(found: Any) -> bool:
-    lists = isinstance(found, list) and all(isinstance(one, list) for one in found)
-    return lists and all(type(number) is int and 0 < number < 2**31 for one in found for number in one)
+def _take_excluded(found: dict[str, Any], n_contexts: int) -> list[list[int]]:
+    lists = found["exclude"]
+    if not isinstance(lists, list) or not all(isinstance(one, list) for one in lists):
+        raise RequestError(400, "exclude must have a list of item numbers for each context")
+    numbers = [[as_integer(number) for number in one] for one in lists]
+    if not all(number is not None and 0 < number <= MAX_ITEM for one in numbers for number in one):
+        raise RequestError(400, f"exclude must have numbers of items, from 1 to {MAX_ITEM}")
+    if len(numbers) != n_contexts:
+        raise RequestError(422, f"exclude has {len(numbers)} lists, but there are {n_contexts} contexts")
+    return numbers  # type: ignore[return-value]
 
 
 async def page(_: Request) -> Response:

@@ -1,28 +1,36 @@
 """The Open Inference Protocol (v2): metadata, and tensors in and out.
 
 A table has one input per column, of shape [rows], or [rows, elements] for a column of lists. A model of ids has the
-inputs `ids` and `values` of shape [rows, entries]; an entry of value 0 or null is padding.
+inputs `ids` and `values` of shape [rows, entries]; an entry of value 0 or null is padding. With the extension for
+binary tensors, the bytes of inputs and outputs follow the JSON.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+import numpy as np
+import orjson
+from starlette.responses import Response
+
+from ..encode.id_lists import rows_of_padded
+from ..rows.checked import CheckedRows, check_batch
+from ..scorer import Scorer
 from ..version import __version__
-from .requests import RequestError, check_keys
+from .ranges import LARGEST
+from .requests import RequestError, check_keys, json_response, parse_json
 from .served import ServedModel
+from .tensors import FLOATS, INTEGERS, Tensor
 
 DATATYPES = {"text": "BYTES", "number": "FP64", "boolean": "BOOL", "time": "BYTES", "list": "BYTES", "nothing": "BYTES"}
-INTEGERS = ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
-FLOATS = ("FP16", "FP32", "FP64")
-KNOWN = {**dict.fromkeys(INTEGERS, (int,)), **dict.fromkeys(FLOATS, (int, float)), "BOOL": (bool,), "BYTES": (str,)}
 PLATFORM = "rafm"
+HEAD_LENGTH = "Inference-Header-Content-Length"  # of the extension for binary tensors
+BINARY_SIZE, BINARY_OUTPUT = "binary_data_size", "binary_data_output"
 
 
 def server_metadata() -> dict[str, Any]:
     """Return what the protocol says about a server."""
-    return {"name": "rafm", "version": __version__, "extensions": []}
+    return {"name": "rafm", "version": __version__, "extensions": ["binary_tensor_data"]}
 
 
 def model_metadata(model: ServedModel) -> dict[str, Any]:
@@ -52,114 +60,114 @@ def model_inputs(model: ServedModel) -> list[dict[str, Any]]:
     ]
 
 
+def datatypes_of(found: dict[str, Any]) -> tuple[str, ...]:
+    """Return the datatypes that an input may have; found: as model_inputs describes it."""
+    kind = found["datatype"]
+    if kind == "BYTES":
+        return (kind, *INTEGERS) if len(found["shape"]) > 1 else (kind,)  # a list may have numbers
+    return (kind,) if kind == "BOOL" else (*INTEGERS, *(FLOATS if kind in FLOATS else ()))
+
+
 def output_names(model: ServedModel) -> tuple[str, str]:
     """Return the names of the outputs."""
     return "score", model.kind
 
 
-def rows_of_tensors(found: dict[str, Any], model: ServedModel, max_rows: int) -> list[dict[Any, Any]]:
-    """Return the inputs of a request as rows."""
+def parse(body: bytes, head: str | None) -> dict[str, Any]:
+    """Return the request; head: length of its JSON, if the bytes of tensors follow it."""
+    if head is None:
+        return _checked(parse_json(body))
+    length = int(head) if head.isascii() and head.isdigit() and len(head) < 12 else -1
+    if not 0 <= length <= len(body):
+        raise RequestError(400, f"{HEAD_LENGTH} must be the length of the JSON before the tensors")
+    found, at = _checked(parse_json(body[:length])), length
+    for one in found["inputs"]:
+        size = one.get("parameters", {}).get(BINARY_SIZE) if isinstance(one, dict) else None
+        if size is not None:
+            if type(size) is not int or not 0 <= size <= len(body) - at or "data" in one:
+                raise RequestError(400, f"{BINARY_SIZE} must fit the body, and takes the place of data")
+            one["data"] = memoryview(body)[at : at + size]
+            at += size
+    if at != len(body):
+        raise RequestError(400, f"{len(body) - at} bytes of the body belong to no input")
+    return found
+
+
+def _checked(found: dict[str, Any]) -> dict[str, Any]:
+    """Check what does not depend on the model."""
     check_keys(found, ("id", "parameters", "inputs", "outputs"), needed=("inputs",))
     if not isinstance(found["inputs"], list) or not isinstance(found.get("id", ""), str):
         raise RequestError(400, "inputs must be a list of tensors, and id text")
-    tensors = [_Tensor(one, max_rows) for one in found["inputs"]]
-    names = [tensor.name for tensor in tensors]
-    if len({*names}) < len(names):
-        raise RequestError(400, "two inputs have the same name")
-    n_rows = {tensor.n_rows for tensor in tensors}
-    if len(n_rows) != 1:
-        raise RequestError(400, "inputs must have the same number of rows, and there must be one at least")
+    outputs = found.get("outputs", [])
+    if not isinstance(outputs, list) or not all(isinstance(one, dict) for one in outputs):
+        raise RequestError(400, "outputs must be a list of objects")
+    for one in (found, *found["inputs"], *outputs):
+        if isinstance(one, dict) and not isinstance(one.get("parameters", {}), dict):
+            raise RequestError(400, "parameters must be an object")
+    return found
+
+
+def score(found: dict[str, Any], model: ServedModel, max_rows: int) -> dict[str, Any]:
+    """Return scores and predictions of the inputs of a request."""
+    _wanted(found, model)  # first: what is wrong with the outputs need not wait for the scores
+    tensors = {tensor.name: tensor for tensor in (Tensor.of(one, max_rows) for one in found["inputs"])}
+    if len(tensors) < len(found["inputs"]):
+        raise RequestError(422, "two inputs have the same name")
+    if len({tensor.shape[0] for tensor in tensors.values()}) != 1:
+        raise RequestError(422, "inputs must have the same number of rows, and there must be one at least")
+    allowed = {one["name"]: datatypes_of(one) for one in model_inputs(model)}
+    for name, tensor in tensors.items():
+        if name not in allowed:
+            raise RequestError(422, f"no input {name[:80]!r}; GET /v2/models/{model.name} lists them")
+        if tensor.datatype not in allowed[name]:
+            raise RequestError(422, f"input {name[:80]!r} must be {' or '.join(allowed[name])}, not {tensor.datatype}")
     encoder = model.scorer.saved.encoder
     if encoder is None:
-        return _rows_of_ids({tensor.name: tensor for tensor in tensors})
+        return model.score_checked(_rows_of_ids(tensors, model.scorer))
     lists = {column.name for column in encoder.columns if column.cell_type == "list"}
-    columns = [tensor.lists() if tensor.name in lists else tensor.cells() for tensor in tensors]
-    return [dict(zip(names, cells)) for cells in zip(*columns)]
+    return model.score_columns(
+        {name: tensor.lists() if name in lists else tensor.cells() for name, tensor in tensors.items()}
+    )
 
 
-class _Tensor:
-    """An input: name, shape, datatype and data."""
-
-    def __init__(self, found: Any, max_rows: int):
-        if not isinstance(found, dict):
-            raise RequestError(400, "each input must be an object")
-        check_keys(found, ("name", "shape", "datatype", "data", "parameters"), ("name", "shape", "datatype", "data"))
-        self.name, self.shape, kind = found["name"], found["shape"], found["datatype"]
-        if not isinstance(self.name, str) or not isinstance(kind, str) or kind not in KNOWN:
-            raise RequestError(400, f"an input needs a name, and one of the datatypes {', '.join(KNOWN)}")
-        if not _is_shape(self.shape):
-            raise RequestError(400, f"input {self.name!r}: shape must be [rows] or [rows, elements]")
-        self.n_rows = self.shape[0]
-        if self.n_rows > max_rows:
-            raise RequestError(422, f"input {self.name!r} has {self.n_rows} rows, the limit is {max_rows}")
-        self.data = _flat(found["data"], self.name)
-        if len(self.data) != math.prod(self.shape):
-            raise RequestError(400, f"input {self.name!r}: the shape {self.shape} does not fit {len(self.data)} values")
-        allowed = KNOWN[kind]  # by exact type: True is an int to Python
-        if not all(value is None or type(value) in allowed for value in self.data):
-            raise RequestError(400, f"input {self.name!r} has values that are not {kind}")
-
-    def cells(self) -> list[Any]:
-        """Return one value per row; a trailing dimension must be 1."""
-        if len(self.data) != self.n_rows:
-            raise RequestError(400, f"input {self.name!r} must have one value per row")
-        return self.data
-
-    def lists(self) -> list[list[Any]]:
-        """Return one list per row."""
-        width = len(self.data) // max(self.n_rows, 1)
-        return [self.data[row * width : (row + 1) * width] for row in range(self.n_rows)]
-
-
-def _is_shape(found: Any) -> bool:
-    return isinstance(found, list) and len(found) in (1, 2) and all(type(n) is int and 0 <= n < 2**31 for n in found)
-
-
-def _flat(data: Any, name: str) -> list[Any]:
-    """Return the values of a list, or of a list of lists, in order."""
-    if not isinstance(data, list):
-        raise RequestError(400, f"input {name!r}: data must be a list")
-    if data and all(isinstance(part, list) for part in data):
-        return [value for part in data for value in part]
-    return data
-
-
-def _rows_of_ids(tensors: dict[str, _Tensor]) -> list[dict[Any, Any]]:
-    if "ids" not in tensors or not {*tensors} <= {"ids", "values"}:
-        raise RequestError(400, "the model has the inputs ids and values")
-    ids = tensors["ids"]
-    values = tensors["values"].data if "values" in tensors else [1.0] * len(ids.data)
-    if "values" in tensors and tensors["values"].shape != ids.shape:
-        raise RequestError(400, "ids and values must have the same shape")
-    rows: list[dict[Any, Any]] = [{} for _ in range(ids.n_rows)]
-    width = len(ids.data) // max(ids.n_rows, 1)
-    for place, (id, value) in enumerate(zip(ids.data, values)):
-        if id is None or not value:  # padding
-            continue
-        row = rows[place // width]
-        if id in row:
-            raise RequestError(400, f"the id {id} occurs twice in row {place // width}")
-        row[id] = value
+def _rows_of_ids(tensors: dict[str, Tensor], scorer: Scorer) -> CheckedRows:
+    if "ids" not in tensors:
+        raise RequestError(422, "the input ids is missing")
+    ids, values = tensors["ids"], tensors.get("values")
+    if values is not None and values.shape != ids.shape:
+        raise RequestError(422, "ids and values must have the same shape")
+    n_rows = ids.shape[0]
+    shape = n_rows, len(ids.data) // max(n_rows, 1)
+    numbers = None if values is None else values.python_values()
+    n_inputs, base = scorer.saved.model.numbering.n_inputs, scorer.saved.index_base
+    rows = check_batch(rows_of_padded(ids.python_values(), numbers, shape, n_inputs, base))
+    if np.abs(rows.values).max(initial=0) > LARGEST:
+        raise RequestError(422, f"values must be between {-LARGEST:g} and {LARGEST:g}")
     return rows
 
 
-def answer(found: dict[str, Any], model: ServedModel, scored: dict[str, list[float]]) -> dict[str, Any]:
-    """Return the answer to a request: all outputs, or those that it names."""
-    wanted = _wanted(found, output_names(model))
-    outputs = [
-        {"name": name, "shape": [len(scored[name])], "datatype": "FP64", "data": scored[name]} for name in wanted
-    ]
+def answer(found: dict[str, Any], model: ServedModel, scored: dict[str, Any]) -> Response:
+    """Return the answer to a request: all outputs, or those that it names, as JSON or as bytes after it."""
+    outputs, parts = [], []
+    for name, as_bytes in _wanted(found, model):
+        output: dict[str, Any] = {"name": name, "shape": [len(scored[name])], "datatype": "FP64"}
+        if as_bytes:
+            parts.append(np.asarray(scored[name], "<f8").tobytes())
+            output["parameters"] = {BINARY_SIZE: len(parts[-1])}
+        outputs.append(output if as_bytes else {**output, "data": scored[name]})
     named = {"id": found["id"]} if "id" in found else {}
-    return {"model_name": model.name, "model_version": model.sha256, **named, "outputs": outputs}
+    content = {"model_name": model.name, "model_version": model.sha256, **named, "outputs": outputs}
+    if not parts:
+        return json_response(content)
+    head = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    headers = {HEAD_LENGTH: str(len(head))}
+    return Response(b"".join([head, *parts]), 200, headers, "application/octet-stream")
 
 
-def _wanted(found: dict[str, Any], known: tuple[str, ...]) -> list[str]:
-    outputs = found.get("outputs")
-    if outputs is None:
-        return list(known)
-    if not isinstance(outputs, list) or not all(isinstance(one, dict) for one in outputs):
-        raise RequestError(400, "outputs must be a list of objects")
-    names = [one.get("name") for one in outputs]
-    if not all(isinstance(name, str) and name in known for name in names):
+def _wanted(found: dict[str, Any], model: ServedModel) -> list[tuple[str, bool]]:
+    """Return the names of the outputs, and whether each is wanted as bytes."""
+    known, by_default = output_names(model), found.get("parameters", {}).get(BINARY_OUTPUT) is True
+    outputs = found.get("outputs") or [{"name": name} for name in known]
+    if not all(isinstance(one.get("name"), str) and one["name"] in known for one in outputs):
         raise RequestError(400, f"the outputs are {' and '.join(known)}")
-    return [str(name) for name in names] or list(known)
+    return [(one["name"], one.get("parameters", {}).get("binary_data", by_default) is True) for one in outputs]

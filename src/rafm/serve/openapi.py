@@ -6,11 +6,12 @@ from typing import Any
 
 from ..encode.column import Column
 from ..version import __version__
-from .inference import FLOATS, INTEGERS, model_inputs, output_names
+from .inference import datatypes_of, model_inputs, output_names
+from .ranges import LARGEST, WHOLE, range_of
 from .served import ServedModel
 from .settings import Settings
 
-MAX_TERMS, MAX_EXPLAINED, MAX_TOP = 1000, 100, 1000
+MAX_TERMS, MAX_EXPLAINED, MAX_TOP, MAX_ITEM = 1000, 100, 1000, 2**31 - 1
 TEXT, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
 SHA = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 ERRORS = {
@@ -86,7 +87,7 @@ def _score_answer(model: ServedModel) -> dict[str, Any]:
 
 def _recommend_request(settings: Settings) -> dict[str, Any]:
     rows = _list({"$ref": "#/components/schemas/PartialRow"}, settings.max_rows)
-    numbers = _list(_list({**INTEGER, "minimum": 1}))
+    numbers = _list(_list({**INTEGER, "minimum": 1, "maximum": MAX_ITEM}))
     top = {**INTEGER, "minimum": 1, "maximum": MAX_TOP}
     return _object({"contexts": rows, "items": rows, "top": top, "exclude": numbers}, needed=["contexts"])
 
@@ -97,19 +98,16 @@ def _recommend_answer() -> dict[str, Any]:
 
 
 def _infer_request(model: ServedModel) -> dict[str, Any]:
-    inputs = [_tensor(one["name"], one["datatype"], len(one["shape"])) for one in model_inputs(model)]
-    outputs = _list(_object({"name": {"enum": [*output_names(model)]}}, needed=["name"], extra=True))
-    parameters = _object({}, extra=True)
-    tensors = {"type": "array", "items": {"anyOf": inputs}} if inputs else _list(_object({}, extra=True))
+    parameters, names = _object({}, extra=True), {"enum": [*output_names(model)]}
+    outputs = _list(_object({"name": names, "parameters": parameters}, needed=["name"], extra=True))
+    tensors = {"type": "array", "items": {"anyOf": [_tensor(one) for one in model_inputs(model)]}, "minItems": 1}
     return _object({"id": TEXT, "parameters": parameters, "inputs": tensors, "outputs": outputs}, needed=["inputs"])
 
 
-def _tensor(name: str, datatype: str, n_dimensions: int) -> dict[str, Any]:
-    allowed = (
-        [datatype] if datatype in ("BYTES", "BOOL") else [*INTEGERS, *(FLOATS if datatype.startswith("FP") else ())]
-    )
-    shape = {"type": "array", "items": {**INTEGER, "minimum": 0}, "minItems": 1, "maxItems": 2}
-    known = {"name": {"const": name}, "shape": shape, "datatype": {"enum": allowed}, "data": {"type": "array"}}
+def _tensor(found: dict[str, Any]) -> dict[str, Any]:
+    shape = {"type": "array", "items": {**INTEGER, "minimum": 0, "maximum": MAX_ITEM}, "minItems": 1, "maxItems": 2}
+    kinds = {"enum": [*datatypes_of(found)]}
+    known = {"name": {"const": found["name"]}, "shape": shape, "datatype": kinds, "data": {"type": "array"}}
     return _object({**known, "parameters": _object({}, extra=True)}, needed=[*known])
 
 
@@ -126,11 +124,11 @@ def _row(model: ServedModel, partial: bool = False) -> dict[str, Any]:
         base = model.scorer.saved.index_base
         # fewer digits than are accepted: what a document promises must hold
         pattern = "^(0|[1-9][0-9]{0,8})$" if base == 0 else "^[1-9][0-9]{0,8}$"
-        names = {name: _bounded(1e30) for name in model.scorer.columns}
+        names = {name: _bounded(-LARGEST, LARGEST) for name in model.scorer.columns}
         return {
             "type": "object",
             "properties": names,
-            "patternProperties": {pattern: _bounded(1e30)},
+            "patternProperties": {pattern: _bounded(-LARGEST, LARGEST)},
             "additionalProperties": False,
         }
     allows_missing = encoder.spec.missing != "error"
@@ -139,20 +137,22 @@ def _row(model: ServedModel, partial: bool = False) -> dict[str, Any]:
 
 
 def _cell(column: Column, allows_missing: bool) -> dict[str, Any]:
+    number = _bounded(*(range_of(column) or (-WHOLE, WHOLE)))
     kinds: dict[str, dict[str, Any]] = {
-        "text": {"type": "string", "pattern": "^[^\\ud800-\\udfff]*$"},
-        "number": _bounded(1e30 if column.kind == "number" else 1e15),
+        "text": TEXT,
+        "number": number,
         "boolean": {"type": "boolean"},
-        "time": {"type": "string", "format": "date-time"},
-        "list": {"type": "array"},
-        "nothing": {},
+        "time": {**TEXT, "format": "date-time"},
+        "list": {"anyOf": [_list({"anyOf": [one, {"type": "null"}]}) for one in (TEXT, number, {"type": "boolean"})]},
     }
     found = kinds.get(column.cell_type, {})
+    if column.kind == "datetime":
+        found = kinds["time"]
     return {"anyOf": [found, {"type": "null"}]} if allows_missing else found
 
 
-def _bounded(limit: float) -> dict[str, Any]:
-    return {"type": "number", "minimum": -limit, "maximum": limit}
+def _bounded(low: float, high: float) -> dict[str, Any]:
+    return {"type": "number", "minimum": low, "maximum": high}
 
 
 def _object(properties: dict[str, Any], needed: list[str] | None = None, extra: bool = False) -> dict[str, Any]:

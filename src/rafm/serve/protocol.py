@@ -8,6 +8,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES, MAX_HEADERS = 1 << 15, 100
+REFUSED_SECONDS = 1.0  # for a client to read that it is refused
 BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-type: application/json\r\n"
     b'connection: close\r\ncontent-length: 32\r\n\r\n{"error":"too many connections"}'
@@ -24,16 +25,26 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
-        if len(self.connections) > self.max_connections:
-            transport.write(BUSY)
-            transport.close()
+        self._is_refused = len(self.connections) > self.max_connections
+        if self._is_refused:
+            self._refuse()
         else:
             self._await_head()
 
+    def _refuse(self) -> None:
+        """Say that there are too many connections, and close when the client has read it."""
+        self.transport.write(BUSY)
+        # Closing at once, with the request unread, would reset the connection, and the answer might be lost.
+        if len(self.connections) <= 2 * self.max_connections and self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._head_timer = self.loop.call_later(REFUSED_SECONDS, self.transport.close)
+        else:
+            self.transport.close()
+
     def data_received(self, data: bytes) -> None:
         """Read on, and expect the whole head of a request in time."""
-        if self.transport.is_closing():
-            return  # refused, but still sending
+        if self._is_refused or self.transport.is_closing():
+            return  # still sending
         # also for bytes before a head, which would end the time-out of an idle connection
         if self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
             self._await_head()

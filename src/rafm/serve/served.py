@@ -7,9 +7,11 @@ import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..errors import DataValueError, ModelFileError, RafmError
 from ..explain.names import FeatureNames
@@ -17,7 +19,8 @@ from ..explain.terms import explain_rows
 from ..model.file import load
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.numbering import number_row
-from ..scorer import Scorer
+from ..scorer import MANY_ROWS, Scorer
+from .ranges import Ranges
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -44,14 +47,45 @@ class ServedModel:
         """What a prediction is."""
         return "probability" if self.scorer.saved.model.loss.is_classification else "prediction"
 
-    def score(self, rows: list[Any]) -> dict[str, list[float]]:
+    def score(self, rows: list[Any]) -> dict[str, Any]:
         """Return scores and predictions of rows."""
-        rows = [tuple(row) if isinstance(row, list) else row for row in rows]
         if len(rows) == 1:
-            score = self.scorer.score(rows[0])
-            return {"score": [score], self.kind: [self.scorer.link(score)]}
-        scores = self.scorer.score(rows)
-        return {"score": scores.tolist(), self.kind: self.scorer.link(scores).tolist()}
+            return self._score_one(rows[0])
+        if len(rows) >= MANY_ROWS and (batch := self.scorer.raw_rows.batch(rows)) is not None:
+            with suppress(DataValueError):  # row by row, it comes again and names the row
+                return self.score_table(batch)
+        self.ranges.check_rows(rows)
+        return self._linked(self.scorer.score(rows))
+
+    def _score_one(self, row: Any) -> dict[str, Any]:
+        self.ranges.check_rows([row])
+        score = self.scorer.score(tuple(row) if isinstance(row, list) else row)
+        return {"score": [score], self.kind: [self.scorer.link(score)]}
+
+    def score_columns(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """Return scores and predictions of the rows of columns, which are lists of cells or Arrow arrays."""
+        batch = self.scorer.batch_of_columns(columns)
+        if batch is not None:
+            return self.score_table(batch)
+        lists = [cells.to_pylist() if isinstance(cells, pa.Array) else cells for cells in columns.values()]
+        return self.score([dict(zip(columns, cells)) for cells in zip(*lists)])
+
+    def score_table(self, table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
+        """Return scores and predictions of the rows of a table."""
+        self.ranges.check_table(table)
+        return self._linked(self.scorer.score_table(table))
+
+    def score_checked(self, rows: CheckedRows) -> dict[str, Any]:
+        """Return scores and predictions of rows of feature ids."""
+        return self._linked(self.scorer.saved.model.scores(rows).astype(float))
+
+    def _linked(self, scores: np.ndarray) -> dict[str, Any]:
+        return {"score": scores, self.kind: self.scorer.link(scores)}
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """Numbers that requests may have."""
+        return Ranges(self.scorer)
 
     def explain(self, rows: list[Any], top: int) -> list[dict[str, Any]]:
         """Return the explanations of rows, each with its largest terms."""
@@ -64,6 +98,7 @@ class ServedModel:
         """Return the best items of each context; items: rows of a catalogue (default: the server's own)."""
         from ..recommend.top import Catalogue  # imports SciPy, which other requests do without
 
+        self.ranges.check_rows([*contexts, *(items or [])])
         catalogue = self.catalogue
         if items is not None:
             catalogue = Catalogue(self.scorer.saved.model, self.scorer.encode(items, partial=True))

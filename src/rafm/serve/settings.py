@@ -28,4 +28,4 @@ class Settings:
     @property
     def name(self) -> str:
         """Name of the model in addresses: that of its file."""
-        return Path(self.model).stem
+        return Path(self.model).stem.encode("utf-8", "replace").decode()

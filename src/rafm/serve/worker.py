@@ -151,7 +151,7 @@ def main(text: str) -> int:
     given = json.loads(text)
     settings, number = Settings(**given["settings"]), given["worker"]
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # a line for each malformed request would fill the disk
     warnings.simplefilter("ignore")  # answers say which columns are ignored
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics = SharedMetrics(given["metrics"], settings.workers, number)

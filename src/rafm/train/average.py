@@ -40,7 +40,7 @@ class Average:
             self.arrays = self._copy()
             return
         for name, array in self.engine.state().items():
-            _move_half_way(self.arrays[name].reshape(-1), array.reshape(-1))
+            move_half_way(self.arrays[name].reshape(-1), array.reshape(-1))
 
     def restart(self) -> None:
         """Start again from the current parameters."""
@@ -59,7 +59,8 @@ class Average:
             self.arrays = self.engine.exchange(current)
 
 
-def _move_half_way(average: np.ndarray, current: np.ndarray) -> None:
+def move_half_way(average: np.ndarray, current: np.ndarray) -> None:
+    """Replace the average by the mean of both."""
     for first in range(0, average.size, CHUNK):
         part = average[first : first + CHUNK]
         part += current[first : first + CHUNK]

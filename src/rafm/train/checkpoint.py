@@ -146,7 +146,7 @@ class Checkpoint:
         """Return the newest state of this run, None if there is none; reject that of another run."""
         found = self._newest()
         if found is not None:
-            _check_same_run(self.name, found[0].get("identity", {}), identity)
+            check_same_run(self.name, found[0].get("identity", {}), identity)
         self.identity, self.last = identity, time.monotonic()
         return found
 
@@ -282,7 +282,7 @@ def identity(
     fields: Fields | None = None,
 ) -> dict[str, Any]:
     """Return everything that determines the result of a run, under names that messages can show."""
-    chosen = {name: _plain(value) for name, value in options.identity().items()}
+    chosen = {name: plain_value(value) for name, value in options.identity().items()}
     rows = {"training rows": training, "validation rows": valid or RowsFingerprint()}
     counted = {name: own.rows for name, own in rows.items()}
     counted |= {f"nonzeros of the {name}": own.nonzeros for name, own in rows.items()}
@@ -300,23 +300,23 @@ def _model_content(model: Model) -> str:
     return f"{model.plan.n_features} features, checksum {checksum:08x}"
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Convert an option to JSON: arrays by their checksum, settings by their repr.
 
     >>> from rafm.plan.ranks import NearestRank
-    >>> _plain(NearestRank(2.0)), _plain((8, 32)), _plain(np.arange(3))
+    >>> plain_value(NearestRank(2.0)), plain_value((8, 32)), plain_value(np.arange(3))
     ('NearestRank(scale=2.0)', [8, 32], '3 numbers, checksum 4f8c5ccc')
     """
     if isinstance(value, np.ndarray):
         return f"{value.size} numbers, checksum {zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data):08x}"
     if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
+        return [plain_value(part) for part in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return repr(value) if is_dataclass(value) else getattr(value, "__qualname__", type(value).__qualname__)
 
 
-def _check_same_run(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
+def check_same_run(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Reject the state of another run, naming the differences."""
     differing = [key for key in {**now, **before} if before.get(key) != now.get(key)]
     if not differing:

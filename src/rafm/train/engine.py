@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..errors import ConfigError
-from ..kernels.tables import GROUPS, Rows, Settings
+from ..kernels.tables import GROUPS, Rows, Settings, optimizer_with
 from ..model.parameters import Parameters, States
 from ..optimizers.optimizer import Optimizer
 from ..options import TrainingOptions
+from ..plan.field_vectors import blocks_by_field
 from ..plan.grouping import Grouping, deal
 from ..plan.layout import FirstSlot, RecordLayout
 from ..plan.ranks import RankPlan
@@ -22,6 +23,7 @@ PIECE_ROWS = 1 << 16  # about this many rows are trained between two checks of t
 FIRST_FIELD_WEIGHT = 0.3  # anything from 0.1 to 0.6 trains to the same; at 0 gradients would be 0
 WIDE_ROWS = 1 << 22  # data with at least this many rows train by wide steps
 LONG_BATCH = 1 << 20  # maximum nonzeros of a mini-batch if all its rows were as long as the longest
+LARGE_SUMS = 1 << 22  # maximum floats of its rows' sums in a field-aware model
 
 
 class RowShape(NamedTuple):
@@ -31,7 +33,7 @@ class RowShape(NamedTuple):
     longest: int
 
 
-Step = Callable[[Rows, np.ndarray], tuple[float, int]]
+Step = Callable[[Any, np.ndarray], tuple[float, int]]  # rows, with other items for losses of pairs; their order
 
 
 class Engine(Protocol):
@@ -102,7 +104,7 @@ def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:
         uses_exp=options.loss.uses_exp,
         joint=options.joint,
         dependent_weight=single(options.dependent_weight),
-        optimizer=options.optimizer.code,
+        optimizer=optimizer_with(options.optimizer.code),
         learning_rate=single(options.learning_rate),
         l2=np.array(options.l2, np.float32),
         l2_weights=single(options.l2_weights),
@@ -111,9 +113,12 @@ def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:
     )
 
 
-def batch_size_of(shape: RowShape, options: TrainingOptions) -> int:
+def batch_size_of(shape: RowShape, options: TrainingOptions, plan: RankPlan) -> int:
     """Return the number of rows per mini-batch, which is lower for very long rows."""
-    return max(1, min(options.optimizer.batch_size, LONG_BATCH // max(shape.longest, 1)))
+    most = LONG_BATCH // max(shape.longest, 1)
+    if plan.n_field_vectors:  # a row sums a vector for each pair of its fields
+        most = min(most, LARGE_SUMS // (min(plan.n_field_vectors, max(shape.longest, 1)) ** 2 * plan.ranks[0]))
+    return max(1, min(options.optimizer.batch_size, most))
 
 
 def has_wide_steps(options: TrainingOptions, n_rows: int) -> bool:
@@ -121,7 +126,8 @@ def has_wide_steps(options: TrainingOptions, n_rows: int) -> bool:
     if options.step_rows != "auto":
         return options.step_rows != 0
     is_usual = options.optimizer.batch_size == Optimizer.batch_size and not options.optimizer.is_sampler
-    return is_usual and not options.family.has_mixture and n_rows >= WIDE_ROWS
+    is_usual &= not options.loss.is_pairwise
+    return is_usual and options.family.has_common_vectors and n_rows >= WIDE_ROWS
 
 
 def arrange(
@@ -133,7 +139,8 @@ def arrange(
     """
     n_rows = shape.rows if n_rows is None else n_rows
     if not has_wide_steps(options, n_rows):
-        return deal(plan, counts, options.optimizer.head_share * shape.rows / batch_size_of(shape, options))
+        threshold = options.optimizer.head_share * shape.rows / batch_size_of(shape, options, plan)
+        return deal(blocks_by_field(plan) if plan.n_field_vectors else plan, counts, threshold)
     nonzeros = counts.sum() / max(shape.rows, 1)
     step_rows = choose_step_rows(options.step_rows, plan, nonzeros)
     if options.shuffle and n_rows < STEPS_PER_EPOCH * step_rows:

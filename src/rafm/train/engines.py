@@ -29,10 +29,18 @@ def make_engine(
     """
     if plan.traits.has_mixture:
         return MixtureEngine(plan, grouping, options, bias, label_scale, start)
+    if plan.n_field_vectors:
+        from .field_aware_engine import FieldAwareEngine  # its kernels are prepared only if they are used
+
+        return FieldAwareEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
     if grouping.step_rows:
         from .wide_engine import WideEngine  # its kernels are prepared only if they are used
 
         return WideEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
+    if options.loss.is_pairwise:
+        from .pair_engine import PairEngine
+
+        return PairEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
     return RecordEngine(plan, grouping, shape, options, bias, label_scale, start, fields)
 
 

@@ -15,6 +15,7 @@
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
     {"event": "epoch", "epoch": ..., "train_loss": ..., "valid_log_loss": ..., ..., "best": ..., "seconds": ...}
     {"event": "distilled", "samples": ..., "before": ..., "after": ..., "valid_rmse": ..., ...}
+    {"event": "calibrated", "scale": ..., "offset": ..., "rows": ..., "before": ..., "after": ...}
     {"event": "finished", "reason": "epochs", "epochs": ..., "best_epoch": ...}
 
 Future versions may add keys but not remove any. Undefined values are null.
@@ -30,6 +31,7 @@ from typing import Any, Protocol
 
 from ..plan.ranks import describe_plan
 from .events import (
+    Calibrated,
     CheckpointWritten,
     Continued,
     Cut,
@@ -40,6 +42,7 @@ from .events import (
     HeldOut,
     Measuring,
     NotHeldOut,
+    OneClass,
     PieceFinished,
     Planned,
     Resumed,
@@ -92,6 +95,8 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "held_out", "rows": event.n_rows, "valid_rows": event.n_valid, "folds": event.n_folds}
         case NotHeldOut():
             return {"event": "not_held_out", "rows": event.n_rows, "epochs": event.n_epochs}
+        case OneClass():
+            return {"event": "one_class", "rows": event.n_rows}
         case Slowed():
             return {"event": "slowed", **vars(event)}
         case Selected():
@@ -104,7 +109,7 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "planned", "rows": event.n_rows, **sizes, "model": event.plan.family, "plan": levels}
         case Continued():
             return {"event": "continued", **vars(event)}
-        case Searched() | Measuring() | Cut():
+        case Searched() | Measuring() | Cut() | Calibrated():
             return {"event": type(event).__name__.lower(), **vars(event)}
         case Resumed():
             return {"event": "resumed", **vars(event)}

@@ -29,6 +29,13 @@ class NotHeldOut:
 
 
 @dataclass(frozen=True)
+class OneClass:
+    """All rows have the same label, which is known before any are held out."""
+
+    n_rows: int
+
+
+@dataclass(frozen=True)
 class Slowed:
     """The best epoch was one of the first; training starts again with a lower learning rate."""
 
@@ -185,6 +192,20 @@ class Distilled:
 
 
 @dataclass(frozen=True)
+class Calibrated:
+    """Scores of the model were scaled and shifted to fit the validation rows.
+
+    rows: how many they were. before, after: their mean log loss.
+    """
+
+    scale: float
+    offset: float
+    rows: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
 class Finished:
     """Training is over; the model is that of the best epoch.
 
@@ -202,6 +223,7 @@ Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFini
 Event = (
     HeldOut
     | NotHeldOut
+    | OneClass
     | Slowed
     | Selected
     | Planned
@@ -211,5 +233,6 @@ Event = (
     | Continued
     | Training
     | Distilled
+    | Calibrated
     | Finished
 )

@@ -31,7 +31,6 @@ PIECE_WORK = 1 << 22  # nonzeros times factors of a call, between two checks of 
 DISTILLING_SWEEPS, DISTILLING_PULL = 8, 0.5  # lambda of the prior around the mean of the samples
 SCORING_ROWS = 1 << 14  # rows scored by a thread at a time
 WORD_BITS, WORD = 32, (1 << 32) - 1
-HYPER_BYTES = 32  # of two doubles for each parity of the sweep
 
 
 class Gap(NamedTuple):

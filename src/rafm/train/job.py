@@ -15,8 +15,9 @@ from ..rows.stats import RowStats
 from .checkpoint import Checkpoint, NoCheckpoint
 from .engine import arrange
 from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartJudged
-from .field_choice import with_field_weights
+from .field_choice import with_field_parameters
 from .loader import Blocks
+from .negatives import Negatives, item_features
 from .phases import Phase
 from .run import Run, State, shape_of
 
@@ -51,7 +52,7 @@ class Job(NamedTuple):
         """Assign levels and numbers to the features of the rows."""
         n, fields = self.source.n_features, self.source.fields
         planned = plan_features(self.found, n, options.model, options.ranks, options.rule, fields)
-        return with_field_weights(planned, options)
+        return with_field_parameters(planned, options)
 
     def run(
         self,
@@ -68,7 +69,12 @@ class Job(NamedTuple):
         rows = Blocks(self.source, arranged.numbering, scales, self.label_scale, seed, grouping, self.weight_scale)
         held_out = None if self.valid is None else Blocks(self.valid, arranged.numbering, scales)
         begun = None if first is None else first.arranged(grouping)
-        run = Run(rows, self.found, arranged, grouping, options, held_out, self.checkpoint.uninterrupted, begun)
+        negatives = None
+        if options.loss.is_pairwise:
+            is_item = item_features(arranged.fields, options.item_fields or ())
+            negatives = Negatives(rows, is_item, options.loss, options.seed, held_out)
+        interrupts = self.checkpoint.uninterrupted
+        run = Run(rows, self.found, arranged, grouping, options, held_out, interrupts, begun, negatives)
         run.begun -= self.spent
         return run
 

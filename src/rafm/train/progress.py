@@ -9,14 +9,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Self, TextIO
+from typing import Any, TextIO
 
-from ..files.terminal import printable
+from ..files.board import LiveBoard, PlainBoard
 from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_plan
 from .events import (
     Begun,
+    Calibrated,
     Continued,
     Cut,
     Distilled,
@@ -60,6 +61,7 @@ def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
     work = sum(row["factors_per_row"] for row in levels)
     model = {"parameters": plan.n_parameters, "factors_per_row": work}
     fields = f", weights of {plan.n_field_weights} fields" if plan.n_field_weights else ""
+    fields += f", vectors for {plan.n_field_vectors} fields" if plan.n_field_vectors else ""
     lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias{fields}")
     if fm:
         fm = fm | {"parameters": fm["parameters"] + plan.n_features + 1}
@@ -113,7 +115,7 @@ def show_events(
         yield from events
         return
     out, is_headed, is_one_class = stream or sys.stdout, False, False
-    with (_Bar if out.isatty() else _Plain)(out) as board:
+    with (_Bar if out.isatty() else PlainBoard)(out) as board:
         for event in events:
             is_one_class |= isinstance(event, Planned) and event.one_class
             is_hint = is_one_class and isinstance(event, Finished) and event.reason == "epochs"
@@ -123,54 +125,30 @@ def show_events(
             if isinstance(event, EpochFinished | StartJudged) and not is_headed:
                 lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
             with suppress(OSError):  # a closed pipe or a full disk must not stop training
-                board.show(event, lines)
+                board.show(lines)
+                board.update(event)
             yield event
 
 
-class _Plain:
-    """Prints lines."""
+class _Bar(LiveBoard):
+    """Shows speed, remaining time and loss of the epoch beside a bar."""
 
     def __init__(self, out: TextIO):
-        self.out = out
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *leaving: object) -> None:
-        pass
-
-    def show(self, event: Event, lines: list[str]) -> None:
-        if lines:
-            print(printable("\n".join(lines)), file=self.out, flush=True)
-
-
-class _Bar:
-    """Prints lines on a terminal, and below them a bar with speed, remaining time and loss of the epoch."""
-
-    def __init__(self, out: TextIO):
-        from rich.console import Console
         from rich.progress import BarColumn, Progress
 
+        super().__init__(out)
         columns = ("{task.fields[speed]} rows/s", "{task.fields[left]} left", "train loss {task.fields[loss]}")
-        console = Console(file=getattr(out, "unescaped", out), highlight=False, markup=False, soft_wrap=True)
-        self.bar = Progress("epoch {task.fields[epoch]}", BarColumn(), *columns, console=console, transient=True)
-        self.task = self.bar.add_task("", visible=False, epoch=0, speed="", left="", loss="")
+        epoch = "epoch {task.fields[epoch]}"
+        self.below = Progress(epoch, BarColumn(), *columns, console=self.console, transient=True)
+        self.task = self.below.add_task("", visible=False, epoch=0, speed="", left="", loss="")
 
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *leaving: object) -> None:
-        self.bar.stop()
-
-    def show(self, event: Event, lines: list[str]) -> None:
-        if lines:
-            self.bar.console.print(printable("\n".join(lines)))
+    def update(self, event: Event) -> None:
+        """Move the bar, or hide it between epochs."""
         if isinstance(event, PieceFinished):
             done: Any = {"total": event.n_rows, "completed": event.rows, **_pace(event)}
-            self.bar.update(self.task, visible=True, **done)
+            self.below.update(self.task, visible=True, **done)
         elif isinstance(event, EpochFinished):
-            self.bar.update(self.task, visible=False)
+            self.below.update(self.task, visible=False)
 
 
 def _pace(event: PieceFinished) -> dict[str, str]:
@@ -199,8 +177,8 @@ def event_lines(event: Event) -> list[str]:
         return [measuring_line(event) if isinstance(event, Measuring) else cut_line(event)]
     if isinstance(event, Resumed):
         return [resumed_line(event)]
-    if isinstance(event, Distilled):
-        return [distilled_line(event)]
+    if isinstance(event, Distilled | Calibrated):
+        return [distilled_line(event) if isinstance(event, Distilled) else calibrated_line(event)]
     if isinstance(event, HeldOut | NotHeldOut | Slowed | Selected):
         return [selection_line(event)]
     if isinstance(event, StartJudged):
@@ -316,6 +294,17 @@ def distilled_line(event: Distilled) -> str:
     shown = "".join(f", valid {name} {value:.5f}" for name, value in event.metrics.items() if value is not None)
     gap = f"{event.after:.5f} from their mean (their mean parameters: {event.before:.5f})"
     return f"distilled {event.samples} samples into one model: {gap}{shown}"
+
+
+def calibrated_line(event: Calibrated) -> str:
+    """Return the line that says how scores were calibrated.
+
+    >>> calibrated_line(Calibrated(0.929, -0.013, 57_722, 0.11239, 0.11151))
+    'calibrated on 57722 validation rows: scores times 0.929, less 0.013; their log loss 0.11239 -> 0.11151'
+    """
+    shift = f"{'plus' if event.offset >= 0 else 'less'} {abs(event.offset):.3f}"
+    change = f"their log loss {event.before:.5f} -> {event.after:.5f}"
+    return f"calibrated on {event.rows} validation rows: scores times {event.scale:.3f}, {shift}; {change}"
 
 
 def resumed_line(event: Resumed) -> str:

@@ -12,9 +12,10 @@ from ..kernels.training import train_rows
 from ..model.parameters import Parameters, States
 from ..model.scores import score
 from ..options import TrainingOptions
+from ..plan.field_vectors import layout_of
 from ..plan.fields import FeatureFields
 from ..plan.grouping import Grouping
-from ..plan.layout import RecordLayout, round_up
+from ..plan.layout import round_up
 from ..plan.ranks import RankPlan
 from ..plan.scratch import make_field_scratch, make_training_scratch
 from .engine import (
@@ -52,7 +53,7 @@ class RecordEngine(Held):
         fields: FeatureFields | None = None,
     ):
         optimizer = options.optimizer
-        self.layout = RecordLayout(plan, True, optimizer.n_slots)
+        self.layout = layout_of(plan, True, optimizer.n_slots)
         self.tables = self.layout.tables(grouping.bounds)
         slot = partial(optimizer.first_slot, rate=options.learning_rate, l1=options.l1)
         first = (optimizer.first_state, slot if optimizer.n_slots else None)
@@ -61,16 +62,18 @@ class RecordEngine(Held):
         if start is not None:
             put_states(start, self.layout, self.records, self.bias)
         self.field_weights = first_field_weights(plan.n_field_weights, start)
-        if fields is not None and self.field_weights is not None:
+        if fields is not None and self.layout.has_fields:
             self.layout.put_fields(self.records, fields.numbers)
         self.settings = settings_of(options, label_scale)
         threads = n_team_threads(options, grouping.step_rows > 0)
-        self._make_scratch(shape, options, threads)
+        self._make_scratch(shape, options, plan, threads)
         self.team = ThreadTeam(threads)
 
-    def _make_scratch(self, shape: RowShape, options: TrainingOptions, threads: int) -> None:
+    def _make_scratch(self, shape: RowShape, options: TrainingOptions, plan: RankPlan, threads: int) -> None:
         """Allocate scratch memory for each thread."""
-        size = batch_size_of(shape, options)
+        self._allocate(shape, batch_size_of(shape, options, plan), threads)
+
+    def _allocate(self, shape: RowShape, size: int, threads: int) -> None:
         self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, size, threads=threads)
         self.fields = make_field_scratch(self.field_weights, self.tables, shape.longest, size, threads)
 

@@ -23,12 +23,14 @@ from ..model.parameters import Parameters
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from ..plan.grouping import Grouping
+from ..rows.pairs import DrawnRows
 from ..rows.stats import RowStats
 from .average import Average
 from .engine import Engine, RowShape
 from .engines import make_engine
 from .events import EpochFinished, PieceFinished
 from .loader import Blocks
+from .negatives import Negatives
 
 ODD_LABEL = 1e6  # a label so many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this
@@ -86,7 +88,9 @@ class Run:
         held_out: Blocks | None = None,
         uninterrupted: Callable[[], AbstractContextManager[Any]] = nullcontext,
         start: Parameters | None = None,
+        negatives: Negatives | None = None,
     ):
+        self.negatives = negatives
         self.blocks, self.options, self.features, self.held_out = blocks, options, features, held_out
         self.uninterrupted = uninterrupted
         self.n_rows, self.label_scale, self.weight_scale = found.rows, float(blocks.label_scale), blocks.weight_scale
@@ -152,10 +156,11 @@ class Run:
             rows = self.blocks.rows(int(number))
             n_rows = rows.labels.size
             order = self.engine.visiting_order(n_rows, draw) if self.options.shuffle else np.arange(n_rows)
-            yield from self._block_pieces(rows, order)
+            drawn = rows if self.negatives is None else self.negatives.drawn(int(number), rows, draw)
+            yield from self._block_pieces(drawn, order)
             self.at = replace(self.at, block=self.at.block + 1, draw=dict(draw.bit_generator.state), sweep=0, place=0)
 
-    def _block_pieces(self, rows: Rows, order: np.ndarray) -> Iterator[PieceFinished]:
+    def _block_pieces(self, rows: Rows | DrawnRows, order: np.ndarray) -> Iterator[PieceFinished]:
         sweeps, size = self.engine.sweeps(), self.engine.piece_rows()
         while self.at.sweep < len(sweeps):
             for start in range(self.at.place, order.size, size):
@@ -193,8 +198,11 @@ class Run:
         return event
 
     def judge_start(self) -> dict[str, float | None]:
-        """Let the untrained model compete: it is kept if no epoch is better. Return its metrics."""
-        metrics = {} if self.held_out is None else self._evaluate(self.held_out)
+        """Let the constant prediction compete: the untrained model is kept if no epoch is better. Return its metrics.
+
+        The factors of an untrained model are small but random, so its scores would rank rows by luck.
+        """
+        metrics = {} if self.held_out is None else self._evaluate(self.held_out, self._constants)
         self.at = replace(self.at, start_value=metrics.get(self.options.metric))
         return metrics
 
@@ -278,11 +286,18 @@ class Run:
 
     # Evaluation
 
-    def _evaluate(self, held_out: Blocks) -> dict[str, float | None]:
+    def _evaluate(
+        self, held_out: Blocks, scores: Callable[[Rows], np.ndarray] | None = None
+    ) -> dict[str, float | None]:
         """Return the metrics of the validation rows, computed in bounded memory; none if there are no rows."""
+        scores = scores or self.scores
         metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
-        for rows in held_out:
-            metrics.add(rows.labels, self.scores(rows), rows.weights)
+        for number, rows in enumerate(held_out):
+            if self.negatives is None:
+                metrics.add(rows.labels, scores(rows), rows.weights)
+                continue
+            for differences, weights in self.negatives.differences(number, rows, scores):
+                metrics.add(np.ones(differences.size), differences, weights)
         if metrics.rows and not metrics.weight > 0:
             raise DataValueError("all validation rows have weight 0; at least one must have a positive weight")
         return metrics.values() if metrics.rows else {}
@@ -292,6 +307,10 @@ class Run:
         with self.uninterrupted() if self.average is not None else nullcontext(), self._judged():
             found = self.engine.scores(rows)
         return found * np.float32(self.label_scale) + np.float32(self.options.score_shift)
+
+    def _constants(self, rows: Rows) -> np.ndarray:
+        """Return the score of every row without its features."""
+        return self.scores(rows._replace(indptr=np.zeros_like(rows.indptr)))
 
     def _parameters(self, last: bool = False) -> Parameters:
         """Return a copy of the current parameters, with the optimiser state if it is to be kept."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..metrics import is_better
 from ..model.model import Model
 from ..options import TrainingOptions
@@ -19,8 +20,9 @@ from ..rows.checked import CheckedRows
 from ..rows.holdout import RowCounts, Side, Split
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
+from .calibration import KEY, calibrated
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
-from .events import Event, Finished, HeldOut, NotHeldOut, Planned, Selected, Slowed
+from .events import Event, Finished, HeldOut, NotHeldOut, OneClass, Planned, Selected, Slowed
 from .folds import Course, train_on_folds
 from .job import Stop
 from .loader import as_source, labelled_blocks
@@ -42,6 +44,7 @@ class Found:
     history: list[dict[str, Any]]
     reason: str
     seconds: float
+    calibration: list[float] | None = None
 
 
 Search = Generator[Event, None, tuple[Found, Model | None]]
@@ -73,6 +76,7 @@ def train_and_select(
         yield from slow_down(source, options, valid, checkpoint, stop)
         return
     if valid is not None or not options.validation_fraction:
+        _check_calibration(options, valid is not None)
         for event in train(source, options, valid, checkpoint, start, stop):
             yield event
             if valid is None and isinstance(event, Planned) and options.n_epochs > usual_epochs(event.n_rows):
@@ -83,12 +87,24 @@ def train_and_select(
     for block in fingerprint.watch(blocks) if checkpoint.wanted else blocks:
         counts.add(block)
     check_labels(counts.rows, counts.label_range, options.loss)
+    if options.loss.is_classification and counts.label_range[0] == counts.label_range[1]:
+        yield OneClass(counts.rows)
     selection = Selection(source, counts, options, start, room or SpillOptions(megabytes=np.inf), stop)
+    _check_calibration(options, not selection.has_few_rows and selection.is_possible())
     if not selection.is_possible():
         yield HeldOut(counts.rows, 0)
         yield from train(source, options, None, checkpoint, start, stop)
         return
     yield from selection.events(Phases(checkpoint, identity(options, fingerprint, None, start, source.fields)))
+
+
+def _check_calibration(options: TrainingOptions, has_rows: bool) -> None:
+    """Reject a wanted calibration without rows to fit it to."""
+    if options.calibrate == "on" and not has_rows:
+        raise ConfigError(
+            f"calibrate='on' needs validation rows, or more than {FEW_ROWS} rows of which some are held out",
+            key="calibrate",
+        )
 
 
 def usual_epochs(n_rows: int) -> int:
@@ -225,7 +241,8 @@ class Selection:
         assert isinstance(event, Finished)
         past, model = 0 if self.start is None else len(self.start.history), event.model
         own = [{**entry, "epoch": entry["epoch"] - past} for entry in model.history[past:]]
-        return Course(own, model.best_epoch - past, event.best_value, event.reason, event.seconds), model
+        found = (event.best_value, event.reason, event.seconds, model.options.get(KEY))
+        return Course(own, model.best_epoch - past, *found), model
 
     def _side(self, split: Split, fold: int, is_inside: bool) -> Side:
         return Side(self.source, split, self.counts.first_rows, fold, is_inside)
@@ -261,8 +278,9 @@ class Selection:
         if last.reason == "time" and model is not None:
             return Finished(self._as_given(model), "time")
         past = [] if self.start is None else self.start.history
+        final = last.model if found.calibration is None else calibrated(last.model, *found.calibration)
         final = replace(
-            self._as_given(last.model),
+            self._as_given(final),
             history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in found.history)],
             best_epoch=len(past) + found.best_epoch,
         )

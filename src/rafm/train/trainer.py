@@ -15,8 +15,10 @@ from ..options import TrainingOptions
 from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
 from ..rows.stats import count_rows
+from .calibration import with_calibration
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
 from .events import (
+    Calibrated,
     CheckpointWritten,
     Continued,
     Cut,
@@ -31,7 +33,7 @@ from .events import (
     Searched,
     StartJudged,
 )
-from .field_choice import with_field_weights
+from .field_choice import with_field_parameters
 from .job import Job, Stop, finished, train_plain
 from .loader import as_source, labelled_blocks
 from .measured import train_measured
@@ -41,6 +43,7 @@ from .search import search_settings, with_settings
 from .warm_start import check_start, warm_start
 
 __all__ = [
+    "Calibrated",
     "CheckpointWritten",
     "Continued",
     "Cut",
@@ -106,6 +109,11 @@ def train(
     scale = choose_label_scale(found.label_spread, options.loss)
     job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state, stop or Stop())
     job = job._replace(weight_scale=found.weight_scale if start is None else _weight_scale(start))
+    yield from with_calibration(_events(job, options, start), job.valid, options)
+
+
+def _events(job: Job, options: TrainingOptions, start: Model | None) -> Iterator[Event]:
+    """Train in the way that the options ask for."""
     if options.optimizer.is_sampler:  # imported here: its kernels are compiled only if they are used
         from .gibbs_measured import train_sampled_measured
         from .gibbs_run import train_sampled
@@ -123,7 +131,7 @@ def train(
 def _continue(job: Job, options: TrainingOptions, start: Model) -> Iterator[Event]:
     """Continue from a model."""
     begun = warm_start(start, job.found, job.source, job.label_scale, options)
-    features, n_rows = with_field_weights(begun.features, options, start), start.n_rows + job.found.rows
+    features, n_rows = with_field_parameters(begun.features, options, start), start.n_rows + job.found.rows
     yield Planned(features.plan, features.counts, n_rows)
     run = job._replace(label_scale=begun.label_scale).run(features, options, begun.parameters, n_rows)
     new, with_states = features.plan.n_features - start.plan.n_features, start.parameters.states is not None
@@ -179,3 +187,5 @@ def check_labels(n_rows: int, label_range: tuple[float, float], loss: Loss) -> N
         raise DataValueError("no rows to train on")
     if wrong := loss.wrong_labels(low, high):
         raise DataValueError(wrong)
+    if loss.is_pairwise and not low > 0:
+        raise DataValueError(f"the rows of a ranking are what was chosen, with labels above 0, found {low:g}")

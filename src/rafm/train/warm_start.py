@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataValueError
 from ..model.model import Model
 from ..model.parameters import Parameters, States
 from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures, rule_for, value_scales
+from ..plan.features import PlannedFeatures, per_field, rule_for, value_scales
 from ..plan.fields import continue_fields
 from ..plan.ranks import assign_levels, plan_ranks
 from ..rows.numbering import Numbering
@@ -80,6 +80,8 @@ def warm_start(
     model = model.as_floats()
     states = model.parameters.states
     features, places = _continued_features(model, found, source, options)
+    if options.family.has_field_vectors:
+        features = _same_fields(model, features)
     scale = label_scale if states is None else float(states.label_scale[0])
     old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
     shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
@@ -87,7 +89,8 @@ def warm_start(
     before = features.plan.levels()
     before[places] = model.plan.levels()
     begin, promoted, error = _promoted(begin, before, features, source)
-    fresh = _fresh_states(begin, options, scale, features.value_scales)
+    n_vectors = max(features.plan.n_field_vectors, 1)
+    fresh = _fresh_states(begin, options, scale, features.value_scales, n_vectors)
     kept = fresh if states is None else _with_old_states(fresh, states, places)
     if model.options.get("negative_rate", 1.0) != options.negative_rate:
         kept = replace(kept, bias=fresh.bias)  # the old state belongs to rows with another share of negatives
@@ -132,6 +135,19 @@ def _continued_features(
     return PlannedFeatures(plan, Numbering(ids[order], n_inputs), counts[order], scales[order], fields), numbers[old]
 
 
+def _same_fields(model: Model, features: PlannedFeatures) -> PlannedFeatures:
+    """Return the features of a field-aware model with its plan; refuse fields that its vectors do not know."""
+    assert model.fields is not None
+    assert features.fields is not None
+    new = features.fields.names[model.fields.n_fields :]
+    if new:
+        raise DataValueError(
+            f"field {new[0]!r} is not among the {model.fields.n_fields} fields of the model, for which its features "
+            "have vectors. Train a new model on all rows, or leave that field out."
+        )
+    return per_field(features)
+
+
 def _renumbered(
     old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int], spread: float
 ) -> Parameters:
@@ -161,8 +177,10 @@ def _grown(old: np.ndarray, features: PlannedFeatures, first: float) -> np.ndarr
     return np.concatenate([old, np.full(features.fields.n_fields - old.size, first, np.float32)])
 
 
-def _fresh_states(begin: Parameters, options: TrainingOptions, scale: float, scales: np.ndarray) -> States:
-    """Return the initial optimiser state for these parameters."""
+def _fresh_states(
+    begin: Parameters, options: TrainingOptions, scale: float, scales: np.ndarray, n_vectors: int
+) -> States:
+    """Return the initial optimiser state for these parameters; n_vectors: per line of a block."""
     optimizer, rate = options.optimizer, options.learning_rate
 
     def states_of(vectors: np.ndarray, l1: float, n_slots: int) -> np.ndarray:
@@ -170,10 +188,14 @@ def _fresh_states(begin: Parameters, options: TrainingOptions, scale: float, sca
         parts = [*first, *(np.zeros_like(vectors) for _ in range(n_slots - 1))]
         return np.concatenate(parts[: 1 + n_slots], axis=1).astype(np.float32)
 
+    def block_states(block: np.ndarray) -> np.ndarray:
+        vectors = np.split(block, n_vectors, axis=1)
+        return np.concatenate([states_of(part, options.l1, optimizer.n_slots) for part in vectors], axis=1)
+
     return States(
         bias=first_bias(float(begin.bias[0]), options),
         weights=states_of(begin.weights[:, None], options.l1_weights, min(optimizer.n_slots, 1)),
-        factors=[states_of(block, options.l1, optimizer.n_slots) for block in begin.factors],
+        factors=[block_states(block) for block in begin.factors],
         label_scale=np.array([scale], np.float32),
         value_scales=scales,
         mixture=None if begin.mixture is None else np.ones_like(begin.mixture),

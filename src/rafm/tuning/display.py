@@ -6,9 +6,9 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Self, TextIO
+from typing import TextIO
 
-from ..files.terminal import printable
+from ..files.board import LiveBoard, PlainBoard
 from ..metrics import metric_class
 from .records import Record, frontier, settings_text
 from .tune import Event, TrialFinished, TrialProgress, TrialStarted, Tuned
@@ -73,57 +73,27 @@ def _place(value: float, values: Sequence[float], cells: int) -> int:
 def show_trials(events: Iterable[Event], metric: str, stream: TextIO | None = None) -> Iterator[Event]:
     """Pass events through, printing a line per trial; on a terminal, a line below shows the running one."""
     out, is_headed = stream or sys.stdout, False
-    with (_Status if out.isatty() else _Plain)(out) as board:
+    with (_Status if out.isatty() else PlainBoard)(out) as board:
         for event in events:
             with suppress(OSError):  # a closed pipe or a full disk must not stop tuning
                 if isinstance(event, TrialFinished):
                     board.show([*([] if is_headed else [trial_header(metric)]), trial_line(event)])
                     is_headed = True
-                elif isinstance(event, TrialStarted | TrialProgress):
-                    board.running(event)
+                board.update(event)
             yield event
 
 
-class _Plain:
-    """Prints lines."""
+class _Status(LiveBoard):
+    """Shows the running trial in a line."""
 
     def __init__(self, out: TextIO):
-        self.out = out
+        super().__init__(out)
+        self.below = self.console.status("")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *leaving: object) -> None:
-        pass
-
-    def show(self, lines: list[str]) -> None:
-        print(printable("\n".join(lines)), file=self.out, flush=True)
-
-    def running(self, event: TrialStarted | TrialProgress) -> None:
-        pass
-
-
-class _Status:
-    """Prints lines on a terminal, and below them a line about the running trial."""
-
-    def __init__(self, out: TextIO):
-        from rich.console import Console
-
-        console: Any = Console(file=getattr(out, "unescaped", out), highlight=False, markup=False, soft_wrap=True)
-        self.console, self.status = console, console.status("")
-
-    def __enter__(self) -> Self:
-        self.status.start()
-        return self
-
-    def __exit__(self, *leaving: object) -> None:
-        self.status.stop()
-
-    def show(self, lines: list[str]) -> None:
-        self.console.print(printable("\n".join(lines)))
-
-    def running(self, event: TrialStarted | TrialProgress) -> None:
-        self.status.update(running_line(event))
+    def update(self, event: Event) -> None:
+        """Show the trial that an event is about."""
+        if isinstance(event, TrialStarted | TrialProgress):
+            self.below.update(running_line(event))
 
 
 def running_line(event: TrialStarted | TrialProgress) -> str:

@@ -92,7 +92,8 @@ class Space:
         return name not in self.fixed and needs.get(name, True)
 
     def _suggest_ranks(self, trial: Any) -> tuple[int, ...]:
-        first = 2 ** trial.suggest_int("first_rank", 1, 7 if self.options.family.max_ranks == 1 else 5)
+        most = 4 if self.options.family.has_field_vectors else 7 if self.options.family.max_ranks == 1 else 5
+        first = 2 ** trial.suggest_int("first_rank", 1, most)
         count = 1 if self.options.family.max_ranks == 1 else trial.suggest_int("n_ranks", 1, 3)
         return tuple(first * RANK_GROWTH**k for k in range(count))
 
@@ -132,7 +133,8 @@ class Space:
             found["field_weights"] = "off" if options.field_weights == "off" else "on"
         if options.ranks:
             nearest = min(range(1, 8), key=lambda k: abs(2**k - options.ranks[0]))
-            found |= {"first_rank": min(nearest, 5), "n_ranks": min(len(options.ranks), 3), "rank": 5}
+            most = 4 if options.family.has_field_vectors else 5
+            found |= {"first_rank": min(nearest, most), "n_ranks": min(len(options.ranks), 3), "rank": 5}
         return found
 
 

@@ -22,7 +22,7 @@ from ..rows.spill import SpillOptions
 from ..rows.stats import RowStats, count_rows
 from ..train.checkpoint import RowsFingerprint, identity
 from ..train.events import EpochFinished, Finished, Planned, Selected
-from ..train.field_choice import with_field_weights
+from ..train.field_choice import with_field_parameters
 from ..train.loader import labelled_blocks
 from ..train.ranks_by_count import FEATURE_BYTES, HEADER_BYTES, PARAMETER_BYTES
 from ..train.selection import train_and_select
@@ -222,7 +222,7 @@ class Tuner:
         planned = plan_features(
             self.found, source.n_features, options.model, options.ranks, options.rule, source.fields
         )
-        return with_field_weights(planned, options).plan.n_parameters
+        return with_field_parameters(planned, options).plan.n_parameters
 
     def is_too_large(self, options: TrainingOptions) -> bool:
         """Return whether a model may exceed the limits of size; measured ranks meet them by themselves."""

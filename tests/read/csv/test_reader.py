@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
@@ -68,7 +69,7 @@ def tables(draw) -> list[list[str]]:
     return draw(st.lists(row.filter(any), min_size=1, max_size=6))
 
 
-@settings(max_examples=150)
+@examples(1.5)
 @given(
     tables(),
     st.sampled_from(",\t;|"),
@@ -88,7 +89,7 @@ plain_words = words.filter(lambda word: "\r" not in word)  # pandas writes a lon
 numbers = st.none() | st.floats(-1e300, 1e300, allow_nan=False)
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(st.lists(st.tuples(st.integers(-(10**15) + 1, 10**15 - 1), numbers, plain_words), min_size=1, max_size=8), sizes)
 def test_what_pandas_writes_is_read_back_with_its_types(rows, batch_bytes):
     frame = pd.DataFrame(rows, columns=["whole", "number", "text"])
@@ -100,7 +101,7 @@ def test_what_pandas_writes_is_read_back_with_its_types(rows, batch_bytes):
     assert found["text"] == [row[2] + "x" for row in rows]
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(st.text('a",\n\r', max_size=30), st.booleans())
 def test_rows_are_found_where_arrow_finds_them(text, quoting):
     text = re.sub(r"\r(?!\n)", "", text) + "\n"
@@ -119,7 +120,7 @@ def test_rows_are_found_where_arrow_finds_them(text, quoting):
     assert len(skipped) == len(rows)  # no row has 99 columns, so Arrow hands each of them to the handler
 
 
-@settings(max_examples=500)
+@examples(5)
 @given(st.text('a",\n', max_size=30).flatmap(lambda text: st.sampled_from([text, "aa,\n" * 20 + text])))
 def test_quotes_that_pair_up_tell_the_same_end_as_walking_the_rows(text):
     data = np.frombuffer(text.encode(), np.uint8)

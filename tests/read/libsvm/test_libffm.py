@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rafm.errors import DataFormatError, DataValueError, ResourceLimitError
@@ -47,7 +48,7 @@ rows_of_entries = st.lists(
 )
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(rows_of_entries, st.sampled_from([1, 7, 64, 10**6]), st.sampled_from([" ", "\t ", "  "]))
 def test_entries_are_those_of_libsvm_and_each_keeps_its_field(rows, chunk_bytes, blank):
     lines = ["1" + "".join(f"{blank}{f}:{i}:{v}" for i, (f, v) in row.items()) + "\n" for row in rows]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
@@ -102,14 +103,14 @@ def good_texts(draw) -> str:
     return text if draw(st.booleans()) else text.removesuffix("\n")
 
 
-@settings(max_examples=80, deadline=None)
+@examples(0.8)
 @given(good_texts(), CHUNKS)
 def test_well_formed_text_reads_as_the_slow_reader_reads_it(text, chunk_bytes):  # cases 1, 9, 11, 12, 26
     expected, bad_line = naive_rows(text.encode())
     assert read_all(text.encode(), chunk_bytes) == (expected, bad_line)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 @given(good_texts(), st.data(), CHUNKS)
 def test_damaged_text_is_refused_exactly_where_the_slow_reader_refuses_it(text, data, chunk_bytes):
     damaged = bytearray(text.encode())
@@ -135,7 +136,7 @@ def test_every_prefix_of_a_good_file_is_an_error_or_rows_of_that_prefix():  # ca
             assert len(rows) <= len(complete) + 1
 
 
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 @given(
     st.lists(
         st.one_of(
@@ -157,7 +158,7 @@ def test_numbers_are_those_of_float_rounded_to_float32(texts):
     assert rows.values.tobytes() == expected.tobytes()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(st.integers(0, 0x7F7FFFFE), st.integers(-2, 2))
 def test_numbers_at_the_middle_between_two_float32_round_as_float_does(bits, nudge):
     low, high = (struct.unpack("<f", struct.pack("<I", b))[0] for b in (bits, bits + 1))
@@ -280,7 +281,7 @@ def test_max_rows_spans_chunks():
     assert rows.lines.tolist() == list(range(1, 43))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(good_texts(), st.sampled_from([b"", b"1 x\n", b"0 5:1 5:1\n", b"\0\n"]), st.sampled_from([1, 30]))
 def test_rows_and_errors_do_not_depend_on_the_number_of_threads(text, tail, chunk_bytes):
     def outcome(threads: int) -> tuple[list, str]:
@@ -297,7 +298,7 @@ def test_rows_and_errors_do_not_depend_on_the_number_of_threads(text, tail, chun
     assert outcome(1) == outcome(2) == outcome(3)
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(st.binary(max_size=9) | st.text("0123456789:/ ", max_size=9).map(str.encode))
 def test_eight_bytes_at_once_give_the_digits_before_the_first_other_byte(text):
     digits = re.match(rb"[0-9]{0,8}", text)[0]

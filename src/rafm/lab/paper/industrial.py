@@ -55,6 +55,7 @@ def stream_run(config: dict[str, Any], folder: Path) -> Result:
         l2=config["l2"],
         n_epochs=config["passes"],
         averaging=False,
+        calibrate="off",
         init_scale=0.01,
         patience=None,
         seed=config["seed"],

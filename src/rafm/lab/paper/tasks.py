@@ -117,6 +117,7 @@ def options_of(run: Run, found: DataSet) -> TrainingOptions:
         update=run.update,
         l2=run.l2,
         n_epochs=run.epochs,
+        calibrate="off",  # as in the paper
         patience=run.patience,
         seed=run.seed,
         learning_rate=RATES[found.task] if run.rate is None else run.rate,

@@ -29,6 +29,7 @@ EXACT_MANTISSA, EXACT_POWER = 2**53, 22  # one float64 operation on these rounds
 LOWEST_POWER, HIGHEST_POWER = -70, 38  # beyond these, any mantissa gives 0 or infinity in float32
 BELOW, ABOVE = 1 - 2.0**-50, 1 + 2.0**-50  # wider than the error of float64(mantissa) * float64(power)
 ROOM_FOR_WORD = 9 * 10**9  # a number below this can take eight more digits
+RUN_ENTRIES = 16  # sorted by insertion, before runs are merged
 POWERS = np.array([float(f"1e{k}") for k in range(-LOWEST_POWER + 1)])
 
 
@@ -271,13 +272,49 @@ def scan_lines(text, rules, scan):
 
 
 @helper()
+def sort_run(ids, order, first, stop):
+    """Sort a few entries by insertion, stably."""
+    for end in range(first + 1, stop):
+        entry, at = order[end], end
+        while at > first and ids[order[at - 1]] > ids[entry]:
+            order[at], at = order[at - 1], at - 1
+        order[at] = entry
+
+
+@helper()
+def merge_runs(ids, order, merged, width):
+    """Merge neighbouring runs of so many entries, each in order; earlier entries come first among equal ids."""
+    for first in range(0, order.size, 2 * width):
+        middle, stop = min(first + width, order.size), min(first + 2 * width, order.size)
+        left, right = first, middle
+        for at in range(first, stop):
+            if left < middle and (right >= stop or ids[order[left]] <= ids[order[right]]):
+                merged[at], left = order[left], left + 1
+            else:
+                merged[at], right = order[right], right + 1
+
+
+@helper()
+def sort_long_row(ids, values, fields):
+    """Sort the entries of one row by id, stably. NumPy's merge sort and indexing would take seconds to compile."""
+    order, other, width = np.arange(ids.size), np.empty(ids.size, np.int64), RUN_ENTRIES
+    for first in range(0, ids.size, width):
+        sort_run(ids, order, first, min(first + width, ids.size))
+    while width < ids.size:
+        merge_runs(ids, order, other, width)
+        order, other, width = other, order, 2 * width
+    old_ids, old_values, old_fields = ids.copy(), values.copy(), fields.copy()
+    for at in range(ids.size):
+        ids[at], values[at] = old_ids[order[at]], old_values[order[at]]
+        if fields.size:
+            fields[at] = old_fields[order[at]]
+
+
+@helper()
 def sort_row(ids, values, fields):
     """Sort the entries of one row by id, stably."""
     if ids.size > 64:  # insertion sort is quadratic, but faster for short and nearly sorted rows
-        order = np.argsort(ids, kind="mergesort")
-        ids[:], values[:] = ids[order], values[order]
-        if fields.size:
-            fields[:] = fields[order]
+        sort_long_row(ids, values, fields)
         return
     for end in range(1, ids.size):
         number, value, at = ids[end], values[end], end

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ConfigError, DataValueError
-from .metrics.top_items import TopItems
-from .model.model import Model
-from .recommend.top import Catalogue, excluded_items, row_keys
-from .rows.blocks import pick_rows
-from .rows.checked import Batch, CheckedRows, check_batch
+from ..errors import ConfigError, DataValueError
+from ..metrics.top_items import TopItems
+from ..model.model import Model
+from ..rows.blocks import pick_rows
+from ..rows.checked import Batch, CheckedRows, check_batch
+from .top import Catalogue, excluded_items, row_keys
 
 BLOCK_CONTEXTS = 4096  # whose lists are in memory at a time
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rafm.metrics.top_items import values_at
 from rafm.predictor import Predictor
-from rafm.ranked import evaluate_ranking
+from rafm.recommend.ranked import evaluate_ranking
 from rafm.rows.checked import Batch, check_batch
 
 USERS, ITEMS = 15, 12

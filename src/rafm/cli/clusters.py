@@ -1,0 +1,152 @@
+"""`rafm train --ray` and `rafm ray`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .arguments import Json, print_json, print_safely
+from .groups import flag_name, in_flags
+
+if TYPE_CHECKING:
+    from ..distributed.config import ScalingConfig
+
+ray = typer.Typer(help="Training on a cluster: plan its size.", rich_markup_mode=None, no_args_is_help=True)
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help='Use a Ray cluster: "local" starts one here, "auto" or HOST:PORT joins one, "none" does without.',
+    ),
+]
+Workers = Annotated[int, typer.Option(min=1, help="With --ray: processes that read rows. No effect on results.")]
+
+
+@dataclass(frozen=True)
+class RayFlags:
+    """Where and how large a cluster is."""
+
+    ray: RayAddress = None
+    workers: Workers = 2
+    shards: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: processes that hold features (default: half the workers).")
+    ] = None
+    slots: Annotated[
+        int, typer.Option(min=1, help="With --ray: parts of a step, which workers share. Models depend on it.")
+    ] = 8
+
+    def scaling(self) -> ScalingConfig:
+        """Return the number of processes; none for the address "none"."""
+        return scaling_of(self.ray, self.workers, self.shards)
+
+
+def scaling_of(address: str | None, workers: int, shards: int | None = None) -> ScalingConfig:
+    """Return the number of processes."""
+    from ..distributed.config import ScalingConfig
+
+    return ScalingConfig(0 if address == "none" else workers, shards)
+
+
+def check_ray_flags(address: str | None, given: set[str]) -> None:
+    """Reject flags of a cluster without one."""
+    from ..errors import ConfigError
+
+    for name in ("workers", "shards", "slots"):
+        if address is None and name in given:
+            raise ConfigError(f"{flag_name(name)} is for a cluster: add --ray", key=name)
+
+
+def check_cluster_flags(address: str, data: str, files: Any, given: set[str]) -> None:
+    """Reject options and formats that training on a cluster has no use for."""
+    from ..distributed.config import check_address
+    from ..errors import ConfigError
+    from ..read.formats import FORMATS
+
+    check_address(address)
+    for name in ("resume_from", "replan", "memory", "spill", "duplicates", "threads", "fields"):
+        if name in given:
+            raise ConfigError(f"{flag_name(name)} cannot be combined with --ray: drop it", key=name)
+    if "://" in data:
+        return
+    found = files.find(data).format
+    if found not in ("parquet", "arrow"):
+        raise ConfigError(
+            f"--ray reads Parquet and Arrow, but {data} is {FORMATS[found].name}: rafm convert {data} OUT.arrow",
+            key="format",
+        )
+
+
+def train_on_cluster(
+    data: str, valid: str | None, options: Any, files: Any, flags: RayFlags, running: Any, stream: Any, log: Any
+) -> tuple[Any, Any]:
+    """Train on a cluster, showing progress; return the last event, and the rows trained on."""
+    from ..distributed.config import RunConfig
+    from ..distributed.inputs import open_training
+    from ..distributed.training import train_events
+    from ..rows.classes import BinaryLabels
+    from ..train.event_log import log_events
+    from ..train.progress import show_events
+
+    report = print_safely(stream)
+    given = open_training(data, files, report)
+    if options.loss.is_classification and (line := BinaryLabels.known(given.classes).describe()):
+        report(line)
+    kept = RunConfig(running.checkpoint, running.checkpoint_seconds)
+    events = train_events(given, options, valid, str(flags.ray), flags.slots, flags.scaling(), kept)
+    for event in show_events(log_events(events, log), options, stream=stream, spell=in_flags):
+        last = event
+    return last, given
+
+
+@ray.command(epilog="Add --debug to see where an error came from.")
+def plan(
+    rows: Annotated[float, typer.Option(help="Training rows.")] = 1.7e9,
+    features: Annotated[float, typer.Option(help="Features that occur.")] = 120e6,
+    nonzeros: Annotated[float, typer.Option(help="Nonzeros per row.")] = 39,
+    zipf: Annotated[float, typer.Option(help="Exponent of the frequencies of features.")] = 1.05,
+    data: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Take rows, features and counts from these data instead.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: label column.")] = None,
+    model: Annotated[str, typer.Option(help="Model family.")] = "rafm",
+    ranks: Annotated[str, typer.Option(help="Increasing ranks.")] = "1,2,4,8",
+    rank_scale: Annotated[float, typer.Option(help="As for `rafm train`.")] = 1.0,
+    optimizer: Annotated[str, typer.Option(help="Optimiser.")] = "ftrl",
+    step_rows: Annotated[int, typer.Option(help="Rows per step.")] = 65536,
+    slots: Annotated[int, typer.Option(help="Slots per step.")] = 64,
+    machines: Annotated[int, typer.Option(min=1, help="Largest number of machines to show.")] = 64,
+    cores: Annotated[int, typer.Option(min=1, help="Cores per machine.")] = 16,
+    network: Annotated[float, typer.Option(help="Network of a machine in Gbit/s.")] = 25.0,
+    speed: Annotated[
+        float, typer.Option(help="Rows per second and core; measure yours with benchmarks/bench_ray.py.")
+    ] = 8000.0,
+    json: Json = False,
+) -> None:
+    """Print memory, traffic and time per epoch for 1, 2, 4, ... machines, before anything is started.
+
+    Memory and traffic follow from counts; the time is an estimate from the speed of a core and the network.
+    """
+    from ..distributed.capacity import Cluster, capacity, counts_of_data, zipf_counts
+    from ..options import resolve
+
+    counts = zipf_counts(rows, features, nonzeros, zipf) if data is None else counts_of_data(data, label)
+    wanted = None if model == "lr" else tuple(int(rank) for rank in ranks.split(","))
+    options = resolve(task="binary", model=model, ranks=wanted, rank_scale=rank_scale, optimizer=optimizer)
+    found = capacity(counts, options, step_rows, slots, Cluster(machines, cores, network, speed))
+    print_json(found) if json else _print_plan(found)
+
+
+def _print_plan(found: dict[str, Any]) -> None:
+    print(f"{found['rows']:,.0f} rows, {found['features']:,.0f} features, {found['parameters']:,.0f} parameters")
+    print(f"features in a slot of {found['slot_rows']:,} rows: {found['features_per_slot']:,.0f}")
+    print(
+        f"bytes per row: {found['pulled']:.0f} pulled, {found['pushed']:.0f} pushed, {found['looked_up']:.0f} looked up"
+    )
+    print("machines   memory per machine   network per machine   hours per epoch   bound by")
+    for line in found["machines"]:
+        print(
+            f"{line['machines']:8d} {line['gigabytes']:17.1f} GB {line['megabytes_per_second']:14.0f} MB/s "
+            f"{line['hours']:17.2f}   {line['bound']}"
+        )

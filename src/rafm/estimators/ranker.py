@@ -1,0 +1,122 @@
+"""Ranker for implicit data with scikit-learn's interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ..files.atomic import PathLike
+from .machine import FactorizationMachine
+from .parameters import with_options
+
+if TYPE_CHECKING:
+    from .signatures import RankerSignature
+else:
+    RankerSignature = object  # the constructor is made by `with_options`
+
+
+@with_options(loss="bpr", item_fields=None)
+class RaFMRanker(FactorizationMachine, RankerSignature):
+    """Ranker: rank-aware factorization machine (or LR, FM, DiFacto) for what people chose, such as purchases and plays.
+
+    Each row, a context and an item, trains against the same context with another item, which is drawn at random among
+    those that the context was not seen with.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    {attributes}
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> plays = pd.DataFrame({"user": list("aabbccdd") * 50, "item": list("xyxyzwzw") * 50})
+    >>> model = RaFMRanker(item_fields="item", model="fm", validation_fraction=0).fit(plays)
+    >>> items = pd.DataFrame({"item": list("wxyz")})
+    >>> found = model.recommend(pd.DataFrame({"user": ["a"]}), items, top=2)
+    >>> sorted(items["item"][found.items[0]])
+    ['x', 'y']
+    """
+
+    def _task(self) -> str:
+        return "ranking"
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        checkpoint: PathLike | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> Self:
+        """Train on rows X of context and item together, all of which were chosen.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows. The fields of a matrix are given by `fields`.
+        y : array of shape (n_rows,), default=None
+            Not needed; labels must be above 0.
+        sample_weight : array of shape (n_rows,), default=None
+            Non-negative row weights.
+        eval_set : (X, y) or [(X, y)], default=None
+            Validation rows, used to choose the best epoch and to stop early; y may be None. Without them,
+            `validation_fraction` of the rows are held out to choose the number of epochs.
+        checkpoint : path, default=None
+            Directory for checkpoints. An interrupted `fit` resumes from it.
+        checkpoint_seconds : float, default=60.0
+            Seconds between checkpoints, besides the one at the end of each epoch.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y, sample_weight, eval_set, checkpoint, checkpoint_seconds)
+
+    def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, **more: Any) -> Any:
+        y = np.ones(X.shape[0] if hasattr(X, "shape") else len(X)) if y is None else y
+        return super()._rows(X, y, sample_weight, fitting=fitting, **more)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, replan: bool = False) -> Self:
+        """Train for one pass over the rows, in order, starting from the current model if there is one.
+
+        The other items are drawn among those of these rows.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows.
+        y : array of shape (n_rows,), default=None
+            Not needed; labels must be above 0.
+        sample_weight : array of shape (n_rows,), default=None
+            Non-negative row weights.
+        replan : bool, default=False
+            Raise features to the levels that their counts over all calls support.
+
+        Returns
+        -------
+        self
+        """
+        y = np.ones(X.shape[0] if hasattr(X, "shape") else len(X)) if y is None else y
+        return self._partial_fit(X, y, sample_weight, replan)
+
+    def predict(self, X: Any, level: int | None = None) -> np.ndarray:
+        """Return the score of each row; scores of one context rank items.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, DataFrame or Arrow table
+            Rows.
+        level : int, default=None
+            Highest level to use: B_{1,level} in the paper. All levels by default.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._scores(X, level)
