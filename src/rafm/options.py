@@ -330,7 +330,7 @@ class TrainingOptions:
         # Keeping a share r of the negatives multiplies the odds by 1/r; log(r) takes that back.
         return math.log(self.negative_rate)
 
-    def for_rows(self, n_rows: int, nonzeros: float, n_features: int, label_spread: float = 0.5) -> TrainingOptions:
+    def for_rows(self, n_rows: int, nonzeros: float, n_features: int = 0, label_spread: float = 0.5) -> TrainingOptions:
         """Return the options with defaults that suit so many rows with so many nonzeros each; see decisions 0020, 0028.
 
         A step moves all features of a row at once, so the score of a long row moves further, and it has more noise from
