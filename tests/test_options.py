@@ -153,3 +153,18 @@ def test_an_unknown_option_is_named():
     with pytest.raises(ConfigError, match="unknown option 'rank'") as caught:
         resolve(task="binary", rank=3)
     assert caught.value.key == "rank"
+
+
+@pytest.mark.parametrize(
+    ("n_features", "spread", "times"),
+    [(250, 0.5, 1), (1000, 0.5, 4), (9000, 0.5, 5), (9000, 0.25, 1.25), (9000, 0.08, 1)],
+    ids=["enough rows", "few rows", "at most fivefold", "fewer clicks", "rare clicks"],
+)
+def test_l2_of_clicks_grows_with_features_per_row_but_not_where_clicks_are_rare(n_features, spread, times):
+    usual = resolve(task="binary")
+    adapted = usual.for_rows(1000, 8.0, n_features, spread)
+    assert adapted.l2 == pytest.approx([times * penalty for penalty in usual.l2])
+    given = resolve(task="binary", l2=0.005)
+    assert given.for_rows(1000, 8.0, n_features, spread).l2 == given.l2
+    ratings = resolve(task="regression")
+    assert ratings.for_rows(1000, 8.0, n_features, spread).l2 == ratings.l2

@@ -31,6 +31,7 @@ USUAL_NONZEROS = 10.0  # per row; rows with more get a lower default learning ra
 ADAPTABLE = ("learning_rate", "l2", "init_scale")
 KEPT_BY_SOME = ("l2", "validation_fraction", "item_fields")  # of model files
 MANY_ROWS = 10_000  # clicks start from a larger spread
+KNOWN_FEATURES, MAX_SCARCITY = 0.25, 5.0  # features per row without effect on L2, and its largest effect
 
 
 @dataclass(frozen=True)
@@ -192,8 +193,8 @@ class TrainingOptions:
     l2: tuple[float, ...] = option(
         None,
         "L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks, more for "
-        "clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short runs on validation rows "
-        "if there are at most 200,000 training rows (default with ranks auto).",
+        "clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for ratings), or auto: chosen "
+        "by short runs on validation rows if there are at most 400,000 training rows (default with ranks auto).",
         checks.l2,
         'float, sequence of float or "auto"',
         str,
@@ -331,21 +332,23 @@ class TrainingOptions:
         # Keeping a share r of the negatives multiplies the odds by 1/r; log(r) takes that back.
         return math.log(self.negative_rate)
 
-    def for_rows(self, n_rows: int, nonzeros: float) -> TrainingOptions:
-        """Return the options with defaults that suit so many rows with so many nonzeros each; see decision 0020.
+    def for_rows(self, n_rows: int, nonzeros: float, n_features: int = 0, label_spread: float = 0.5) -> TrainingOptions:
+        """Return the options with defaults that suit so many rows with so many nonzeros each; see decisions 0020, 0028.
 
-        A step moves all features of a row at once, so the score of a long row moves further. The number of pairs, each
-        of which adds some noise, grows with the square of the length. Few rows cannot unlearn the noise of the start.
+        A step moves all features of a row at once, so the score of a long row moves further, and it has more noise from
+        pairs. Few rows cannot unlearn the noise of the start. Features of few rows need a stronger penalty, less so if
+        clicks are rare, because then the loss is flat: its curvature is the variance of the labels.
 
-        >>> adapted = resolve(task="binary").for_rows(1000, 40.0)
+        >>> adapted = resolve(task="binary").for_rows(1000, 40.0, n_features=500)
         >>> round(adapted.learning_rate, 3), round(adapted.l2[0], 3), adapted.init_scale
-        (0.025, 0.08, 0.01)
+        (0.025, 0.16, 0.01)
         """
         times, changed = max(1.0, nonzeros / USUAL_NONZEROS), dict[str, Any]()  # see decision 0009
         if "learning_rate" in self.adaptable:
             changed["learning_rate"] = self.learning_rate * times**-1.5
         if "l2" in self.adaptable and self.loss.is_classification:
-            changed["l2"] = tuple(penalty * times**2 for penalty in self.l2)
+            scarcity = min(n_features / (n_rows * KNOWN_FEATURES), MAX_SCARCITY) * 4 * label_spread**2
+            changed["l2"] = tuple(penalty * times**2 * max(1.0, scarcity) for penalty in self.l2)
         if "init_scale" in self.adaptable and n_rows < MANY_ROWS:
             changed["init_scale"] = 0.01
         return replace(self, **changed)

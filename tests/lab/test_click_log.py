@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rafm.errors import ConfigError
-from rafm.lab.click_log import FIELDS, ClickLog, make_click_log, write_libsvm
+from rafm.lab.click_log import FIELDS, ClickLog, make_click_log, write_fields, write_libsvm
+from rafm.read.fields import read_fields
 
 ARRAYS = ("indptr", "indices", "values", "labels", "probabilities", "offsets")
 
@@ -133,6 +134,14 @@ def test_libsvm_lines_read_back_as_the_log(tmp_path):
     tokens = [token.split(":") for line in lines for token in line.split()[1:]]
     assert [int(i) for i, _ in tokens] == log.indices.tolist()
     assert {x for _, x in tokens} == {"1"}
+
+
+def test_fields_read_back_as_those_of_the_log(tmp_path):
+    log = make_click_log(50, seed=0)
+    write_fields(tmp_path / "fields.tsv", log)
+    fields = read_fields(tmp_path / "fields.tsv")
+    assert fields.names == log.field_names
+    assert np.array_equal(fields.of(log.indices).reshape(50, -1), np.tile(np.arange(len(FIELDS)), (50, 1)))
 
 
 def test_the_default_log_has_300_000_rows():

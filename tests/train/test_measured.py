@@ -1,6 +1,7 @@
 """Measured ranks: a large model is cut to its budget and trained on, to the same bytes however it is interrupted."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,14 @@ from rafm import RaFMClassifier, RaFMRegressor
 from rafm.errors import ConfigError
 from rafm.model.file import Saved, file_bytes
 from rafm.options import resolve
+from rafm.rows.source import InMemory
+from rafm.rows.stats import count_rows
 from rafm.train import measured, record_engine
-from rafm.train.checkpoint import Checkpoint
+from rafm.train.checkpoint import Checkpoint, NoCheckpoint
 from rafm.train.event_log import event_record
+from rafm.train.job import Job, Stop
 from rafm.train.progress import event_lines
+from rafm.train.run import choose_label_scale
 from rafm.train.trainer import Cut, EpochFinished, Finished, Measuring, Planned, Resumed, train, train_model
 
 
@@ -127,6 +132,19 @@ def test_values_and_labels_of_any_scale_are_measured_alike(ratings):
     first, second = (list(train(rows[0], chosen, rows[1]))[-1].model for rows in (ratings, large))
     assert first.plan == second.plan
     np.testing.assert_allclose(second.scores(large[1]), first.scores(ratings[1]) * 16, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_one_training_gives_every_size_the_model_of_its_own_training(task, clicks, ratings):
+    rows, valid = clicks if task == "binary" else ratings
+    sizes, chosen = (420, 80, 200), options(task, max_parameters=420, averaging=True, calibrate="off")
+    found = count_rows([rows])
+    scale = choose_label_scale(found.label_spread, chosen.loss)
+    job = Job(InMemory(rows), InMemory(valid), found, scale, NoCheckpoint(), None, Stop())
+    fitted = chosen.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
+    cut = [event.model for event in measured.train_sizes(job, fitted, sizes) if isinstance(event, Finished)]
+    for size, model in zip(sizes, cut, strict=True):
+        assert bytes_of(model) == bytes_of(train_model(rows, replace(chosen, max_parameters=size), valid))
 
 
 def test_out_of_time_the_model_is_cut_all_the_same(clicks):

@@ -44,7 +44,7 @@ def test_no_neighbour_of_what_is_found_is_better(ratings):
     assert runs >= 4
     assert (rate, l2) != (0.1, 0.1)  # the truth is noiseless: less of a penalty is better
     best = loss_of((rate, l2), ratings)
-    for factor in (1 / 3, 3):
+    for factor in (3**-0.5, 3**0.5):  # half a step
         assert loss_of((rate, l2 * factor), ratings) > best * (1 - 1e-3)
     assert (last.model.options["learning_rate"], last.model.options["l2"]) == (rate, l2)
     assert event_lines(events[0]) == [

@@ -12,7 +12,7 @@ def paper(
     artefacts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Any of figure1 table1 figure3 table2 tables34 frontier update-rules figure4 (default: all)."
+            help="Any of frontier figure1 table1 figure3 table2 tables34 update-rules figure4 (default: all)."
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Rough results in five minutes instead of two hours.")] = False,
@@ -32,6 +32,9 @@ def paper(
     stream_rows: Annotated[
         int | None, typer.Option(min=1000, help="Rows per day in figure4; full scale needs millions.")
     ] = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Run nothing; write the page from the results in DIR.")
+    ] = False,
 ) -> None:
     """Reproduce the paper's tables and figures and write a page that compares them. Can be interrupted and rerun."""
     from dataclasses import replace
@@ -43,7 +46,7 @@ def paper(
 
     folder = Path(out)
     target = Path(page) if page else folder / "results.md"
-    words = [" --quick" * quick, " --authors-protocol" * authors_protocol]  # the page states how to reproduce it
+    words = [" --quick" * quick, " --authors-protocol" * authors_protocol, " --stored" * stored]  # the page states how to reproduce it
     budget = QUICK if quick else FULL
     if stream_rows is not None:
         budget = replace(budget, stream_rows_per_day=stream_rows)
@@ -59,5 +62,6 @@ def paper(
         authors_protocol,
         command,
         lambda text: print(text, file=sys.stderr, flush=True),
+        stored,
     )
     print(f"written: {target}")

@@ -13,9 +13,10 @@ import numpy as np
 CHUNK = 1 << 14  # vectors rotated at a time
 
 
-def chunks(n: int) -> Iterator[slice]:
-    """Yield the slices of a long array."""
-    return (slice(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK))
+def chunks(n: int, size: int | None = None) -> Iterator[slice]:
+    """Yield the slices of a long array, CHUNK elements each by default."""
+    size = size or CHUNK
+    return (slice(first, min(first + size, n)) for first in range(0, n, size))
 
 
 def principal_axes(vectors: np.ndarray, importance: np.ndarray) -> np.ndarray:

@@ -6,12 +6,14 @@ import numpy as np
 
 from ..jit.cache import kernel
 from ..jit.helper import helper
+from ..jit.vectors import prefetch
 
 BUCKETS = 1024  # ids are dealt out by bucket, so that checkpoints can be loaded by another number of shards
 MIX, BUCKET_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF_WORD, BUCKET_SHIFT = np.uint64(32), np.uint64(54)
 LOAD = 0.6  # the table grows when this share of it is in use
 FEW = 1 << 10
+AHEAD = 8  # searches that are prefetched
 
 
 def bucket_of(ids: np.ndarray) -> np.ndarray:
@@ -49,11 +51,23 @@ def _insert(keys, ids, table, size, found):  # type: ignore[no-untyped-def]
     return size
 
 
+@helper(_nrt=False)
+def _fetch(keys, e, ids, table, mask):  # type: ignore[no-untyped-def]
+    """Prefetch what later searches begin with: places in the table, and the ids that nearer ones point to."""
+    if e + 2 * AHEAD < keys.size:
+        prefetch(table, _first_place(keys[e + 2 * AHEAD], mask))
+    if e + AHEAD < keys.size:
+        number = table[_first_place(keys[e + AHEAD], mask)]
+        if number >= 0:
+            prefetch(ids, np.int64(number))
+
+
 @kernel()
 def _find(keys, ids, table, found):  # type: ignore[no-untyped-def]
     """Find the number of each key, or -1."""
     mask = table.size - 1
     for e in range(keys.size):
+        _fetch(keys, e, ids, table, mask)
         key, place = np.int64(keys[e]), _first_place(keys[e], mask)
         while table[place] >= 0 and ids[table[place]] != key:
             place = (place + 1) & mask

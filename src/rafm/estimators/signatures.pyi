@@ -89,8 +89,9 @@ class ClassifierSignature:
             validation rows (default with ranks auto).
         l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
-            more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
-            runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
+            more for clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for
+            ratings), or auto: chosen by short runs on validation rows if there are at most 400,000 training
+            rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
@@ -227,8 +228,9 @@ class RegressorSignature:
             validation rows (default with ranks auto).
         l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
-            more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
-            runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
+            more for clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for
+            ratings), or auto: chosen by short runs on validation rows if there are at most 400,000 training
+            rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
@@ -369,8 +371,9 @@ class RankerSignature:
             validation rows (default with ranks auto).
         l2 : float, sequence of float or "auto", default=None
             L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
-            more for clicks of more than 10 nonzeros per row, 0.1 for ratings), or auto: chosen by short
-            runs on validation rows if there are at most 200,000 training rows (default with ranks auto).
+            more for clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for
+            ratings), or auto: chosen by short runs on validation rows if there are at most 400,000 training
+            rows (default with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of weights at each occurrence.
         l1 : float, default=0.0

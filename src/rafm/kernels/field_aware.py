@@ -25,7 +25,7 @@ from ..jit.barrier import arrive, wait_for_all
 from ..jit.compile import compiled, entry
 from ..jit.vectors import add_gradients, add_spread, combined_norm, exp_neg_abs, spread, strided_products
 from .forward import span_of
-from .losses import link, loss_slope, loss_value
+from .losses import is_finite, link, loss_slope, loss_value
 from .optimizers import batch_rate, step_number, step_vectors
 from .tables import GROUPS, HALF, ONE, ZERO, FieldGradients, FieldVectors
 from .training import LONG_WAIT_MICROSECONDS, ask_to_stop, asked_to_stop, copy_bias, fetch_rows, total_of
@@ -250,7 +250,7 @@ def train_rows(rows, order, bias, total, training):
         waited += meet(2 * turn + 1, team)
         asked = asked_to_stop(turn, team)
         loss = total_of(work.losses, batch.size)
-        if not np.isfinite(loss):
+        if not is_finite(loss):
             stopped = turn * size
             break
         total += loss

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..jit.compile import MATHS, entry
 from ..jit.helper import helper
-from .losses import link, loss_slope, loss_value
+from .losses import is_finite, link, loss_slope, loss_value
 
 compiled = helper(**MATHS)  # with reference counts, since some functions make arrays
 FLOOR = np.float32(0.01)  # lower bound of mixture weights: shares divide by their sum
@@ -146,7 +146,7 @@ def train_factors(rows, order, tables, records, bias, mixture, settings):
         a, weight = rows.indptr[r], rows.weights[r]
         score, _ = score_pair(rows, r, tables, records, mixture, shares, products)
         slope, value = slope_and_loss(settings, np.float64(bias[0] + score), np.float64(rows.labels[r]))
-        if not np.isfinite(value):
+        if not is_finite(value):
             return total, t
         total += weight * value
         g = mixture.dtype.type(weight * slope)

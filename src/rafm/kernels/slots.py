@@ -14,13 +14,17 @@ all vectors padded as in records. Features may have another number at their owne
 import numpy as np
 
 from ..jit.compile import as_written, compiled, entry
+from ..jit.vectors import prefetch
 from .field_weights import step_weights
+from .losses import is_finite
 from .optimizers import batch_rate, wide_number, wide_vector
 from .philox import LANES, normals_of, philox
-from .tables import CHUNK_ROWS, ONE, SHARES, ZERO, StepFeature
+from .tables import CHUNK_ROWS, LINE_FLOATS, ONE, SHARES, ZERO, StepFeature
 from .training import take_copies
 from .update import block_of
 from .wide import forward_chunk, sum_block, sum_fields, sum_weight
+
+AHEAD = 12  # features whose records are prefetched: at their owner they are far apart
 
 
 @compiled
@@ -37,6 +41,18 @@ def copy_values(out, j, numbers, i, n):
     """Set out[j : j + n] to numbers[i : i + n]."""
     for f in range(n):
         out[j + f] = numbers[i + f]
+
+
+@compiled
+def fetch_record(numbers, n, tables, records):
+    """Prefetch the start of the record of a feature that comes later."""
+    if n + AHEAD < numbers.size:
+        i = np.int64(numbers[n + AHEAD])
+        k = level_of(i, tables)
+        o = tables.origins[k] + i * tables.strides[k]
+        prefetch(records, o)
+        if tables.strides[k] > LINE_FLOATS:
+            prefetch(records, o + LINE_FLOATS)
 
 
 # ---- At a slot
@@ -99,6 +115,7 @@ def get_parameters(numbers, tables, records, out):
     """Write the parameters of features to out, one after another."""
     j = 0
     for n in range(numbers.size):
+        fetch_record(numbers, n, tables, records)
         i = np.int64(numbers[n])
         k = level_of(i, tables)
         o = tables.origins[k] + i * tables.strides[k]
@@ -118,6 +135,8 @@ def join_sums(numbers, sums, tables, where, touched, joined, ends):
     """
     j = 0
     for n in range(numbers.size):
+        if n + AHEAD < numbers.size:
+            prefetch(where, np.int64(numbers[n + AHEAD]))
         i = np.int64(numbers[n])
         k = level_of(i, tables)
         size, place = 2 + k + tables.starts[k], where[i]
@@ -136,6 +155,7 @@ def step_features(touched, where, joined, age, gradient, tables, records, settin
     """Step all touched features by their joined sums, as step number `age` of the training."""
     rate = batch_rate(settings.optimizer, settings.learning_rate, age)
     for n in range(touched.size):
+        fetch_record(touched, n, tables, records)
         i = touched[n]
         k, place = level_of(i, tables), where[i]
         o, at, where[i] = tables.origins[k] + i * tables.strides[k], place + 2 + k, -1
@@ -158,7 +178,7 @@ def step_bias(bias, totals, settings):
     loss, slope, square = 0.0, 0.0, 0.0
     for chunk in range(totals.shape[0]):
         loss, slope, square = loss + totals[chunk, 0], slope + totals[chunk, 1], square + totals[chunk, 2]
-    if np.isfinite(loss):
+    if is_finite(loss):
         rate = batch_rate(settings.optimizer, settings.learning_rate, bias[3] + ONE)
         gradient, square = np.float32(slope), np.float32(square)
         wide_number(settings.optimizer, bias, 0, gradient, square, settings.damping, rate, ZERO)

@@ -1,13 +1,13 @@
 """Train by mini-batches in two phases, on one thread or on a thread team with one barrier per batch."""
 
 # mypy: ignore-errors
-import numpy as np
 
 from ..jit.barrier import GATE_STRIDE, arrive, wait_for_all
 from ..jit.compile import compiled, entry
 from ..jit.vectors import copy, prefetch, prefetch_shared
 from .field_weights import begin_weights, end_weights, pass_sums, step_weights, take_sums
 from .forward import couple_scores, join_row, part_of, prepare_exp, slopes_of_row, span_of, sum_group
+from .losses import is_finite
 from .optimizers import batch_rate, step_number
 from .tables import CACHED_FLOATS, GROUPS, LINE_FLOATS, ONE, PREFETCH_FLOATS, ZERO, GroupSums
 from .update import update_group, update_heads
@@ -206,7 +206,7 @@ def train_rows(rows, order, bias, total, training):
         waited += forward_rows(rows, batch, following, turn, training)
         asked = asked_to_stop(turn, team)
         loss, slope = total_of(work.losses, batch.size), total_of(work.slopes[:, -1], batch.size)
-        if not np.isfinite(loss):
+        if not is_finite(loss):
             stopped = turn * size
             break
         total += loss

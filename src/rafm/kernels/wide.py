@@ -20,6 +20,7 @@ from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import exp_neg_abs, inner, prefetch, sum_gradients, sum_listed, sum_weighted_gradients
 from .field_weights import step_weights, sum_blocks, with_field_weights
 from .forward import list_group, slopes_of_row, top_of
+from .losses import is_finite
 from .optimizers import batch_rate, wide_number, wide_vector
 from .tables import (
     CACHED_FLOATS,
@@ -320,7 +321,7 @@ def train_steps(rows, order, bias, total, training):
         taken += chunks + team.threads
         meet(2 * turn + 2, team)
         loss, slope, square = totals_of(work, chunks)
-        if not np.isfinite(loss):
+        if not is_finite(loss):
             stopped = turn
             break
         total += loss

@@ -1,8 +1,9 @@
 """A synthetic click log with a long tail and a known truth, for demos, tests and benchmarks.
 
-The truth is a factorization machine whose features differ in rank. A frequent user has tastes along up to 32 axes, a
-rare one only along the first few, and a pair of features interacts along the axes that both have. So any single rank is
-too small for frequent features, too large for infrequent ones, or both.
+The truth has no model's form. A user has interests, frequent users several, and likes an item as much as the nearest
+interest that is awake at this hour: a maximum over three fields at once, which saturates. Sites and categories belong
+to groups that suit each other or not. So no sum of pair products is the truth; models can only approximate it, and
+frequent users better than infrequent ones.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from ..errors import ConfigError
 
 
 class Field(NamedTuple):
-    """A categorical column and its share of the truth.
+    """A categorical column.
 
-    Value r = 1, 2, ... is drawn in proportion to 1 / (r + shift) ** exponent. `effect` is the standard deviation of the
-    linear weights, `taste` that of each factor, of which there are at most `max_axes`.
+    Value r = 1, 2, ... is drawn in proportion to 1 / (r + shift) ** exponent. `effect` is the standard deviation of
+    what each value adds to the true score by itself.
     """
 
     name: str
@@ -29,22 +30,24 @@ class Field(NamedTuple):
     exponent: float
     shift: float
     effect: float
-    taste: float
-    max_axes: int
 
 
 FIELDS = (
-    Field("user", 30_000, 1.1, 4.0, 0.3, 0.7, 32),
-    Field("item", 15_000, 1.1, 4.0, 0.3, 0.7, 32),
-    Field("site", 400, 1.0, 2.0, 0.3, 0.3, 24),
-    Field("device", 40, 1.2, 1.0, 0.2, 0.3, 4),
-    Field("hour", 24, 0.0, 0.0, 0.2, 0.3, 2),
-    Field("weekday", 7, 0.0, 0.0, 0.1, 0.3, 2),
-    Field("position", 10, 0.7, 0.0, 0.5, 0.3, 2),
-    Field("category", 60, 0.0, 0.0, 0.2, 0.3, 4),
+    Field("user", 30_000, 1.1, 4.0, 0.3),
+    Field("item", 15_000, 1.1, 4.0, 0.3),
+    Field("site", 400, 1.0, 2.0, 0.3),
+    Field("device", 40, 1.2, 1.0, 0.2),
+    Field("hour", 24, 0.0, 0.0, 0.2),
+    Field("weekday", 7, 0.0, 0.0, 0.1),
+    Field("position", 10, 0.7, 0.0, 0.5),
+    Field("category", 60, 0.0, 0.0, 0.2),
 )
 CLICK_RATE = 0.2
-ROWS_PER_AXIS = 32  # a feature has one axis per this many occurrences in 300,000 rows
+AXES, THEMES, SCATTER = 5, 20, 0.25  # interests are themes, points on a sphere; items scatter around their category's
+MAX_INTERESTS, ROWS_PER_INTEREST = 4, 100  # a user has one more per this many occurrences in 300,000 rows
+LIKING, ROWS_UNTIL_CERTAIN = 6.0, 40.0  # how much a liking matters, and occurrences until it matters half as much
+PARTS_OF_DAY, ASLEEP = 4, 0.3  # share of a user's interests that sleep in each part of the day
+GROUPS, SUITING = 12, 0.6  # of sites and of categories, and how much they matter
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,13 @@ def write_libsvm(path: str | PathLike[str], log: ClickLog) -> None:
         file.write(b"".join(cells.ravel().tolist()))
 
 
+def write_fields(path: str | PathLike[str], log: ClickLog) -> None:
+    """Write the field of every id to `path`, as `--fields` reads it."""
+    with open(path, "w", encoding="ascii", newline="\n") as file:
+        for name, start, end in zip(log.field_names, log.offsets, log.offsets[1:]):
+            file.writelines(f"{number}\t{name}\n" for number in range(start, end))
+
+
 def _log_of(
     table: np.ndarray,
     labels: np.ndarray,
@@ -163,21 +173,39 @@ def _draw(shares: np.ndarray, n_rows: int, rng: np.random.Generator) -> np.ndarr
 
 
 def _true_scores(columns: dict[str, np.ndarray], shares: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """Score the rows by weights and, axis by axis, by sum_{i<j} v_i v_j = (|sum v|^2 - sum |v|^2) / 2."""
+    """Score the rows: effects of single values, liking of items, and which groups of sites and categories suit."""
     weights = {field.name: rng.normal(0, field.effect, field.size) for field in FIELDS}
-    axes = {field.name: _axes(field, shares[field.name], rng) for field in FIELDS}
     scores = sum(weights[name][column] for name, column in columns.items())
-    for axis in range(max(field.max_axes for field in FIELDS)):
-        here = [axes[f.name][axis][columns[f.name]] for f in FIELDS if axis < f.max_axes]
-        scores += (sum(here) ** 2 - sum(v**2 for v in here)) / 2
-    return scores
+    scores += LIKING * _likings(columns, shares, rng)
+    suits = rng.normal(0, SUITING, (GROUPS, GROUPS))
+    site, category = (rng.integers(GROUPS, size=_size(name))[columns[name]] for name in ("site", "category"))
+    return scores + suits[site, category]
 
 
-def _axes(field: Field, shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw the factors, one line per axis; a feature has zeros beyond the rank that its occurrences support."""
-    depth = np.maximum(1, 300_000 * shares / ROWS_PER_AXIS)
-    lines = rng.normal(0, field.taste, (field.max_axes, field.size))
-    return lines * (np.arange(field.max_axes)[:, None] < depth)
+def _likings(columns: dict[str, np.ndarray], shares: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """Return how much the user of each row likes its item at its hour, between -1 and 1."""
+    themes = _directions(rng.normal(size=(THEMES, AXES)))
+    centres = themes[rng.integers(THEMES, size=_size("category"))]
+    own = rng.normal(0, SCATTER, (_size("item"), AXES))
+    items = _directions(centres[columns["category"]] + own[columns["item"]])
+    counts = 300_000 * shares["user"]
+    number = np.minimum(1 + counts / ROWS_PER_INTEREST, MAX_INTERESTS).astype(int)
+    interests = themes[rng.integers(THEMES, size=(MAX_INTERESTS, _size("user")))]
+    asleep = rng.random((MAX_INTERESTS, _size("user"), PARTS_OF_DAY)) < ASLEEP
+    asleep[0] = False  # the first one never sleeps
+    users, part = columns["user"], columns["hour"] * PARTS_OF_DAY // _size("hour")
+    nearest = np.full(users.size, -1.0)
+    for interest in range(MAX_INTERESTS):
+        near = (interests[interest, users] * items).sum(axis=1)
+        awake = (interest < number[users]) & ~asleep[interest, users, part]
+        nearest = np.where(awake, np.maximum(nearest, near), nearest)
+    certain = counts / (counts + ROWS_UNTIL_CERTAIN)
+    return certain[users] * np.tanh(2 * nearest)
+
+
+def _directions(points: np.ndarray) -> np.ndarray:
+    """Return the points, moved to a distance of 1."""
+    return points / np.linalg.norm(points, axis=-1, keepdims=True)
 
 
 def _with_click_rate(scores: np.ndarray, rate: float) -> np.ndarray:

@@ -16,19 +16,23 @@ from ..model.model import Model
 from ..options import resolve
 from ..rows.blocks import take_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.fields import Fields
+from ..rows.source import InMemory
 from ..train.progress import show_events
-from ..train.trainer import Finished, train, train_model
-from .click_log import ClickLog, make_click_log, write_libsvm
+from ..train.selection import train_and_select
+from ..train.trainer import Finished, train_model
+from .click_log import ClickLog, make_click_log, write_fields, write_libsvm
 
 N_ROWS = 300_000
-L2 = 0.01  # the best value of a small grid, for each of the models
-CONTESTANTS: dict[str, dict[str, Any]] = {
+SMALL = {"ranks": (2, 8, 32), "rank_scale": 0.25}
+CONTESTANTS: dict[str, dict[str, Any]] = {  # all else by default, for every model
     "LR": {"model": "lr"},
     "FM 8": {"model": "fm", "ranks": 8},
-    "FM 16": {"model": "fm", "ranks": 16},
     "FM 32": {"model": "fm", "ranks": 32},
-    "DiFacto 2,8,32": {"model": "difacto", "ranks": (2, 8, 32), "rank_scale": 0.25},
-    "RaFM 2,8,32": {"model": "rafm", "ranks": (2, 8, 32), "rank_scale": 0.25},
+    "FM 128": {"model": "fm", "ranks": 128},
+    "DiFacto 2,8,32": {"model": "difacto", **SMALL},
+    "RaFM 2,8,32": {"model": "rafm", **SMALL},
+    "default": {},
 }
 
 
@@ -52,12 +56,13 @@ class Result:
 
 
 def write_rows(folder: str, n_rows: int = N_ROWS, seed: int = 0) -> tuple[ClickLog, tuple[ClickLog, ...]]:
-    """Write a generated log to train.libsvm, valid.libsvm and test.libsvm; return the log and its parts."""
+    """Write a generated log to train.libsvm, valid.libsvm, test.libsvm and fields.tsv; return the log and its parts."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     log = make_click_log(n_rows, seed)
     parts = log.split((0.8, 0.1, 0.1), seed)
     for part, name in zip(parts, ("train", "valid", "test")):
         write_libsvm(Path(folder, f"{name}.libsvm"), part)
+    write_fields(Path(folder, "fields.tsv"), log)
     return log, parts
 
 
@@ -67,8 +72,9 @@ def run_demo(folder: str, n_rows: int = N_ROWS, seed: int = 0, out: TextIO | Non
     log, parts = write_rows(folder, n_rows, seed)
     print(_introduction(log, parts), file=out)
     batches = [check_batch(Batch(p.indptr, p.indices, p.values, log.n_features, p.labels)) for p in parts]
+    sources = [InMemory(batch, Fields.of_ranges(log.field_names, log.offsets.tolist())) for batch in batches]
     print(f"Kernels ready after {_compile(batches[0], seed):.1f} s; compiled code is kept for the next run.", file=out)
-    results = [_train_one(name, batches, folder, seed, out) for name in CONTESTANTS]
+    results = [_train_one(name, sources, folder, seed, out) for name in CONTESTANTS]
     print("\nmodel            log loss      auc  parameters       bytes   kept  seconds", file=out)
     print("\n".join(result.line() for result in results), file=out)
     # The log loss of the true probabilities.
@@ -92,16 +98,16 @@ def _introduction(log: ClickLog, parts: tuple[ClickLog, ...]) -> str:
     sizes = ", ".join(f"{len(part):,} {name}" for part, name in zip(parts, ("training", "validation", "test")))
     return (
         f"A generated click log: {sizes} rows; fields {', '.join(log.field_names)}.\n"
-        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; frequent ones have richer tastes."
+        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; the truth has no model's form."
     )
 
 
-def _train_one(name: str, batches: list[CheckedRows], folder: str, seed: int, out: TextIO) -> Result:
-    training, valid, test = batches
-    options = resolve(task="binary", l2=L2, seed=seed, **CONTESTANTS[name])
+def _train_one(name: str, sources: list[InMemory], folder: str, seed: int, out: TextIO) -> Result:
+    training, valid, test = sources[0], sources[1], sources[2].rows
+    options = resolve(task="binary", seed=seed, **CONTESTANTS[name])
     print(f"\n{name}", file=out)
     start = time.perf_counter()
-    for event in show_events(train(training, options, valid), options, stream=out):
+    for event in show_events(train_and_select(training, options, valid), options, stream=out):
         last = event
     assert isinstance(last, Finished)
     seconds = time.perf_counter() - start
@@ -125,11 +131,11 @@ def draw(results: list[Result], path: Path) -> str:
     linear, *factorized = results  # the linear model is far off and would compress the scale
     colors = pyplot.cm.viridis(np.linspace(0, 0.85, len(factorized)))
     least = min(result.metrics["log_loss"] or 0.0 for result in factorized)
-    for result, marker, color in zip(factorized, "vs^DP", colors):
-        style = {"marker": marker, "color": "crimson" if result.name.startswith("RaFM") else color}
+    for result, marker, color in zip(factorized, "vs^DoP", colors):
+        style = {"marker": marker, "color": "crimson" if result.name == "default" else color}
         place = (result.model.n_parameters, result.metrics["log_loss"])
         sizes.plot(*place, linestyle="", markersize=9, **style)
-        below = place[1] == least  # so that the label of the best one does not cover another
+        below = place[1] == least or result.name.startswith("RaFM")  # so that labels do not cover each other
         sizes.annotate(result.name, place, textcoords="offset points", xytext=(6, -14 if below else 8), fontsize=9)
         losses = [entry["valid_log_loss"] for entry in result.model.history]
         epochs.plot(range(1, len(losses) + 1), losses, markersize=5, label=result.name, **style)

@@ -7,8 +7,9 @@ for a few epochs, with the optimiser state of the first; the best of them, or th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,10 +23,10 @@ from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from ..plan.ranks import describe_plan
 from ..rows.source import RowSource
-from .events import Cut, Event, Measuring, Planned, Resumed
+from .events import Cut, Event, Finished, Measuring, Planned, Resumed
 from .job import Job, finished, model_of, train_plain
 from .ranks_by_count import ranks_within
-from .run import Run, State
+from .run import Position, Run, State
 from .search import TRAIN_ROWS, search_settings
 
 CLICK_RANK, RATING_RANK, LEAST_RANK = 256, 64, 16  # of the large model
@@ -48,13 +49,13 @@ def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
         within = ranks_within(job.found, options, job.features(options).plan.n_field_weights)
         yield from train_plain(job, replace(within, searched=()))
         return
-    if job.valid is None:
-        raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
-    options, job = yield from search_settings(job, options)
-    large = replace(options, model="fm", ranks=(plan.rank,), l2=options.l2[:1], measured=False, keep_state=True)
+    options, job, large = yield from _prepared(job, options, plan.rank)
     features = job.features(large)
     if job.state is None or STAGE not in job.state[0]:
-        run, small, cut_epoch = yield from _first_stage(job, large, features, options)
+        first = yield from _first_stage(job, large, features)
+        run, small = yield from _second_stage(job, options, features, first)
+        cut_epoch = first.at.epoch - 1
+        del first  # and its memory
     else:
         cut_epoch = job.state[0][CUT_EPOCH]
         run, small = _resumed_stage(job, features, options)
@@ -62,9 +63,38 @@ def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
     lengths = lengths_of(small, features)
     job.checkpoint.capture = lambda: _with_lengths(job.capture(run.state()), lengths, cut_epoch)
     yield from job.epochs(run)
+    yield _last(job, run, small, options)
+
+
+def train_sizes(job: Job, options: TrainingOptions, sizes: Sequence[int]) -> Iterator[Event]:
+    """Train one large model and cut it to several numbers of parameters; yield a `Finished` for each, in order.
+
+    Each is the model that `train_measured` gives under this budget. There are no checkpoints.
+    """
+    options, job, large = yield from _prepared(job, options, plan_large(job, options).rank)
+    features = job.features(large)
+    first = yield from _first_stage(job, large, features)
+    for size in sizes:
+        run, small = yield from _second_stage(job, replace(options, max_parameters=size), features, first)
+        yield from job.epochs(run)
+        yield _last(job, run, small, options)
+
+
+def _prepared(
+    job: Job, options: TrainingOptions, rank: int
+) -> Generator[Event, None, tuple[TrainingOptions, Job, TrainingOptions]]:
+    """Find the settings; return the options, the job that knows them, and the options of the large model."""
+    if job.valid is None:
+        raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
+    options, job = yield from search_settings(job, options)
+    large = replace(options, model="fm", ranks=(rank,), l2=options.l2[:1], measured=False, keep_state=True)
+    return options, job, large
+
+
+def _last(job: Job, run: Run, small: PlannedFeatures, options: TrainingOptions) -> Finished:
+    """Return the last event of the second stage, with the model."""
     last = finished(job, run, small, job.found.rows)
-    model = replace(last.model, options=replace(options, l2=run.options.l2).summary())
-    yield replace(last, model=model)
+    return replace(last, model=replace(last.model, options=replace(options, l2=run.options.l2).summary()))
 
 
 # What to start from
@@ -100,29 +130,41 @@ def _megabytes(n_features: int, rank: int) -> float:
 # The two stages
 
 
-def _first_stage(
-    job: Job, large: TrainingOptions, features: PlannedFeatures, options: TrainingOptions
-) -> Generator[Event, None, tuple[Run, PlannedFeatures, int]]:
-    """Train and cut the large model; return the run of the second stage, its features, and the epochs so far."""
-    assert job.valid is not None
-    one_class = options.loss.is_classification and job.found.label_range[0] == job.found.label_range[1]
+class Large(NamedTuple):
+    """The large model after its training: where that ended, when it began, and what a cut needs."""
+
+    at: Position
+    begun: float
+    n_parameters: int
+    cutter: Cutter
+
+
+def _first_stage(job: Job, large: TrainingOptions, features: PlannedFeatures) -> Generator[Event, None, Large]:
+    """Train the large model."""
+    one_class = large.loss.is_classification and job.found.label_range[0] == job.found.label_range[1]
     yield Planned(features.plan, features.counts, job.found.rows, one_class)
-    first = job.run(features, large)
-    yield from job.train(first)
-    at, begun, before = first.at, first.begun, features.plan.n_parameters
-    model = model_of(first, features, job.found.rows)
-    del first  # and its memory
+    run = job.run(features, large)
+    yield from job.train(run)
+    at, begun, model = run.at, run.begun, model_of(run, features, job.found.rows)
+    del run  # and its memory
     cutter = Cutter(model, job.found.squares[np.searchsorted(job.found.ids, model.numbering.ids)])
+    return Large(at, begun, features.plan.n_parameters, cutter)
+
+
+def _second_stage(
+    job: Job, options: TrainingOptions, features: PlannedFeatures, first: Large
+) -> Generator[Event, None, tuple[Run, PlannedFeatures]]:
+    """Cut the large model; return the run that fine-tunes what is left, and its features."""
+    assert job.valid is not None
     budget = Budget(options.max_parameters, options.max_bytes, reserved_bytes(options))
-    cut = cut_within(cutter, budget) if budget else smallest_good(cutter, job.valid)
-    del cutter
+    cut = cut_within(first.cutter, budget) if budget else smallest_good(first.cutter, job.valid)
     small = features.arranged(order_of(cut, features))._replace(plan=cut.plan)
     yield Planned(small.plan, small.counts, job.found.rows)
-    run = job.run(small, fine_options(options, small, at.epoch - 1), first_parameters(cut, options))
-    run.begun = begun
-    value = run.begin_after(at)
-    yield Cut(options.metric, before, at.best_value, small.plan.n_parameters, value)
-    return run, small, at.epoch - 1
+    run = job.run(small, fine_options(options, small, first.at.epoch - 1), first_parameters(cut, options))
+    run.begun = first.begun
+    value = run.begin_after(first.at)
+    yield Cut(options.metric, first.n_parameters, first.at.best_value, small.plan.n_parameters, value)
+    return run, small
 
 
 def _resumed_stage(job: Job, features: PlannedFeatures, options: TrainingOptions) -> tuple[Run, PlannedFeatures]:

@@ -5,7 +5,7 @@ A run is trained in pieces. Between pieces it can be saved and restored without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -200,11 +200,9 @@ class Run:
     def judge_start(self) -> dict[str, float | None]:
         """Let the constant prediction compete: the untrained model is kept if no epoch is better. Return its metrics.
 
-        The factors of an untrained model are small but random, so its scores would rank rows by luck. A row without
-        features has the constant as its score.
+        The factors of an untrained model are small but random, so its scores would rank rows by luck.
         """
-        empty = (rows._replace(indptr=np.zeros_like(rows.indptr)) for rows in self.held_out or ())
-        metrics = self._evaluate(empty)
+        metrics = {} if self.held_out is None else self._evaluate(self.held_out, self._constants)
         self.at = replace(self.at, start_value=metrics.get(self.options.metric))
         return metrics
 
@@ -288,14 +286,17 @@ class Run:
 
     # Evaluation
 
-    def _evaluate(self, held_out: Iterable[Rows]) -> dict[str, float | None]:
+    def _evaluate(
+        self, held_out: Blocks, scores: Callable[[Rows], np.ndarray] | None = None
+    ) -> dict[str, float | None]:
         """Return the metrics of the validation rows, computed in bounded memory; none if there are no rows."""
+        scores = scores or self.scores
         metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
         for number, rows in enumerate(held_out):
             if self.negatives is None:
-                metrics.add(rows.labels, self.scores(rows), rows.weights)
+                metrics.add(rows.labels, scores(rows), rows.weights)
                 continue
-            for differences, weights in self.negatives.differences(number, rows, self.scores):
+            for differences, weights in self.negatives.differences(number, rows, scores):
                 metrics.add(np.ones(differences.size), differences, weights)
         if metrics.rows and not metrics.weight > 0:
             raise DataValueError("all validation rows have weight 0; at least one must have a positive weight")
@@ -306,6 +307,10 @@ class Run:
         with self.uninterrupted() if self.average is not None else nullcontext(), self._judged():
             found = self.engine.scores(rows)
         return found * np.float32(self.label_scale) + np.float32(self.options.score_shift)
+
+    def _constants(self, rows: Rows) -> np.ndarray:
+        """Return the score of every row without its features."""
+        return self.scores(rows._replace(indptr=np.zeros_like(rows.indptr)))
 
     def _parameters(self, last: bool = False) -> Parameters:
         """Return a copy of the current parameters, with the optimiser state if it is to be kept."""

@@ -105,7 +105,7 @@ def train(
     blocks = labelled_blocks(source, options.family)
     found = count_rows(fingerprint.watch(blocks) if checkpoint.wanted else blocks)
     check_labels(found.rows, found.label_range, options.loss)
-    options = options.for_rows(found.rows, found.counts.sum() / found.rows)
+    options = options.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
     judged = RowsFingerprint.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
     state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     scale = choose_label_scale(found.label_spread, options.loss)

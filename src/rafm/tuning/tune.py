@@ -158,7 +158,7 @@ def tune(
     known = identity(defaults, fingerprint, judged, None, fields) | limits.size_options()
     known["given"] = ", ".join(sorted(subject.fixed))
     # ranges of the search surround what these rows get by default
-    adapted = defaults.for_rows(found.rows, found.counts.sum() / found.rows)
+    adapted = defaults.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
     space = Space(adapted, subject.fixed, 0 if fields is None else len(fields.names), valid is not None)
     with open_study(study, space, known) as opened:
         yield from Tuner(subject, limits, keeper, opened, space, found, begun).events()

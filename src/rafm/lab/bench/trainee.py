@@ -40,7 +40,8 @@ class Trainee:
     ):
         batch, given = rows.batch(), {"learning_rate": learning_rate, "step_rows": step_rows}
         options = resolve(task="binary", model=family, ranks=ranks, threads=threads, **given)
-        options, found = options.for_rows(batch.n_rows, rows.indices.size / batch.n_rows), count_rows([batch])
+        found = count_rows([batch])
+        options = options.for_rows(batch.n_rows, rows.indices.size / batch.n_rows, found.ids.size)
         features = plan_features(found, batch.n_features, options.model, options.ranks, options.rule)
         shape = RowShape(found.rows, found.longest)
         plan, counts = features.plan, features.counts

@@ -41,6 +41,16 @@ class Study:
 
 
 @dataclass(frozen=True)
+class SizeStudy:
+    """A data set on which models of equal size are compared; parameters: the middle size."""
+
+    data: str
+    task: str
+    parameters: int
+    n_columns: int | None = None
+
+
+@dataclass(frozen=True)
 class Budget:
     """The amount of work: data sets, candidates, seeds and sizes."""
 
@@ -61,6 +71,9 @@ class Budget:
     stream_rows_per_day: int
     stream_scales: tuple[float, ...]
     stream_seeds: tuple[int, ...]
+    size_studies: tuple[SizeStudy, ...]
+    factors: tuple[float, ...]  # of the middle size
+    size_seeds: tuple[int, ...]
 
     def candidates(self, study: Study, counts: np.ndarray) -> dict[str, list[Run]]:
         """Return the candidates of every model, the same number for each; L2 is chosen later.
@@ -138,6 +151,14 @@ FULL = Budget(
     stream_rows_per_day=250_000,
     stream_scales=(1 / 256, 1 / 64, 1 / 16, 1 / 4),
     stream_seeds=(0, 1, 2),
+    size_studies=(
+        SizeStudy("frappe", "binary", 350_000),
+        SizeStudy("ml10m-tag-popularity", "binary", 880_000),
+        SizeStudy("lastfm-tag-popularity", "binary", 780_000),
+        SizeStudy("ml-1m", "regression", 220_000),
+    ),
+    factors=(0.1, 0.25, 1, 4),
+    size_seeds=(0, 1, 2),
 )
 QUICK = Budget(
     name="quick",
@@ -157,4 +178,7 @@ QUICK = Budget(
     stream_rows_per_day=20_000,
     stream_scales=(1 / 64, 1 / 4),
     stream_seeds=(0,),
+    size_studies=(SizeStudy("ml10m-tag-popularity", "binary", 880_000),),
+    factors=(0.25, 1),
+    size_seeds=(0, 1),
 )

@@ -11,19 +11,20 @@ from .artefact import Artefact, write_artefact
 from .budget import Budget
 from .complexity import table1
 from .curves import figure1, figure3, table2
+from .frontier import frontier, size_claims, size_tables
 from .industrial import figure4
 from .lab import Lab
 from .page import write_page
 from .store import Store
-from .tables34 import authors, claims, competitions, frontier, rules, tables34
+from .tables34 import authors, claims, competitions, rules, tables34
 
 ARTEFACTS: dict[str, Callable[[Lab, Budget], Artefact]] = {
+    "frontier": frontier,
     "figure1": figure1,
     "table1": table1,
     "figure3": figure3,
     "table2": table2,
     "tables34": tables34,
-    "frontier": frontier,
     "update-rules": rules,
     "figure4": figure4,
 }
@@ -41,7 +42,7 @@ def chosen(names: Sequence[str], with_authors: bool) -> dict[str, Callable[[Lab,
         if name not in known:
             raise ConfigError(f"unknown artefact {name!r}; choose from {', '.join(known)}", key="artefacts")
     wanted = list(names or ARTEFACTS) + (list(OPTIONAL) if with_authors else [])
-    return {name: known[name] for name in known if name in wanted}  # in the order of the paper
+    return {name: known[name] for name in known if name in wanted}  # the frontier, then in the order of the paper
 
 
 def reproduce(
@@ -54,17 +55,19 @@ def reproduce(
     with_authors: bool = False,
     command: str = "rafm paper",
     tell: Callable[[str], Any] = print,
+    stored: bool = False,
 ) -> list[Artefact]:
-    """Execute missing runs, then write the artefacts' folders and the page."""
+    """Execute missing runs, unless only stored results may be used, then write the artefacts' folders and the page."""
     wanted = chosen(names, with_authors)
-    with Lab(data, Store(folder / "runs.jsonl"), workers, tell) as lab:
+    with Lab(data, Store(folder / "runs.jsonl"), workers, tell, stored) as lab:
         found = []
         for name, make in wanted.items():
             tell(f"{name}")
             found.append(make(lab, budget))
             own = command if name in OPTIONAL else command.replace(" --authors-protocol", "")
             write_artefact(folder, found[-1], own)
-        has_competitions = "tables34" in wanted or "frontier" in wanted  # then their results are in the store
-        verdicts = claims(competitions(lab, budget)) if has_competitions else []
+        # What a claim needs is in the store if its artefact was made.
+        verdicts = size_claims(size_tables(lab, budget)) if "frontier" in wanted else []
+        verdicts += claims(competitions(lab, budget)) if "tables34" in wanted else []
     write_page(page, folder, found, verdicts, budget, command)
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...rows.stats import count_rows
-from .budget import Budget, Study
+from .budget import Budget, SizeStudy, Study
 from .lab import Lab
 from .published import TABLES
 from .search import choose_l2, loss_of
@@ -77,18 +77,11 @@ class Competition:
         small = [each for each in self.families[family] if each.parameters <= parameters]
         return best(small) if small else None
 
-    def rivals(self) -> list[tuple[Contender, Contender, int]]:
-        """Return the best FM and RaFM within the size of each FM, where there is a RaFM that small."""
-        sizes = sorted({each.parameters for each in self.families["FM"]})
-        pairs = [(self.within("FM", size), self.within("RaFM", size), size) for size in sizes]
-        return [(fm, rafm, size) for fm, rafm, size in pairs if fm and rafm]
-
     def decisive(self) -> set[Run]:
-        """Return the runs that tables, frontier and claims compare; only those need all seeds."""
+        """Return the runs that tables and claims compare; only those need all seeds."""
         limits = [self.winners["FM"].parameters / SMALL, TABLES["Frappe"]["RaFM"].millions * 1e6]
         small = [self.within("RaFM", limit) for limit in limits]
-        pairs = [each for fm, rafm, _ in self.rivals() for each in (fm, rafm)]
-        return {each.run for each in (*self.winners.values(), *small, *pairs) if each}
+        return {each.run for each in (*self.winners.values(), *small) if each}
 
 
 def best(contenders: Sequence[Contender]) -> Contender:
@@ -96,7 +89,7 @@ def best(contenders: Sequence[Contender]) -> Contender:
     return min(contenders, key=lambda each: each.valid)
 
 
-def training_counts(lab: Lab, study: Study) -> np.ndarray:
+def training_counts(lab: Lab, study: Study | SizeStudy) -> np.ndarray:
     """Return the counts of the features that occur in the training rows."""
     return count_rows([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
 

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import ConfigError
 
 if TYPE_CHECKING:
-    from .competition import Competition
+    from .equal_sizes import SizeTable
 
 STYLES = {
     "FM": {"color": "#0072B2", "marker": "o"},
@@ -20,6 +20,11 @@ STYLES = {
     "RaFM": {"color": "#D55E00", "marker": "D"},
     "RaFM (Algorithm 1)": {"color": "#009E73", "marker": "v"},
     "LR": {"color": "#000000", "marker": "P"},
+    "FM+t": {"color": "#0072B2", "marker": "o"},
+    "RaFM+t": {"color": "#D55E00", "marker": "D"},
+    "pruned FM": {"color": "#56B4E9", "marker": "X"},
+    "pruned FM+t": {"color": "#56B4E9", "marker": "X"},
+    "measured": {"color": "#000000", "marker": "*"},
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 
@@ -81,8 +86,8 @@ def draw_curves(path: Path, curves: dict[str, list[float]], data: str) -> None:
     save(figure, path)
 
 
-def draw_frontier(path: Path, found: Sequence[Competition]) -> None:
-    """Draw test loss against parameters of all candidates, one panel per study; bars are standard deviations."""
+def draw_frontier(path: Path, found: Sequence[SizeTable]) -> None:
+    """Draw test loss against parameters of every family, one panel per data set; bars are standard deviations."""
     columns = min(2, len(found))
     rows = -(-len(found) // columns)
     figure, axes = canvas(rows, columns, (6.0 * columns, 4.2 * rows))
@@ -93,20 +98,16 @@ def draw_frontier(path: Path, found: Sequence[Competition]) -> None:
     save(figure, path)
 
 
-def _frontier_panel(ax: Any, found: Competition) -> None:
+def _frontier_panel(ax: Any, found: SizeTable) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     for family, own in found.families.items():
-        ordered = sorted(own, key=lambda one: one.parameters)
-        sizes, means = [one.parameters for one in ordered], [float(np.mean(one.losses)) for one in ordered]
-        spread = [float(np.std(one.losses, ddof=1)) if len(one.losses) > 1 else 0.0 for one in ordered]
-        line = "-" if family == "FM" else ""  # the baseline; points of the others have several shapes of rank sets
-        filled = {"markerfacecolor": "white"} if family in ("RaFM (Algorithm 1)", "DiFacto", "MRMA") else {}
-        ax.errorbar(
-            sizes, means, spread, linestyle=line, capsize=2, markersize=7, label=family, **STYLES[family], **filled
-        )
-    title = f"test {found.metrics[0]}"
-    ax.set(xscale="log", xlabel="parameters (millions)", ylabel=title, title=found.study.title)
+        sizes, means = [one.parameters for one in own], [float(np.mean(one.losses)) for one in own]
+        spread = [float(np.std(one.losses, ddof=1)) if len(one.losses) > 1 else 0.0 for one in own]
+        line = "--" if family.endswith("+t") else "-"
+        ax.errorbar(sizes, means, spread, linestyle=line, capsize=2, markersize=5, label=family, **STYLES[family])
+    metric = "log loss" if found.study.task == "binary" else "RMSE"
+    ax.set(xscale="log", xlabel="parameters (millions)", ylabel=f"test {metric}", title=found.study.data)
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter(lambda size, place: f"{size / 1e6:g}")
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -22,11 +22,17 @@ from ...metrics.evaluation import evaluate
 from ...model.model import Model
 from ...options import TrainingOptions, resolve
 from ...plan.ranks import NearestRank, describe_plan
+from ...read.fields import read_fields
 from ...rows.checked import Batch, CheckedRows, check_batch
+from ...rows.fields import Fields
+from ...rows.source import InMemory
 from ...rows.stats import count_rows
 from ...train.trainer import EpochFinished, Finished, train, train_model
 
 CLIP = 1e-4  # the authors' scripts clip probabilities to [1e-4, 1 - 1e-4]
+RATES = {"binary": 0.2, "regression": 0.1}  # usual learning rates
+SPREADS = {"binary": 0.03, "regression": 0.01}  # initial spreads of the averaged recipe
+LATER: dict[str, Any] = {"rate": None, "recipe": "paper", "field_weights": False}
 Result = dict[str, Any]
 
 
@@ -35,7 +41,8 @@ class Run:
     """One training run on one data set, or on its first n_columns columns.
 
     With protocol "authors", features are counted over training, validation and test rows, probabilities are clipped,
-    and ratings are clamped to the range of the test labels, as in the authors' scripts.
+    and ratings are clamped to the range of the test labels, as in the authors' scripts. rate: None for the usual one.
+    recipe: "paper", or "averaged": averaging over epochs, a larger initial spread for clicks, and one drop of the rate.
     """
 
     data: str
@@ -49,12 +56,16 @@ class Run:
     patience: int = 3
     n_columns: int | None = None
     protocol: str = "ours"
+    rate: float | None = None
+    recipe: str = "paper"
+    field_weights: bool = False
 
     @property
     def family(self) -> str:
         """The name of the model in tables."""
         names = {"lr": "LR", "fm": "FM", "difacto": "DiFacto", "mrma": "MRMA", "rafm": "RaFM"}
-        return names[self.model] + (" (Algorithm 1)" if self.update == "algorithm1" else "")
+        more = (" (Algorithm 1)" if self.update == "algorithm1" else "") + ("+t" if self.field_weights else "")
+        return names[self.model] + more
 
     @property
     def rank_text(self) -> str:
@@ -72,14 +83,21 @@ class Run:
         return f"{self.family} {self.rank_text}".strip()
 
     def task(self) -> dict[str, Any]:
-        """Return the run as a task."""
-        return {"kind": "train", **asdict(self), "ranks": list(self.ranks), "rank_scale": float(self.rank_scale)}
+        """Return the run as a task; later additions are left out where unused, so that keys stay what they were."""
+        values = {"kind": "train", **asdict(self), "ranks": list(self.ranks), "rank_scale": float(self.rank_scale)}
+        return {name: value for name, value in values.items() if name not in LATER or value != LATER[name]}
 
 
 @lru_cache(maxsize=2)
 def rows_of(folder: Path, data: str, n_columns: int | None) -> DataSet:
     """Read a data set; the last two are cached."""
     return load_prepared(folder, data, n_columns)
+
+
+@lru_cache(maxsize=2)
+def fields_of(folder: Path, data: str) -> Fields:
+    """Read the fields of a data set."""
+    return read_fields(folder / data / "features.tsv.gz")
 
 
 def options_of(run: Run, found: DataSet) -> TrainingOptions:
@@ -99,12 +117,20 @@ def options_of(run: Run, found: DataSet) -> TrainingOptions:
         update=run.update,
         l2=run.l2,
         n_epochs=run.epochs,
-        averaging=False,  # as in the paper
-        calibrate="off",
-        init_scale=0.01,
+        calibrate="off",  # as in the paper
         patience=run.patience,
         seed=run.seed,
+        learning_rate=RATES[found.task] if run.rate is None else run.rate,
+        field_weights="on" if run.field_weights else "off",
+        **recipe_of(run.recipe, found.task),
     )
+
+
+def recipe_of(name: str, task: str) -> dict[str, Any]:
+    """Return the options of a recipe."""
+    if name == "paper":
+        return {"averaging": False, "init_scale": 0.01, "rate_drops": 0}
+    return {"averaging": True, "init_scale": SPREADS[task], "rate_drops": 1}
 
 
 def evaluate_model(model: Model, batch: CheckedRows, protocol: str = "ours") -> dict[str, float | None]:
@@ -132,10 +158,11 @@ def train_run(config: dict[str, Any], folder: Path) -> Result:
     run = Run(**{**config, "ranks": tuple(config["ranks"])})
     found = rows_of(folder, run.data, run.n_columns)
     training, valid, test = found.parts
+    source = InMemory(training, fields_of(folder, run.data)) if run.field_weights else training
     options = options_of(run, found)
     start = time.process_time()
     try:
-        *_, last = train(training, options, valid)
+        *_, last = train(source, options, valid)
     except DivergenceError as error:
         return {"diverged": str(error), "valid": None}
     train_seconds = time.process_time() - start
@@ -210,6 +237,7 @@ def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
     # Imported here: both modules import this one.
     from .complexity import measure
     from .industrial import stream_run
+    from .large import measured_sizes, pruned_sizes
 
     return {
         "train": train_run,
@@ -217,6 +245,8 @@ def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
         "occurrences": occurrences,
         "complexity": measure,
         "stream": stream_run,
+        "measured": measured_sizes,
+        "pruned": pruned_sizes,
     }
 
 

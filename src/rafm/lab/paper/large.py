@@ -1,0 +1,89 @@
+"""Train a large model once and make it small in several ways: measured ranks, and coordinates pruned by magnitude."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...model.model import Model
+from ...options import TrainingOptions, resolve
+from ...rows.source import InMemory
+from ...rows.stats import count_rows
+from ...train.checkpoint import NoCheckpoint
+from ...train.events import Finished, Searched
+from ...train.job import Job, Stop
+from ...train.measured import train_sizes
+from ...train.run import choose_label_scale
+from ...train.trainer import train_model
+from .tasks import Result, Run, evaluate_model, fields_of, options_of, rows_of
+
+
+def measured_sizes(config: dict[str, Any], folder: Path) -> Result:
+    """Train with measured ranks and no other option; return a model for each number of parameters in `sizes`."""
+    found = rows_of(folder, config["data"], None)
+    training, valid, test = found.parts
+    source = InMemory(training, fields_of(folder, config["data"]))
+    options = resolve(task=found.task, ranks="auto", max_parameters=max(config["sizes"]), seed=config["seed"])
+    job, options = job_of(source, valid, options)
+    begun, models, settings = time.process_time(), [], {}
+    for event in train_sizes(job, options, config["sizes"]):
+        if isinstance(event, Searched):
+            settings = {"rate": event.learning_rate, "l2": event.l2}
+        if isinstance(event, Finished):
+            models.append(_figures(event.model, valid, test) | {"parameters": event.model.n_parameters})
+    return {"models": models, **settings, "train_seconds": time.process_time() - begun}
+
+
+def job_of(source: InMemory, valid: Any, options: TrainingOptions) -> tuple[Job, TrainingOptions]:
+    """Return what trains on these rows, and the options that suit them."""
+    counts = count_rows([source.rows])
+    options = options.for_rows(counts.rows, counts.counts.sum() / counts.rows, counts.ids.size, counts.label_spread)
+    scale = choose_label_scale(counts.label_spread, options.loss)
+    job = Job(source, InMemory(valid), counts, scale, NoCheckpoint(), None, Stop())
+    return job._replace(weight_scale=counts.weight_scale), options
+
+
+def pruned_sizes(config: dict[str, Any], folder: Path) -> Result:
+    """Train a large FM; return what is left of it for each number of nonzero parameters in `sizes`."""
+    sizes = config["sizes"]
+    run = Run(**{name: value for name, value in config.items() if name != "sizes"} | {"ranks": tuple(config["ranks"])})
+    found = rows_of(folder, run.data, None)
+    training, valid, test = found.parts
+    source = InMemory(training, fields_of(folder, run.data)) if run.field_weights else training
+    begun = time.process_time()
+    model = train_model(source, options_of(run, found), valid)
+    models = []
+    for size in sizes:
+        small = pruned(model, size)
+        models.append(None if small is None else _figures(small, valid, test) | {"parameters": nonzeros(small)})
+    whole = _figures(model, valid, test) | {"parameters": model.n_parameters}
+    return {"models": models, "whole": whole, "train_seconds": time.process_time() - begun}
+
+
+def pruned(model: Model, size: int) -> Model | None:
+    """Return the model with all but its largest coordinates set to 0, of at most `size` nonzero parameters."""
+    factors = model.parameters.factors
+    room = size - (model.n_parameters - sum(block.size for block in factors))
+    if room < 0:
+        return None
+    magnitudes = np.abs(np.concatenate([block.ravel() for block in factors]))
+    if room >= magnitudes.size:
+        return model
+    least = np.partition(magnitudes, -room - 1)[-room - 1]  # the largest one that goes
+    kept = [np.where(np.abs(block) > least, block, np.float32(0)) for block in factors]
+    return replace(model, parameters=replace(model.parameters, factors=kept))
+
+
+def nonzeros(model: Model) -> int:
+    """Return the number of parameters that are not pruned: all but the coordinates that are 0."""
+    factors = model.parameters.factors
+    return int(model.n_parameters - sum(block.size - np.count_nonzero(block) for block in factors))
+
+
+def _figures(model: Model, valid: Any, test: Any) -> Result:
+    name = model.loss.metrics[0]
+    return {"valid": evaluate_model(model, valid)[name], "test": evaluate_model(model, test)}
