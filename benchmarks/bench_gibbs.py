@@ -1,11 +1,12 @@
 """What does a sweep of Gibbs sampling cost, beside myFM, on two threads, and as the data grow?
 
-    python benchmarks/bench_gibbs.py [peer] [threads] [growth] [--rows 1000000] [--ranks 8,16,32]
+    python benchmarks/bench_gibbs.py [peer] [threads] [growth] [--rows 1000000] [--ranks 8,16,32] [--plot FILE]
 
 Ratings are generated: users and items with Zipf's frequencies, and further fields of a hundred values. Peer: CPU
 milliseconds per sweep on one thread, and those of myFM, if installed, in turns; many sweeps less one, so that preparing
 does not count. Threads: milliseconds by the clock on one and two threads in turns, and whether one, two and four have
-the same bytes. Growth: nanoseconds per row, field and factor (weights count as one) while one of the three grows.
+the same bytes. Growth: nanoseconds per row, field and factor (weights count as one) while one of the three grows; with
+--plot also as a picture (SVG).
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import io
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rafm.charts import STYLE, Axis, Series, chart
 from rafm.kernels.tables import Rows
 from rafm.plan.ranks import RankPlan
 from rafm.train.gibbs_engine import GibbsEngine
@@ -117,8 +120,9 @@ def show_threads(ratings: Ratings, ranks: list[int]) -> None:
         print(f"rank {rank:3}: {times}; bytes of 1, 2, 4 threads {same}", flush=True)
 
 
-def show_growth(n_rows: int, ranks: list[int]) -> None:
-    """Print the cost of a row, field and factor as rows, fields and rank grow."""
+def show_growth(n_rows: int, ranks: list[int], plot: str | None) -> None:
+    """Print the cost of a row, field and factor as rows, fields and rank grow; draw the time of a sweep."""
+    points: dict[str, list[tuple[float, float]]] = {}
     cases = [("rows", n_rows // share, 2, 8) for share in (8, 4, 2, 1)]
     cases += [("fields", n_rows // 4, n_fields, 8) for n_fields in (2, 4, 8)]
     cases += [("rank", n_rows // 4, 2, rank) for rank in ranks]
@@ -127,6 +131,11 @@ def show_growth(n_rows: int, ranks: list[int]) -> None:
         unit = 1e9 * seconds / (rows * n_fields * (rank + 1))
         size = f"{rows:8} rows, {n_fields} fields, rank {rank:3}"
         print(f"{grows:6} {size}: {1e3 * seconds:7.1f} CPU ms per sweep, {unit:5.2f} ns each", flush=True)
+        points.setdefault(grows, []).append((rows * n_fields * (rank + 1) / 1e6, 1e3 * seconds))
+    if plot:
+        series = [Series(f"more {name}", *zip(*own), style=k) for k, (name, own) in enumerate(points.items(), 1)]
+        axes = Axis("millions of rows x fields x (rank + 1)", is_log=True), Axis("CPU ms of a sweep", is_log=True)
+        Path(plot).write_text(chart("A sweep grows with rows, fields and rank", *axes, series, style=STYLE))
 
 
 def main() -> None:
@@ -135,6 +144,7 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--ranks", default="8,16,32")
+    parser.add_argument("--plot")
     chosen = parser.parse_args()
     ranks, wanted = [*map(int, chosen.ranks.split(","))], chosen.tables or TABLES
     ratings = Ratings(chosen.rows)
@@ -144,7 +154,7 @@ def main() -> None:
     if "threads" in wanted:
         show_threads(ratings, ranks)
     if "growth" in wanted:
-        show_growth(chosen.rows, ranks)
+        show_growth(chosen.rows, ranks, chosen.plot)
 
 
 if __name__ == "__main__":

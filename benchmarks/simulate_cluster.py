@@ -1,6 +1,6 @@
 """How long would an epoch of 1.7 billion rows and 120 million features take on 1 to 64 machines? A simulation.
 
-    python benchmarks/simulate_cluster.py [--worker-rows 20000] [--shard-features 2000000] ...
+    python benchmarks/simulate_cluster.py [--worker-rows 60000] [--shard-features 3000000] ...
 
 Nothing here was measured on a cluster. What it assumes:
 
@@ -68,8 +68,8 @@ def main():
     parser.add_argument("--nonzeros", type=float, default=39)
     parser.add_argument("--zipf", type=float, default=1.05)
     parser.add_argument("--ranks", default="1,2,4,8")
-    parser.add_argument("--worker-rows", type=float, default=20_000.0, help="rows per second of a worker")
-    parser.add_argument("--shard-features", type=float, default=2e6, help="features per second that a shard joins")
+    parser.add_argument("--worker-rows", type=float, default=60_000.0, help="rows per second of a worker")
+    parser.add_argument("--shard-features", type=float, default=3e6, help="features per second that a shard joins")
     parser.add_argument("--step-rows", type=int, default=65536)
     parser.add_argument("--slots", type=int, default=64)
     parser.add_argument("--cores", type=int, default=16)

@@ -78,7 +78,10 @@ def show(name: str, rank: int, n_sweeps: int, n_seeds: int) -> None:
         found = f"mean of samples {mean[f'valid_{metric}']:.4f}, one model {gap.metrics[metric]:.4f}"
         spent = f"{len(model.history)} sweeps, {seconds:5.1f} CPU s"
         print(f"{name:8} rank {rank} seed {seed}: {spent}, valid {found}, test {tests[-1]:.4f}", flush=True)
-    print(f"{name:8} rank {rank}, {model.n_parameters} parameters: test {np.mean(tests):.4f} of {n_seeds} seeds")
+    spread = f"deviation {np.std(tests, ddof=1):.4f}" if n_seeds > 1 else "no deviation"
+    print(
+        f"{name:8} rank {rank}, {model.n_parameters} parameters: test {np.mean(tests):.4f}, {spread} of {n_seeds} seeds"
+    )
 
 
 def show_cut(name: str, share: float, n_seeds: int) -> None:

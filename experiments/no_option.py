@@ -38,6 +38,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "averaged": {"ranks": (8, 32, 128), "averaging": True},
     "sampled 16": {"model": "fm", "ranks": 16, "optimizer": "gibbs"},
     "sampled": {"model": "fm", "ranks": 8, "optimizer": "gibbs"},
+    "steps": {"optimizer": "adagrad"},
     "default": {},
 }
 RATINGS = ("ml-100k", "ml-1m", "ciao")

@@ -30,6 +30,9 @@ CALIBRATE_HELP = (
     "(if they gain more than by luck)."
 )
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
+USUAL_OPTIMIZER = "adagrad"
+# Options that say nothing about the model or its steps: it may be sampled although they are given
+NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -107,6 +110,11 @@ def choice(names: Sequence[str]) -> Check:
         return value
 
     return check
+
+
+def model(name: str, value: Any, chosen: dict[str, Any]) -> str:
+    """Check the model family; None stands for the default, which need not be the one that is trained."""
+    return choice([*FAMILIES])(name, MEASURED if value is None else value, chosen)
 
 
 def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
@@ -205,7 +213,7 @@ def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
 
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     """Check that the optimiser can train the model family."""
-    found, allowed = optimizer_for(value), FAMILIES[chosen["model"]].optimizers
+    found, allowed = optimizer_for(USUAL_OPTIMIZER if value == AUTO else value), FAMILIES[chosen["model"]].optimizers
     is_chosen = found.is_sampler and chosen["is_measured"]  # then the sampler chooses the family
     if found.families is not None and chosen["model"] not in found.families and not is_chosen:
         families = ", ".join(map(repr, found.families))
@@ -229,6 +237,13 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     if allowed is not None and found.name not in allowed:
         raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
+
+
+def may_sample(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> bool:
+    """Return whether no option asks for a model or an optimiser, so that the rows may decide (decision 0022)."""
+    pairs = ((given[name], declared[name].default) for name in given if name not in NEUTRAL)
+    is_usual = all(type(value) is type(usual) and value == usual for value, usual in pairs)
+    return is_usual and chosen["loss"].name == "squared"
 
 
 def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:

@@ -1,8 +1,7 @@
 """Every training option, declared once: its name, default, check, help text and command-line form.
 
-Estimator parameters and their documentation, the flags of `rafm train`, the summary in a model file and the identity
-of a checkpoint derive from the fields of TrainingOptions. To add an option: one field here, and the line that uses it.
-Heavy modules are imported only when an option is checked.
+Estimator parameters, flags of `rafm train`, the summary in a model file and the identity of a checkpoint derive from
+TrainingOptions. To add an option: one field here, and the line that uses it. Heavy modules are imported late.
 """
 
 from __future__ import annotations
@@ -79,9 +78,9 @@ class TrainingOptions:
         is_kept=False,
     )
     model: str = option(
-        "rafm",
-        f"Model family: {', '.join(f'{family.name} ({family.help})' for family in FAMILIES.values())}.",
-        choice([*FAMILIES]),
+        None,
+        f"Model family: {', '.join(f'{one.name} ({one.help})' for one in FAMILIES.values())} (default: rafm).",
+        checks.model,
         "str",
         str,
         is_kept=False,
@@ -156,8 +155,9 @@ class TrainingOptions:
         float,
     )
     optimizer: Optimizer = option(
-        "adagrad",
-        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])}, which samples models and distils one of them.",
+        checks.AUTO,
+        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])}, which samples models and distils one of them "
+        "(default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).",
         checks.optimizer,
         "str or settings",
         str,
@@ -306,6 +306,8 @@ class TrainingOptions:
     measured: bool = field(default=False)  # ranks="auto"; `ranks` are those to use where that is not possible
     memory: float | None = field(default=None)  # megabytes for the parameters in training; None: any amount
     reserved_bytes: int = field(default=0)  # what the model file holds besides the model
+    may_sample: bool = field(default=False)  # whether rows may decide that the model is sampled
+    noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
 
     @property
     def family(self) -> Family:
@@ -410,7 +412,7 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
     measured, searched = chosen.pop("is_measured"), tuple(chosen.pop("searched"))
-    known = {name: chosen[name] for name in declared}
+    known = {**{name: chosen[name] for name in declared}, "may_sample": checks.may_sample(given, declared, chosen)}
     free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
     adaptable = frozenset(() if chosen["optimizer"].is_sampler else free)
     return TrainingOptions(**known, adaptable=adaptable, measured=measured, searched=searched)

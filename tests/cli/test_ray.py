@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from clusters import write_ids, write_table
-from commands import run
+from commands import run, run_alone
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +64,29 @@ def test_rows_of_ids_are_trained_and_scored(folder):
     assert np.array(found.out.split(), float).size == 300
 
 
+@pytest.mark.slow
+def test_a_cluster_on_this_machine_gives_the_model_of_one_process(folder):
+    pytest.importorskip("ray")
+    command = ["--label", "click", "--ranks", "4", "--epochs", "1", "--valid-share", "0"]
+    files = [folder / "none.rafm", folder / "local.rafm"]
+    assert run("train", folder / "clicks.parquet", *command, "--ray", "none", "--out", files[0]).code == 0
+    local = ["--ray", "local", "--workers", "1", "--out", files[1]]
+    found = run_alone("train", folder / "clicks.parquet", *command, *local)
+    assert found.code == 0, found.err
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (("--ray", "ray://head:10001"), "the client protocol of Ray is not supported"),
         (("--workers", "3"), "--workers is for a cluster: add --ray"),
         (("--ray", "none", "--model", "mrma"), "--model mrma cannot be used on a cluster"),
+        (("--ray", "none", "--task", "ranking", "--item-fields", "f"), "--task ranking cannot be used on a cluster"),
         (("--ray", "none", "--optimizer", "gibbs"), "--optimizer gibbs cannot be used on a cluster"),
+        (("--ray", "none", "--model", "ffm"), "--model ffm cannot be used on a cluster"),
+        (("--ray", "none", "--task", "ranking", "--item-fields", "c2"), "--loss bpr cannot be used on a cluster"),
+        (("--ray", "none", "--calibrate", "on"), "--calibrate on cannot be used on a cluster"),
         (("--ray", "none", "--threads", "2"), "--threads cannot be combined with --ray"),
         (("--ray", "none", "--step-rows", "4096"), "fewer than 50 steps per epoch"),
     ],

@@ -15,7 +15,7 @@ from rafm.distributed.run import Run
 from rafm.distributed.shard import Shard
 from rafm.distributed.spec import ModelSpec
 from rafm.encode.spec import TableSpec
-from rafm.errors import CheckpointError, ClusterError, DivergenceError
+from rafm.errors import CheckpointError, ClusterError, DataValueError, DivergenceError
 from rafm.train.events import EpochFinished
 
 
@@ -66,6 +66,11 @@ def test_fields_have_weights_and_columns_of_a_table_are_encoded(tmp_path):
     assert first.fields.names == ("c0", "c1", "c2")
     assert len(set(first.parameters.fields.tolist())) == 3
     assert (first.parameters.fields != 0.3).all()
+
+
+def test_field_weights_need_fields(clicks):
+    with pytest.raises(DataValueError, match="field weights need fields"):
+        alone(clicks, field_weights="on")
 
 
 def test_values_are_scaled_alike_by_any_number_of_shards(tmp_path):

@@ -183,8 +183,15 @@ def test_what_cannot_be_calibrated_is_refused(kind, given, message):
         kind(calibrate="on", **given).fit(matrix_of(ids), labels)
 
 
-def test_models_that_keep_their_state_are_not_calibrated(data):
+def test_a_model_that_keeps_its_state_goes_on_from_what_was_calibrated(data):
     *_, last = train(data[0], replace(options(), keep_state=True), data[1])
+    assert KEY in last.model.options
+    assert last.model.parameters.states.bias[0] == last.model.parameters.bias[0]
+
+
+def test_the_state_of_ftrl_would_undo_it(data):
+    kept = {"keep_state": True}
+    *_, last = train(data[0], replace(options(optimizer="ftrl"), **kept), data[1])
     assert KEY not in last.model.options
-    with pytest.raises(ConfigError, match="cannot keep the optimiser state"):
-        [*train(data[0], replace(options(calibrate="on"), keep_state=True), data[1])]
+    with pytest.raises(ConfigError, match="cannot keep the optimiser state of 'ftrl'"):
+        [*train(data[0], replace(options(optimizer="ftrl", calibrate="on"), **kept), data[1])]

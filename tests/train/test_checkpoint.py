@@ -393,6 +393,27 @@ def test_an_interrupt_in_whoever_reads_the_events_writes_a_state_too(clicks, sma
     assert read_container(states_of(tmp_path)[-1])[0]["position"]["rows"] == 64
 
 
+def test_an_interrupt_just_after_a_state_is_renamed_overwrites_no_state(tmp_path, monkeypatch):
+    # A disk under load may sync a directory for seconds; the state is in place by then, but not yet counted.
+    sync, calls = os.fsync, []
+
+    def interrupted(descriptor):
+        sync(descriptor)
+        calls.append(descriptor)
+        if len(calls) == 2:  # the file, then its directory
+            raise KeyboardInterrupt
+
+    def write():
+        with Checkpoint(tmp_path, tell=lambda text: None) as checkpoint:
+            checkpoint.capture = lambda: ({"place": len(calls)}, {"engine.bias": np.ones(2)})
+            checkpoint.write()
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert [read_container(path)[0]["place"] for path in states_of(tmp_path)] == [0, 2]
+
+
 def test_an_ignored_interrupt_stays_ignored(tmp_path):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

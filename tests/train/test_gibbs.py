@@ -174,7 +174,7 @@ def test_patience_counts_tens_of_sweeps(ratings):
     history = model_of(events).history
     best = min(history, key=lambda entry: entry["valid_rmse"])["epoch"]
     assert events[-1].reason == "patience"
-    assert len(history) == best + 10
+    assert len(history) == max(best, 30) + 10  # counted after burn-in
 
 
 def test_a_run_out_of_time_keeps_what_it_has(ratings):
@@ -411,8 +411,9 @@ def test_an_estimator_samples_saves_and_loads(ratings, tmp_path):
     assert len(fitted.history_) == 40
     fitted.save(tmp_path / "m.rafm")
     np.testing.assert_array_equal(load(tmp_path / "m.rafm").predict(matrix(test)), fitted.predict(matrix(test)))
+    stepped = RaFMRegressor(2, model="fm", n_epochs=1).fit(matrix(valid), valid.labels).set_params(optimizer="gibbs")
     with pytest.raises(ConfigError, match=r"cannot continue from a model.* optimizer='adagrad'"):
-        fitted.partial_fit(matrix(valid), valid.labels)
+        stepped.partial_fit(matrix(valid), valid.labels)
     with pytest.raises(ConfigError, match="use fit"):
         RaFMRegressor(2, model="fm", optimizer="gibbs").partial_fit(matrix(valid), valid.labels)
 
@@ -439,10 +440,8 @@ def test_the_command_trains_evaluates_and_predicts(ratings, tmp_path):
     assert begun.code == 0, begun.err
     assert "sampling begins at a model with 50 features; 0 new\nepoch" in begun.out
     assert run("evaluate", tmp_path / "m.rafm", tmp_path / "test.svm", "--json").json()["rmse"] < judged["rmse"] * 1.3
-    assert (
-        "cannot continue"
-        in run(*common[:2], "--out", tmp_path / "n.rafm", "--resume-from", tmp_path / "m.rafm").error()
-    )
+    more = run(*common[:2], "--out", tmp_path / "n.rafm", "--resume-from", tmp_path / "m.rafm")
+    assert "it continues by steps of adagrad" in more.out
     assert "--optimizer gibbs cannot train --model rafm" in run(*common, *chosen).error()
     assert "--keep-state" in run(*common, *chosen, "--model", "fm", "--keep-state").error()
 

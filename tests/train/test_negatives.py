@@ -199,6 +199,7 @@ def test_what_cannot_be_ranked_is_named():
     [
         ({"item_fields": None}, "task='ranking' needs item_fields"),
         ({"model": "mrma", "ranks": (4, 8), "rank_scale": None}, "task='ranking' cannot train model='mrma'"),
+        ({"model": "ffm", "ranks": 4, "rank_scale": None}, "task='ranking' cannot train model='ffm'"),
         ({"ranks": "auto", "rank_scale": None}, "task='ranking' cannot train ranks='auto'"),
         ({"step_rows": 64}, "task='ranking' has no wide steps"),
         ({"optimizer": "gibbs", "model": "fm", "ranks": 4}, "'gibbs' requires loss="),

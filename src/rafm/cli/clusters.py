@@ -83,13 +83,14 @@ def train_on_cluster(
 ) -> tuple[Any, Any]:
     """Train on a cluster, showing progress; return the last event, and the rows trained on."""
     from ..distributed.config import RunConfig
-    from ..distributed.inputs import open_training
+    from ..distributed.inputs import check_options, open_training
     from ..distributed.training import train_events
     from ..rows.classes import BinaryLabels
     from ..train.event_log import log_events
     from ..train.progress import show_events
 
     report = print_safely(stream)
+    check_options(options)
     given = open_training(data, files, report)
     if options.loss.is_classification and (line := BinaryLabels.known(given.classes).describe()):
         report(line)
@@ -121,7 +122,7 @@ def plan(
     network: Annotated[float, typer.Option(help="Network of a machine in Gbit/s.")] = 25.0,
     speed: Annotated[
         float, typer.Option(help="Rows per second and core; measure yours with benchmarks/bench_ray.py.")
-    ] = 8000.0,
+    ] = 20000.0,
     json: Json = False,
 ) -> None:
     """Print memory, traffic and time per epoch for 1, 2, 4, ... machines, before anything is started.

@@ -124,7 +124,10 @@ def _options(
     had_states = start is not None and start.model.parameters.states is not None
     kept = running.keep_state or had_states
     begins = options.optimizer.is_sampler and "optimizer" in given_options(context)  # anew, from these parameters
-    return replace(options, shuffle=start is None or begins, keep_state=kept, replan=running.replan)
+    may_sample = options.may_sample and not kept  # a sampled model has no state to keep
+    return replace(
+        options, shuffle=start is None or begins, keep_state=kept, replan=running.replan, may_sample=may_sample
+    )
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:
@@ -170,6 +173,9 @@ def _options_to_resume(context: typer.Context, model: Model, chosen: dict[str, A
     known["ranks"] = model.plan.ranks or None
     if "optimizer" in given and chosen["optimizer"] in SAMPLERS:
         return {**chosen, **{name: known[name] for name in ("task", "loss", "model", "ranks") if name not in given}}
+    if known.get("optimizer") in SAMPLERS and "optimizer" not in given:  # it goes on by steps
+        for name in ("optimizer", "learning_rate", "l2", "init_scale"):
+            known.pop(name, None)
     # Options that depend on one the user changed fall back to its defaults.
     if "task" in given and chosen["task"] != known["task"]:
         for name in ("metric", "negative_rate", "loss"):
@@ -234,7 +240,7 @@ def _run(
     from ..read.open import labelled_rows
     from ..train.engines import threads_used
     from ..train.event_log import log_events
-    from ..train.events import Continued, Finished, Planned
+    from ..train.events import Continued, Finished, Planned, SamplerChosen
     from ..train.progress import show_events
     from ..train.selection import train_and_select
 
@@ -242,7 +248,7 @@ def _run(
     rows, encoder = open_rows(data, files, start, stream)
     check_size(encoder)
     before = _renumbered(start, encoder)
-    if options.measured or options.optimizer.is_sampler:
+    if options.measured or options.optimizer.is_sampler or options.may_sample:
         options = replace(
             options, memory=files.room.megabytes, reserved_bytes=extra_bytes(encoder, files.labels.classes)
         )
@@ -254,6 +260,8 @@ def _run(
         events, options, stream=stream, spell=in_flags
     ):  # training runs as the events are consumed
         last = event
+        if isinstance(event, SamplerChosen):
+            options = event.options
         if isinstance(event, Continued) and options.replan:
             promotion = {"promoted": event.promoted, "pair_error": event.pair_error}
         if not is_warned:

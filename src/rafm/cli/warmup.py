@@ -59,6 +59,8 @@ def commands() -> Iterator[tuple[str, ...]]:
         yield ("convert", name, "converted.arrow", *label)
     yield ("train", "converted.arrow", "--out", "model.rafm", *SMALL)
     yield ("train", "rows.svm", "--valid", "rows.svm", "--model", "mrma", "--out", "model.rafm", *SMALL)
+    sampled = ("--task", "regression", "--model", "fm", "--optimizer", "gibbs")  # the default for ratings
+    yield ("train", "rows.parquet", "--label", "y", *sampled, "--out", "model.rafm", *SMALL)
 
 
 def write_rows(folder: Path) -> None:

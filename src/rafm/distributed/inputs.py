@@ -107,7 +107,9 @@ def choose_units(source: Source, options: TrainingOptions, has_valid: bool) -> t
 def check_options(options: TrainingOptions) -> None:
     """Refuse options that a cluster has no use for."""
     refused = {
+        f"--task {options.loss.task}": options.loss.is_pairwise,
         f"--model {options.model}": not options.family.has_common_vectors,
+        f"--loss {options.loss.name}": options.loss.is_pairwise,
         f"--optimizer {options.optimizer.name}": options.optimizer.is_sampler,
         "--ranks auto": options.measured,
         "--learning-rate auto and --l2 auto": bool(options.searched),

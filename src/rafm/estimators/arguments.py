@@ -21,8 +21,8 @@ from ..read.frames import as_table, is_frame
 from ..read.matrices import id_columns
 from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
-from ..train.events import Calibrated, Event, Finished, HeldOut, NotHeldOut, Selected, Slowed
-from ..train.progress import calibrated_line, finished_lines, selection_line
+from ..train.events import Calibrated, Event, Finished, HeldOut, NotHeldOut, SamplerChosen, Selected, Slowed
+from ..train.progress import calibrated_line, finished_lines, sampler_line, selection_line
 
 LOGGER = logging.getLogger("rafm")
 
@@ -138,6 +138,8 @@ def wants_to_stop(callbacks: Any, event: Event) -> bool:
 def log_notices(events: Iterable[Event]) -> Iterator[Event]:
     """Pass events through; log which rows were held out, what they chose, and what is doubtful about the model."""
     for event in events:
+        if isinstance(event, SamplerChosen):
+            LOGGER.info(sampler_line(event).replace("`", ""))
         if isinstance(event, HeldOut | Slowed | Selected):
             LOGGER.info(selection_line(event))
         if isinstance(event, Calibrated):

@@ -15,14 +15,14 @@ class ClassifierSignature:
         self,
         ranks: int | str | Sequence[int] | None = None,
         *,
-        model: str = "rafm",
+        model: str | None = None,
         max_parameters: int | None = None,
         max_bytes: int | None = None,
         rank_scale: float | None = None,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
-        optimizer: str | Optimizer = "adagrad",
+        optimizer: str | Optimizer = "auto",
         step_rows: object = "auto",
         field_weights: str = "auto",
         learning_rate: float | str | None = None,
@@ -55,10 +55,10 @@ class ClassifierSignature:
         ranks : int, sequence of int or "auto", default=None
             Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
             first, measure which length each vector needs, and cut it. Needs validation rows.
-        model : str, default="rafm"
+        model : str, default=None
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row), ffm (field-aware factorization machine).
+            ranks, two features per row), ffm (field-aware factorization machine) (default: rafm).
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
@@ -74,8 +74,9 @@ class ClassifierSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
-        optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
+        optimizer : str or settings, default="auto"
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them
+            (default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).
         step_rows : int or "auto", default="auto"
             Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
             million rows on).
@@ -150,14 +151,14 @@ class RegressorSignature:
         ranks: int | str | Sequence[int] | None = None,
         *,
         loss: str | Loss = "squared",
-        model: str = "rafm",
+        model: str | None = None,
         max_parameters: int | None = None,
         max_bytes: int | None = None,
         rank_scale: float | None = None,
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
-        optimizer: str | Optimizer = "adagrad",
+        optimizer: str | Optimizer = "auto",
         step_rows: object = "auto",
         field_weights: str = "auto",
         learning_rate: float | str | None = None,
@@ -193,10 +194,10 @@ class RegressorSignature:
         loss : str or settings, default="squared"
             "squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as
             `rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.
-        model : str, default="rafm"
+        model : str, default=None
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row), ffm (field-aware factorization machine).
+            ranks, two features per row), ffm (field-aware factorization machine) (default: rafm).
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
@@ -212,8 +213,9 @@ class RegressorSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
-        optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
+        optimizer : str or settings, default="auto"
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them
+            (default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).
         step_rows : int or "auto", default="auto"
             Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
             million rows on).
@@ -288,7 +290,7 @@ class RankerSignature:
         ranks: int | str | Sequence[int] | None = None,
         *,
         loss: str | Loss = "bpr",
-        model: str = "rafm",
+        model: str | None = None,
         item_fields: str | Sequence[str] | None = None,
         max_parameters: int | None = None,
         max_bytes: int | None = None,
@@ -296,7 +298,7 @@ class RankerSignature:
         levels: LevelRule | np.ndarray | Sequence[int] | None = None,
         update: str = "joint",
         dependent_weight: float | None = None,
-        optimizer: str | Optimizer = "adagrad",
+        optimizer: str | Optimizer = "auto",
         step_rows: object = "auto",
         field_weights: str = "auto",
         learning_rate: float | str | None = None,
@@ -332,10 +334,10 @@ class RankerSignature:
         loss : str or settings, default="bpr"
             "squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as
             `rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.
-        model : str, default="rafm"
+        model : str, default=None
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
-            ranks, two features per row), ffm (field-aware factorization machine).
+            ranks, two features per row), ffm (field-aware factorization machine) (default: rafm).
         item_fields : str or sequence of str, default=None
             With task ranking: the fields that describe the item, comma-separated; all others are the
             context.
@@ -354,8 +356,9 @@ class RankerSignature:
         dependent_weight : float, default=None
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
-        optimizer : str or settings, default="adagrad"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them.
+        optimizer : str or settings, default="auto"
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them
+            (default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).
         step_rows : int or "auto", default="auto"
             Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
             million rows on).

@@ -65,12 +65,17 @@ class Parameters:
         return replace(self, factors=[np.asarray(block) for block in self.factors], bits=None)
 
     def rescaled(self, scale: float, offset: float = 0.0) -> Parameters:
-        """Return parameters whose scores are scale * score + offset, without optimiser state; the scale is positive."""
-        grow, root = np.float32(scale), np.float32(np.sqrt(scale))
-        floats = self.as_floats()
+        """Return parameters whose scores are scale * score + offset, for labels that are not scaled; scale > 0.
+
+        Of the optimiser state, only the bias in training changes: sums of squares are those of the rows seen.
+        """
+        grow, root, states = np.float32(scale), np.float32(np.sqrt(scale)), self.states
+        floats, weights = self.as_floats(), self.weights * grow
         factors = [block * root for block in floats.factors]  # a pair has two vectors
         bias = self.bias * grow + np.float32(offset)
-        return replace(floats, bias=bias, weights=self.weights * grow, factors=factors, states=None)
+        if states is not None:
+            states = replace(states, bias=np.concatenate([bias, states.bias[1:]]))
+        return replace(floats, bias=bias, weights=weights, factors=factors, states=states)
 
     def undo_scaling(self, label_scale: float, value_scales: np.ndarray) -> Parameters:
         """Convert parameters trained on scaled data to the original labels and values.

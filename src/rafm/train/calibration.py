@@ -50,13 +50,11 @@ def with_calibration(events: Iterable[Event], valid: RowSource | None, options: 
 
 def is_wanted(options: TrainingOptions) -> bool:
     """Return whether models are calibrated; `on` where that is impossible is an error."""
-    if options.calibrate == "on" and options.keep_state:
-        raise ConfigError(
-            "calibrate='on' cannot keep the optimiser state, which belongs to parameters that are not calibrated",
-            key="calibrate",
-        )
+    is_tied = options.keep_state and options.optimizer.has_l1  # its state gives the parameters
+    if options.calibrate == "on" and is_tied:
+        raise ConfigError("calibrate='on' cannot keep the optimiser state of 'ftrl', which would undo it", "calibrate")
     can_be = options.loss.is_classification and not options.optimizer.is_sampler and options.negative_rate == 1
-    return options.calibrate != "off" and can_be and not options.keep_state
+    return options.calibrate != "off" and can_be and not is_tied
 
 
 def calibrated(model: Model, scale: float, offset: float) -> Model:

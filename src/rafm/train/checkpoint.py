@@ -191,6 +191,8 @@ class Checkpoint:
         if state is None:
             return None
         values, arrays = state
+        # An interrupt may have come between the rename of a state and its count: it must not be overwritten.
+        self.number = max([self.number, *(number for number, _ in self._states())])
         path = self.folder / f"checkpoint-{self.number + 1}.rafm"
         try:
             write_container(path, arrays, {"kind": KIND, "identity": self.identity, "finished": finished, **values})

@@ -46,6 +46,7 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    SamplerChosen,
     Searched,
     Selected,
     Slowed,
@@ -91,6 +92,8 @@ def event_record(event: Event) -> dict[str, Any]:
     131072.0
     """
     match event:
+        case SamplerChosen():
+            return {"event": "sampler_chosen", "rank": event.options.ranks[0], "rows": event.n_rows}
         case HeldOut():
             return {"event": "held_out", "rows": event.n_rows, "valid_rows": event.n_valid, "folds": event.n_folds}
         case NotHeldOut():
@@ -122,7 +125,7 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "epoch", **event.entry(), "best": event.best, "seconds": event.seconds}
         case Distilled():
             found = {f"valid_{name}": value for name, value in event.metrics.items()}
-            gap = {"samples": event.samples, "before": event.before, "after": event.after}
+            gap = {"samples": event.samples, "before": event.before, "after": event.after, "noise": event.noise}
             return {"event": "distilled", **gap, **found}
         case Finished():
             ended = {"epochs": len(event.model.history), "best_epoch": event.model.best_epoch}

@@ -8,16 +8,26 @@ from typing import Any
 import numpy as np
 
 from ..model.model import Model
+from ..options import TrainingOptions
 from ..plan.ranks import RankPlan
 
 
 @dataclass(frozen=True)
+class SamplerChosen:
+    """No option asks for another model, and the rows are ratings: an FM is sampled."""
+
+    options: TrainingOptions
+    n_rows: int
+
+
+@dataclass(frozen=True)
 class HeldOut:
-    """Some of the rows are held out to choose the number of epochs."""
+    """Some of the rows are held out to choose the number of epochs; by samplers, to measure the noise."""
 
     n_rows: int  # of all rows
     n_valid: int  # 0 if the rows cannot be split
     n_folds: int = 1  # if more, each row is held out once
+    for_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,8 @@ class Continued:
 
     features: number of features of that model. new: number of new features. with_states: whether the model has
     optimiser state; otherwise it is initialised. promoted: number of features with a higher level, None without
-    replanning. pair_error: relative change of their pair products.
+    replanning. pair_error: relative change of their pair products. was_sampled: whether the model was sampled, which
+    cannot go on; it continues by steps.
     """
 
     features: int
@@ -122,6 +133,7 @@ class Continued:
     with_states: bool
     promoted: int | None = None
     pair_error: float | None = None
+    was_sampled: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,12 +195,14 @@ class Distilled:
 
     samples: how many. before, after: RMSE between the mean of their scores on the training rows and the scores of the
     mean of their parameters, and those of the distilled model. metrics: of the distilled model on the validation rows.
+    noise: variance of ratings around their true scores, as the last sweep assumed it.
     """
 
     samples: int
     before: float
     after: float
     metrics: dict[str, float | None]
+    noise: float | None = None
 
 
 @dataclass(frozen=True)
@@ -221,7 +235,8 @@ class Finished:
 
 Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
 Event = (
-    HeldOut
+    SamplerChosen
+    | HeldOut
     | NotHeldOut
     | OneClass
     | Slowed

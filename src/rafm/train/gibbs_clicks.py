@@ -1,12 +1,13 @@
 """Gibbs sampling of binary labels by the probit model, distilled into one model of log odds.
 
-The mean of the sampled probabilities is known for the training rows, and for rows made of two of them: these are not
-certain of their own labels. One model is fitted to the log odds of both, then scale and bias to the validation rows.
+The mean of the sampled probabilities is collected for rows made of two training rows: these have no labels of their own
+to be certain of. One model is fitted to its log odds, then scale and bias to the validation rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 from scipy.special import expit, log_ndtr, logit, ndtr
@@ -25,6 +26,7 @@ from .loader import Blocks
 
 LOGIT_SCALE = 1.7  # log odds are about so many times the score of the probit model
 LEAST_PROBABILITY, LEAST_WEIGHT = 1e-4, 0.02  # in distillation
+N_SETS = 3  # of recombined rows; sweeps take turns to score one of them
 NEWTON_STEPS, LEAST_SCALE = 20, 0.05
 
 
@@ -41,8 +43,10 @@ class ClickEngine(GibbsEngine):
         self.signs = np.where(self.design.labels > 0, 1, -1).astype(np.int8)  # of z
         self.design.labels[:] = 0  # z; the errors are the negative scores until it is drawn
         self.renew()
-        self.others = recombined(rows, fields, seed) if fields is not None else None
-        self.other_totals = np.zeros(0 if self.others is None else self.others.labels.size)
+        self.others: list[Rows] = []
+        if fields is not None:
+            self.others = [recombined(rows, fields, seed, number) for number in range(N_SETS)]
+        self.other_totals = np.zeros((len(self.others), rows.labels.size))
 
     def state(self) -> dict[str, np.ndarray]:
         """Return all arrays that sampling changes, by name."""
@@ -64,8 +68,9 @@ class ClickEngine(GibbsEngine):
         scores = self.design.labels - self.chain.errors  # z minus its noise
         if collects:
             self.totals += ndtr(scores)
-        if collects and self.others is not None:
-            self.other_totals += ndtr(self.scorer()(self.others))
+        if collects and self.others:
+            turn = int(self.collected[0] - 1) % N_SETS
+            self.other_totals[turn] += ndtr(self.scorer()(self.others[turn]))
         return -float(log_ndtr(self.signs * scores.astype(float)).sum())
 
     def draw_alpha(self, sweep: int, loss: float) -> None:
@@ -83,8 +88,11 @@ class ClickEngine(GibbsEngine):
             self.chain.numbers[:], self.chain.bias[0] = self.chain.means / kept, self.collected[1] / kept
             self.field_means[0] = self.field_means[1] / kept
         rows, start = self.given, self.parameters().undo_scaling(LOGIT_SCALE, np.ones(self.plan.n_features, np.float32))
-        if self.others is not None and kept:
-            rows, found = _joined(rows, self.others), np.concatenate([found, self.other_totals / kept])
+        if self.others and kept:  # rows whose own labels the samples know would make the student too certain
+            turns = (int(kept) - 1 - np.arange(N_SETS)) // N_SETS + 1
+            sets = np.flatnonzero(turns > 0)
+            rows = reduce(_joined, [self.others[number] for number in sets])
+            found = np.concatenate([self.other_totals[number] / turns[number] for number in sets])
         found = np.clip(found, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         weights = np.maximum(found * (1 - found), LEAST_WEIGHT)  # as log loss weighs errors of log odds
         rows = rows._replace(labels=logit(found).astype(np.float32), weights=weights.astype(np.float32))
@@ -92,9 +100,9 @@ class ClickEngine(GibbsEngine):
         return engine, engine.distil_into(start, rows.labels)
 
 
-def recombined(rows: Rows, fields: np.ndarray, seed: int) -> Rows:
-    """Return as many rows, in each of which the features of one field come from another row."""
-    rng, n, sizes = np.random.default_rng([seed, 1]), rows.labels.size, np.diff(rows.indptr)
+def recombined(rows: Rows, fields: np.ndarray, seed: int, number: int = 0) -> Rows:
+    """Return as many rows, in each of which the features of one field come from another row; number: of such a set."""
+    rng, n, sizes = np.random.default_rng([seed, 1 + number]), rows.labels.size, np.diff(rows.indptr)
     partner, field = rng.permutation(n), rng.integers(0, int(fields.max(initial=0)) + 1, n)
     owner = np.repeat(np.arange(n), sizes)
     own = np.flatnonzero(fields[rows.indices] != field[owner])  # entries that stay

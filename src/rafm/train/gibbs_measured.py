@@ -18,9 +18,10 @@ from ..model.parameters import Parameters
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from .events import Cut, Distilled, Event, Finished, Measuring, Planned
-from .gibbs_run import NUMBER_BYTES, GibbsRun, make_run
+from .gibbs_run import GibbsRun, make_run
 from .job import Job, model_of
 from .measured import order_of, reserved_bytes, smallest_good, validation_loss
+from .sampler_choice import NUMBER_BYTES
 
 LARGE_RANK, LEAST_RANK, ROWS_PER_RANK = 32, 8, 1000  # of the model to be cut
 

@@ -26,12 +26,13 @@ from .gibbs_start import begin_from
 from .job import Job, model_of
 from .loader import Blocks
 from .run import Position, Run
+from .sampler_choice import ENTRY_BYTES, NUMBER_BYTES, ROW_BYTES, sampler_bytes
 
 BURN_IN, BURN_IN_SHARE = 30, 0.15  # first sweeps that are not collected, and their share in short runs
 MEMORY = 0.9  # weight of earlier sweeps in the moving average of validation scores, which shows the noise
+LEAST_NOISE = 0.25  # share of the mean squared error that is noise at least, where samples differ much
 PATIENCE_SWEEPS = 10  # sweeps per unit of patience: the mean of many samples moves slowly
 SHOWN_SECONDS = 0.2  # time between two progress events
-ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
 
 
 def train_sampled(job: Job, options: TrainingOptions, start: Model | None = None) -> Iterator[Event]:
@@ -73,16 +74,16 @@ class GibbsRun(Run):
         numbers = None if fields is None else fields.numbers
         engine = self.kind(rows, plan, numbers, self.options.seed, bias, self.options.threads)
         n_valid = 0 if self.held_out is None else sum(rows.labels.size for rows in self.held_out)
-        engine.valid = {"average": np.zeros(n_valid), "total": np.zeros(n_valid)}
+        engine.valid = {name: np.zeros(n_valid) for name in ("average", "square", "total")}
         self.burn_in = min(BURN_IN, int(BURN_IN_SHARE * self.options.n_epochs))
         self.shown = 0.0
         engine.make_room(self.options.keep_samples)
         return engine
 
     def _is_stalled(self, at: Position) -> bool:
-        """Return whether `patience` times ten sweeps brought no improvement."""
-        patience = self.options.patience
-        return patience is not None and at.epoch - 1 - at.best_epoch >= patience * PATIENCE_SWEEPS
+        """Return whether `patience` times ten sweeps after burn-in brought no improvement."""
+        patience, waited = self.options.patience, at.epoch - 1 - max(at.best_epoch, self.burn_in)
+        return patience is not None and waited >= patience * PATIENCE_SWEEPS
 
     @property
     def _collects(self) -> bool:
@@ -120,7 +121,9 @@ class GibbsRun(Run):
             if not self.is_finite:
                 raise self._divergence(f"the errors of sweep {at.epoch} are not finite", at.epoch, None)
             metrics = {} if self.held_out is None else self._measure(self.held_out, sweep)
-            if not metrics:
+            if not metrics and self.options.noise is not None:
+                self.engine.pin_alpha(sweep, self.options.noise / self.label_scale**2)
+            elif not metrics:
                 self.engine.draw_alpha(sweep, loss)
             mean = self._mean_loss(loss)
             self._check_divergence(mean, metrics, at.epoch)
@@ -172,22 +175,25 @@ class GibbsRun(Run):
     def _measure(self, held_out: Blocks, sweep: int) -> dict[str, float | None]:
         """Score the validation rows, set the noise, and return the metrics of the mean of the samples so far.
 
-        During burn-in they are those of the moving average.
+        During burn-in they are those of the moving average. What it misses of a row is the noise, and what the samples
+        themselves do not know: their spread, which is subtracted.
         """
         metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
-        score, start, square, weight = self.engine.scorer(), 0, 0.0, 0.0
-        average, scale = self.engine.valid["average"], np.float32(self.label_scale)
+        score, start, errors, weight = self.engine.scorer(), 0, np.zeros(2), 0.0
+        average, square, scale = self.engine.valid["average"], self.engine.valid["square"], np.float32(self.label_scale)
         for rows in held_out:
-            own = slice(start, start + rows.labels.size)
-            seen = self._average(own, score(rows), sweep)
-            square += float((rows.weights * (rows.labels / self.label_scale - average[own]) ** 2).sum())
+            own, found = slice(start, start + rows.labels.size), score(rows).astype(float)
+            seen = self._average(own, found, sweep)
+            square[own] = MEMORY * square[own] + (1 - MEMORY) * found**2 if sweep else found**2
+            missed = (rows.labels / self.label_scale - average[own]) ** 2
+            errors += (rows.weights * [missed, square[own] - average[own] ** 2]).sum(axis=1)
             weight += float(rows.weights.sum(dtype=float))
             metrics.add(rows.labels, seen.astype(np.float32) * scale, rows.weights)
             start = own.stop
         if metrics.rows and not weight > 0:
             raise DataValueError("all validation rows have weight 0; at least one must have a positive weight")
         if metrics.rows:
-            self.engine.pin_alpha(sweep, square / weight)
+            self.engine.pin_alpha(sweep, max(errors[0] - errors[1], LEAST_NOISE * errors[0]) / weight)
         return metrics.values() if metrics.rows else {}
 
     # The model
@@ -198,7 +204,7 @@ class GibbsRun(Run):
             self.is_released = True  # no more checkpoints: the chain is overwritten
             kept, gap = int(self.engine.collected[0]), self.engine.distil()
             self.at = replace(self.at, best_epoch=self.at.epoch - 1)
-            return self._distilled(kept, gap)
+            return replace(self._distilled(kept, gap), noise=self.label_scale**2 / float(self.engine.alpha[0]))
 
     def distil_into(self, start: Parameters, target: np.ndarray, samples: int) -> Distilled:
         """Fit these parameters to the mean scores of the training rows, in their order, of samples of another run."""
@@ -228,8 +234,7 @@ class GibbsRun(Run):
 
 def _whole(blocks: Blocks, found: RowStats, plan: RankPlan, megabytes: float | None) -> Rows:
     """Return all rows as one block; refuse rows that are neither in memory nor fit into so many megabytes."""
-    nonzeros, n_parameters = int(found.counts.sum()), plan.n_features * (1 + sum(plan.block_ranks))
-    needed = ROW_BYTES * found.rows + ENTRY_BYTES * nonzeros + NUMBER_BYTES * n_parameters
+    nonzeros, needed = int(found.counts.sum()), sampler_bytes(found, plan.n_features * (1 + sum(plan.block_ranks)))
     if not blocks.source.in_memory and needed > 1e6 * (megabytes or 0):
         raise ResourceLimitError(
             f"optimizer='gibbs' keeps all rows in memory: {found.rows} rows and {nonzeros} nonzeros take "

@@ -30,11 +30,14 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    SamplerChosen,
     Searched,
     Selected,
     Slowed,
     StartJudged,
 )
+
+SHOWN_SWEEPS = 10  # one line for so many sweeps of a sampler
 
 
 def plan_lines(event: Planned) -> list[str]:
@@ -117,12 +120,15 @@ def show_events(
     out, is_headed, is_one_class = stream or sys.stdout, False, False
     with (_Bar if out.isatty() else PlainBoard)(out) as board:
         for event in events:
+            options = event.options if isinstance(event, SamplerChosen) else options
             is_one_class |= isinstance(event, Planned) and event.one_class
             is_hint = is_one_class and isinstance(event, Finished) and event.reason == "epochs"
             lines = [] if is_hint else [spell(line) for line in event_lines(event)]  # more epochs teach nothing more
             if isinstance(event, HeldOut | Slowed | Selected):
                 is_headed = False  # a table of its own
-            if isinstance(event, EpochFinished | StartJudged) and not is_headed:
+            if isinstance(event, EpochFinished) and options.optimizer.is_sampler and event.epoch % SHOWN_SWEEPS:
+                lines = []
+            elif isinstance(event, EpochFinished | StartJudged) and not is_headed:
                 lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
             with suppress(OSError):  # a closed pipe or a full disk must not stop training
                 board.show(lines)
@@ -167,6 +173,8 @@ def event_lines(event: Event) -> list[str]:
     """Return the lines to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
+    if isinstance(event, SamplerChosen):
+        return [sampler_line(event)]
     if isinstance(event, Begun):
         return [f"sampling begins at a model with {event.features} features; {event.new} new"]
     if isinstance(event, Continued):
@@ -210,7 +218,14 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
     if not event.n_valid:
         return f"{event.n_rows} rows are too few, or too equal, to hold out some: training on all of them"
     held_out = f"{event.n_valid} of" if event.n_folds == 1 else f"each of {event.n_folds} folds of"
-    return f"holding out {held_out} {event.n_rows} rows to choose the number of epochs"
+    purpose = "measure the noise" if event.for_noise else "choose the number of epochs"
+    return f"holding out {held_out} {event.n_rows} rows to {purpose}"
+
+
+def sampler_line(event: SamplerChosen) -> str:
+    """Return the line that says that a model is sampled, and how to train another one."""
+    model = f"a factorization machine of rank {event.options.ranks[0]}"
+    return f"{event.n_rows} ratings: sampling {model} (`optimizer` adagrad trains by steps instead)"
 
 
 def finished_lines(event: Finished) -> list[str]:
@@ -243,7 +258,9 @@ def continued_lines(event: Continued) -> list[str]:
         error = "" if event.pair_error is None else f"; relative error of their pair products: {event.pair_error:.0%}"
         lines.append(f"promoted to a higher rank: {event.promoted} features{error}")
     lines.append("the train loss of the first epoch is progressive: each row is scored before it is trained on")
-    if not event.with_states:
+    if event.was_sampled:
+        lines.append("the model was sampled, which cannot go on: it continues by steps of adagrad")
+    elif not event.with_states:
         lines.append("the model has no optimiser state: steps are as large as at the start of training")
     return lines
 

@@ -22,15 +22,17 @@ from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .calibration import KEY, calibrated
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
-from .events import Event, Finished, HeldOut, NotHeldOut, OneClass, Planned, Selected, Slowed
+from .events import Distilled, Event, Finished, HeldOut, NotHeldOut, OneClass, Planned, Selected, Slowed
 from .folds import Course, train_on_folds
 from .job import Stop
 from .loader import as_source, labelled_blocks
 from .phases import Phase, Phases
+from .sampler_choice import sampler_for
 from .trainer import check_labels, train
 
 FEW_ROWS = 5_000  # up to so many rows are dealt out into folds; see decision 0016
 SAFE_EPOCHS, EPOCH_ROWS = 3, 20_000  # without validation, more epochs than both give can be worse than a constant
+NOISE_SWEEPS = 100  # of the sampler, enough to measure the noise on rows that are held out
 EARLY_EPOCH, SLOWER, MAX_RUNS = 3, 4.0, 3  # if the best epoch is that early, try this fraction of the learning rate
 
 
@@ -45,6 +47,7 @@ class Found:
     reason: str
     seconds: float
     calibration: list[float] | None = None
+    noise: float | None = None  # variance of labels, found by a sampler
 
 
 Search = Generator[Event, None, tuple[Found, Model | None]]
@@ -72,6 +75,10 @@ def train_and_select(
         Memory for the rows that are held out; no limit by default.
     """
     checkpoint, source, stop = checkpoint or NoCheckpoint(), as_source(data), stop or Stop()
+    is_judged = valid is not None or options.validation_fraction > 0
+    if start is None and (sampled := sampler_for(source, options, is_judged)) is not None:
+        yield sampled
+        options = sampled.options
     if valid is not None and start is None and "learning_rate" in options.adaptable and not needs_validation(options):
         yield from slow_down(source, options, valid, checkpoint, stop)
         return
@@ -119,7 +126,8 @@ def usual_epochs(n_rows: int) -> int:
 def needs_validation(options: TrainingOptions) -> bool:
     """Return whether a run finds its settings by validation rows, so that it cannot be repeated without."""
     is_found = options.measured or options.searched
-    return bool(is_found or options.rate_drops or options.optimizer.is_sampler)
+    is_calibrated = options.optimizer.is_sampler and options.loss.is_classification
+    return bool(is_found or options.rate_drops or is_calibrated)
 
 
 def slow_down(
@@ -165,7 +173,8 @@ class Selection:
         self.source, self.counts, self.options, self.start = source, counts, options, start
         self.room, self.stop, self.two_classes = room, stop, options.loss.is_classification
         self.keeps_first = needs_validation(options)
-        self.has_few_rows = counts.rows <= FEW_ROWS and not self.keeps_first
+        self.is_sampled = options.optimizer.is_sampler
+        self.has_few_rows = counts.rows <= FEW_ROWS and not (self.keeps_first or self.is_sampled)
 
     def is_possible(self) -> bool:
         """Return whether there are at least two different rows, or one that is repeated often."""
@@ -231,17 +240,21 @@ class Selection:
     def _on_share(
         self, options: TrainingOptions, checkpoint: Phase, is_first: bool
     ) -> Generator[Event, None, tuple[Course, Model]]:
-        split = self._split()
+        split, noise = self._split(), None
         valid = self._held_out(split)
+        if self.is_sampled and not self.keeps_first:
+            options = replace(options, n_epochs=min(options.n_epochs, NOISE_SWEEPS))
         for event in train(self._side(split, 0, False), options, valid, checkpoint, self.start, self.stop):
             if is_first and isinstance(event, Planned):
-                yield HeldOut(self.counts.rows, valid.n_rows)
+                yield HeldOut(self.counts.rows, valid.n_rows, for_noise=self.is_sampled and not self.keeps_first)
+            if isinstance(event, Distilled):
+                noise = event.noise
             if not isinstance(event, Finished) and (is_first or not isinstance(event, Planned)):
                 yield event
         assert isinstance(event, Finished)
         past, model = 0 if self.start is None else len(self.start.history), event.model
         own = [{**entry, "epoch": entry["epoch"] - past} for entry in model.history[past:]]
-        found = (event.best_value, event.reason, event.seconds, model.options.get(KEY))
+        found = (event.best_value, event.reason, event.seconds, model.options.get(KEY), noise)
         return Course(own, model.best_epoch - past, *found), model
 
     def _side(self, split: Split, fold: int, is_inside: bool) -> Side:
@@ -261,12 +274,15 @@ class Selection:
             yield Finished(self._as_given(model), found.reason, found.best_value)
             return
         self.stop.requested = False
-        yield Selected(found.best_epoch, self.counts.rows)
+        # What a sampler found is the noise.
+        n_epochs = self.options.n_epochs if self.is_sampled else found.best_epoch
         limit = self.options.max_seconds
+        yield Selected(n_epochs, self.counts.rows)
         options = replace(
             self.options,
             learning_rate=found.learning_rate,
-            n_epochs=found.best_epoch,
+            n_epochs=n_epochs,
+            noise=found.noise,
             patience=None,
             max_seconds=None if limit is None else max(limit - seconds, 0.0),
         )

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..checks import NEUTRAL, USUAL_OPTIMIZER
 from ..errors import ConfigError, DataValueError
 from ..losses.loss import Loss
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
-from ..options import TrainingOptions
+from ..optimizers import SAMPLERS
+from ..options import TrainingOptions, resolve
 from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
 from ..rows.stats import count_rows
@@ -135,8 +137,8 @@ def _continue(job: Job, options: TrainingOptions, start: Model) -> Iterator[Even
     yield Planned(features.plan, features.counts, n_rows)
     run = job._replace(label_scale=begun.label_scale).run(features, options, begun.parameters, n_rows)
     new, with_states = features.plan.n_features - start.plan.n_features, start.parameters.states is not None
-    promotion = (begun.promoted, begun.pair_error) if options.replan else ()
-    yield Continued(start.plan.n_features, new, with_states, *promotion)
+    promotion = (begun.promoted, begun.pair_error) if options.replan else (None, None)
+    yield replace(Continued(start.plan.n_features, new, with_states, *promotion), was_sampled=_was_sampled(start))
     yield from job.train(run)
     yield finished(job, run, features, n_rows, start)
 
@@ -156,8 +158,20 @@ def train_model(
     return last.model
 
 
+def _was_sampled(start: Model) -> bool:
+    return start.options.get("optimizer") in SAMPLERS
+
+
 def _like(start: Model, options: TrainingOptions) -> TrainingOptions:
-    """Return options with what was measured when the model was trained: its ranks, learning rate and L2."""
+    """Return options with what was measured when the model was trained: its ranks, learning rate and L2.
+
+    A sampled model goes on by steps, unless sampling is to begin from it.
+    """
+    if _was_sampled(start) and not options.shuffle and (options.may_sample or options.optimizer.is_sampler):
+        given = {name: getattr(options, name) for name in (*NEUTRAL, "n_epochs")}
+        shape = {"model": start.plan.family, "ranks": start.plan.ranks or None}
+        stepped = resolve(task=options.loss.task, **given, **shape, optimizer=USUAL_OPTIMIZER)
+        options = replace(stepped, shuffle=False, keep_state=options.keep_state, replan=options.replan)
     if options.searched:
         rate, l2 = start.options.get("learning_rate") or options.learning_rate, start.options.get("l2")
         options = with_settings(options, rate, l2 if isinstance(l2, float) else options.l2[0])

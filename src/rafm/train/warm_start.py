@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ConfigError, DataValueError
 from ..model.model import Model
 from ..model.parameters import Parameters, States
+from ..optimizers import SAMPLERS
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures, per_field, rule_for, value_scales
 from ..plan.fields import continue_fields
@@ -91,6 +92,8 @@ def warm_start(
     begin, promoted, error = _promoted(begin, before, features, source)
     n_vectors = max(features.plan.n_field_vectors, 1)
     fresh = _fresh_states(begin, options, scale, features.value_scales, n_vectors)
+    if states is None and model.options.get("optimizer") in SAMPLERS:
+        _age(fresh, model, places)
     kept = fresh if states is None else _with_old_states(fresh, states, places)
     if model.options.get("negative_rate", 1.0) != options.negative_rate:
         kept = replace(kept, bias=fresh.bias)  # the old state belongs to rows with another share of negatives
@@ -201,6 +204,17 @@ def _fresh_states(
         mixture=None if begin.mixture is None else np.ones_like(begin.mixture),
         fields=None if begin.fields is None else np.stack([np.ones_like(begin.fields), np.zeros_like(begin.fields)]),
     )
+
+
+def _age(fresh: States, model: Model, places: np.ndarray) -> None:
+    """Let sums of squares begin as if the rows of a sampled model had been steps, each with a gradient of 1 at most.
+
+    Sampled parameters are exact: first steps as large as those from random ones would undo what they know.
+    """
+    for block in (fresh.weights, *fresh.factors):
+        own = places[places < len(block)]
+        block[own, 0] += model.counts[places < len(block)]
+    fresh.bias[1] += model.n_rows
 
 
 def _with_old_states(fresh: States, old: States, places: np.ndarray) -> States:

@@ -87,7 +87,7 @@ class Subject:
         if not found.measured:
             switches.pop("memory", None)
             switches.pop("reserved_bytes", None)
-        return replace(found, **switches)
+        return replace(found, may_sample=False, **switches)  # samplers are trials of their own
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,75 @@
+"""Decide whether a model of ratings is sampled, where no option asks for a model or an optimiser; see decision 0022."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..checks import NEUTRAL
+from ..optimizers import SAMPLERS
+from ..options import TrainingOptions, resolve
+from ..rows.source import RowSource
+from ..rows.stats import RowStats, count_rows
+from .events import SamplerChosen
+from .loader import labelled_blocks
+
+LEAST_ROWS = 5_000  # up to so many, folds choose the epochs of a model that is stepped
+LEAST_FIELDS, MOST_NONZEROS = 2, 40  # of a row
+LABEL_SPREADS = 12.0  # ratings have no long tails: so many standard deviations from the lowest to the highest
+RANK, LARGE_RANK, MANY_ROWS = 8, 16, 200_000  # the larger rank is for so many rows
+SWEEPS, NONZERO_SECONDS = 300, 5e-9  # those of both runs, and of a sweep for each nonzero and factor
+MOST_SECONDS, SHARE_OF_TIME = 900.0, 0.5  # without a limit of time, and of such a limit
+ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
+
+
+def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) -> SamplerChosen | None:
+    """Return the event that an FM is sampled, with its options; None if these rows are better trained by steps.
+
+    is_judged: whether there are rows to measure the noise on, given or to be held out.
+    """
+    fields = source.fields
+    if not options.may_sample or not is_judged or fields is None or len(fields.names) < LEAST_FIELDS:
+        return None
+    found = count_rows(labelled_blocks(source, options.family))
+    rank = LARGE_RANK if found.rows >= MANY_ROWS else RANK
+    if not are_ratings(found) or _is_too_long(found, rank, options) or not _fits(source, found, rank, options):
+        return None
+    given = {name: getattr(options, name) for name in NEUTRAL}
+    chosen = resolve(task=options.loss.task, **given, model="fm", ranks=rank, optimizer=next(iter(SAMPLERS)))
+    switches = {name: getattr(options, name) for name in ("keep_state", "memory", "reserved_bytes")}
+    return SamplerChosen(replace(chosen, **switches), found.rows)
+
+
+def are_ratings(found: RowStats) -> bool:
+    """Return whether these are many short rows of categories, with labels that have no long tails.
+
+    >>> found = RowStats(9000, 18000, 2, np.arange(3), np.full(3, 6000), np.full(3, 6000.0), 9000, 3.5, 1.0, (1, 5))
+    >>> are_ratings(found), are_ratings(replace(found, rows=500)), are_ratings(replace(found, label_range=(0, 90)))
+    (True, False, False)
+    >>> are_ratings(replace(found, squares=np.full(3, 9000.0)))  # measured values
+    False
+    """
+    low, high = found.label_range
+    return (
+        found.rows > LEAST_ROWS
+        and found.nonzeros <= MOST_NONZEROS * found.rows
+        and high - low <= LABEL_SPREADS * found.label_spread
+        and bool(np.array_equal(found.squares, found.counts))
+    )
+
+
+def _is_too_long(found: RowStats, rank: int, options: TrainingOptions) -> bool:
+    """Return whether sampling would take longer than it may, by a constant speed: models must not depend on luck."""
+    limit = MOST_SECONDS if options.max_seconds is None else SHARE_OF_TIME * options.max_seconds
+    return SWEEPS * NONZERO_SECONDS * found.nonzeros * (rank + 1) > limit
+
+
+def _fits(source: RowSource, found: RowStats, rank: int, options: TrainingOptions) -> bool:
+    """Return whether the sampler's form of the rows fits in memory."""
+    return source.in_memory or sampler_bytes(found, found.ids.size * (1 + rank)) <= 1e6 * (options.memory or 0)
+
+
+def sampler_bytes(found: RowStats, n_parameters: int) -> int:
+    """Return how many bytes the sampler takes, with the rows as given."""
+    return ROW_BYTES * found.rows + ENTRY_BYTES * int(found.counts.sum()) + NUMBER_BYTES * n_parameters
