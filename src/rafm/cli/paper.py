@@ -46,7 +46,11 @@ def paper(
 
     folder = Path(out)
     target = Path(page) if page else folder / "results.md"
-    words = [" --quick" * quick, " --authors-protocol" * authors_protocol, " --stored" * stored]  # the page states how to reproduce it
+    words = [
+        " --quick" * quick,
+        " --authors-protocol" * authors_protocol,
+        " --stored" * stored,
+    ]  # the page states how to reproduce it
     budget = QUICK if quick else FULL
     if stream_rows is not None:
         budget = replace(budget, stream_rows_per_day=stream_rows)
