@@ -60,6 +60,16 @@ def test_a_cut_model_is_the_rotated_one_without_the_coordinates_behind_each_leng
     np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
+def test_vectors_are_cut_along_principal_axes_the_largest_first(models):
+    """In these coordinates sum_i importance_i v_i v_i^T is diagonal."""
+    importance = np.linspace(1, 5, 50)
+    vectors = Cutter(models["fm"], importance).vectors.astype(float)
+    moments = (vectors.T * importance) @ vectors
+    along = np.diag(moments)
+    assert np.abs(moments - np.diag(along)).max() < 1e-5 * along.max()
+    assert (np.diff(along) <= 0).all()
+
+
 def test_half_of_a_model_loses_less_when_cut_by_what_it_learned_than_by_rank(models, rows):
     """Against the first half of the coordinates as they were trained."""
     model = models["fm"]

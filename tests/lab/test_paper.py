@@ -129,6 +129,17 @@ def test_an_interrupted_search_continues_to_the_same_digits_and_workers_change_n
         assert without_times(json.loads(other.read_text())) == without_times(json.loads(path.read_text()))
 
 
+def test_with_stored_results_alone_nothing_is_run_and_what_is_missing_is_named(data, done, tmp_path):
+    told = make(tmp_path, data, ["frontier"], stored=True)
+    assert told == ["frontier", "frappe: left out of the frontier, because results are missing"]
+    assert "Not complete, and left out: frappe." in (tmp_path / "results.md").read_text()
+    with pytest.raises(ConfigError, match="2 runs are not stored"):
+        make(tmp_path, data, ["figure1"], stored=True)
+    (tmp_path / "runs.jsonl").write_bytes((done / "runs.jsonl").read_bytes())
+    make(tmp_path, data, ["frontier"], stored=True)
+    assert "### frappe" in (tmp_path / "results.md").read_text()
+
+
 def test_other_data_or_another_engine_is_run_again(data, tmp_path, monkeypatch):
     task = Run("frappe", "fm", (4,), epochs=1).task()
     lab = Lab(data, Store(tmp_path / "a"), tell=str)

@@ -65,7 +65,7 @@ def reproduce(
             tell(f"{name}")
             found.append(make(lab, budget))
             own = command if name in OPTIONAL else command.replace(" --authors-protocol", "")
-            write_artefact(folder, found[-1], own)
+            write_artefact(folder, found[-1], own.replace(" --stored", ""))
         # What a claim needs is in the store if its artefact was made.
         verdicts = size_claims(size_tables(lab, budget)) if "frontier" in wanted else []
         verdicts += claims(competitions(lab, budget)) if "tables34" in wanted else []
