@@ -13,6 +13,7 @@ from rafm.errors import ConfigError, DataValueError
 from rafm.kernels import gibbs
 from rafm.kernels.gibbs_latent import draw_latent
 from rafm.kernels.gibbs_tables import Draw
+from rafm.kernels.tables import Rows
 from rafm.options import resolve
 from rafm.plan.ranks import RankPlan
 from rafm.rows.fields import Fields
@@ -92,6 +93,22 @@ def test_weights_follow_the_exact_posterior_of_the_probit_model():
 
 
 # Distillation
+
+
+def test_sweeps_take_turns_to_collect_recombined_rows(clicks):
+    rows, fields = clicks[0].rows, np.repeat([0, 1], [30, 20])
+    ones = np.ones(rows.n_rows, np.float32)
+    packed = Rows(rows.indptr, rows.indptr[1:], rows.indices, rows.values, rows.labels, ones)
+    engine = ClickEngine(packed, RankPlan("fm", (2,), (50, 50, 0)), fields, 0, bias=0.0)
+    half = 0.5 * np.ones(rows.n_rows)  # of a chain that knows nothing
+    engine.chain.numbers[:] = 0
+    for found in ([1, 0, 0], [1, 1, 0], [1, 1, 1], [2, 1, 1]):
+        engine.collected += 1, 0
+        engine.collect(True)
+        np.testing.assert_allclose(engine.other_totals, np.outer(found, half))
+    student, gap = engine.student()
+    assert gap.before == gap.after == 0  # each set was divided by the number of its turns
+    assert student.design.labels.size == 3 * rows.n_rows
 
 
 def test_recombined_rows_have_one_field_of_another_row():

@@ -10,6 +10,7 @@ from worlds import changed_rows, one_hot, planted
 from rafm import AdaGrad
 from rafm.errors import ConfigError, DataValueError, DivergenceError
 from rafm.jit.barrier import GATE_STRIDE
+from rafm.kernels.tables import AnyOptimizer
 from rafm.losses import loss_named
 from rafm.model.file import Saved, load, save
 from rafm.optimizers import OPTIMIZERS
@@ -49,6 +50,12 @@ def bytes_of(model):
     found = model.parameters
     arrays = [found.bias, found.weights, *found.factors, *([] if found.mixture is None else [found.mixture])]
     return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+
+
+def test_kernels_without_other_optimisers_write_the_same_bytes(clicks, monkeypatch):
+    usual = train_model(clicks[0], options(n_epochs=2))
+    monkeypatch.setattr("rafm.train.engine.optimizer_with", AnyOptimizer)
+    assert bytes_of(train_model(clicks[0], options(n_epochs=2))) == bytes_of(usual)
 
 
 # ---- Events

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,10 +36,18 @@ class RayFlags:
     slots: Annotated[
         int, typer.Option(min=1, help="With --ray: parts of a step, which workers share. Models depend on it.")
     ] = 8
+    worker_memory: Annotated[
+        float | None, typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each worker.")
+    ] = None
+    shard_memory: Annotated[
+        float | None, typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each shard.")
+    ] = None
 
     def scaling(self) -> ScalingConfig:
-        """Return the number of processes; none for the address "none"."""
-        return scaling_of(self.ray, self.workers, self.shards)
+        """Return number and size of processes; none for the address "none"."""
+        found = scaling_of(self.ray, self.workers, self.shards)
+        reserved = [None if one is None else int(one * 1e6) for one in (self.worker_memory, self.shard_memory)]
+        return replace(found, memory_per_worker=reserved[0], memory_per_shard=reserved[1])
 
 
 def scaling_of(address: str | None, workers: int, shards: int | None = None) -> ScalingConfig:
@@ -53,7 +61,7 @@ def check_ray_flags(address: str | None, given: set[str]) -> None:
     """Reject flags of a cluster without one."""
     from ..errors import ConfigError
 
-    for name in ("workers", "shards", "slots"):
+    for name in ("workers", "shards", "slots", "worker_memory", "shard_memory"):
         if address is None and name in given:
             raise ConfigError(f"{flag_name(name)} is for a cluster: add --ray", key=name)
 

@@ -109,7 +109,6 @@ def check_options(options: TrainingOptions) -> None:
     refused = {
         f"--task {options.loss.task}": options.loss.is_pairwise,
         f"--model {options.model}": not options.family.has_common_vectors,
-        f"--loss {options.loss.name}": options.loss.is_pairwise,
         f"--optimizer {options.optimizer.name}": options.optimizer.is_sampler,
         "--ranks auto": options.measured,
         "--learning-rate auto and --l2 auto": bool(options.searched),

@@ -93,22 +93,26 @@ def plan_model(
         raise DataValueError(f"field weights need fields: {FIELDS_FROM}")
     if not has_weights(len(names), options):
         names, numbers = (), None
-    nonzeros = found.counts.sum() / max(found.rows, 1)
+    sizes = tuple(sum(one.sizes[k] for one in totals) for k in range(len(totals[0].sizes)))
     spec = ModelSpec(
-        options=options,
+        options=adapted(options, found, sizes[0]),
         life=1,
         common_scale=common_scale(squares, values),
         label_scale=choose_label_scale(found.label_spread, options.loss),
         weight_scale=found.weight_scale,
-        damping=max(LEAST_DAMPING, float(nonzeros)),
+        damping=max(LEAST_DAMPING, float(found.counts.sum() / max(found.rows, 1))),
         longest=max(found.longest, 1),
         slot_rows=slot_rows,
         has_scales=any(one.has_large for one in totals),
         field_names=names,
         field_numbers=numbers,
     )
-    sizes = tuple(sum(one.sizes[k] for one in totals) for k in range(len(totals[0].sizes)))
     return spec, spec.plan(sizes, with_fields=True), max(one.largest_id for one in totals)
+
+
+def adapted(options: TrainingOptions, found: RowStats, n_features: int) -> TrainingOptions:
+    """Return the options with defaults that suit the rows."""
+    return options.for_rows(found.rows, found.counts.sum() / found.rows, n_features, found.label_spread)
 
 
 def _used_fields(fields: Fields | None, totals: Sequence[Totals]) -> tuple[tuple[str, ...], np.ndarray | None]:

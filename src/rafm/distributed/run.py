@@ -38,7 +38,7 @@ from .export import gather_model
 from .group import Group
 from .lanes import SlotPlan, Step
 from .manifest import Checkpoints
-from .planning import count_units, plan_model
+from .planning import adapted, count_units, plan_model
 from .shard import AVERAGE, CURRENT
 from .sources import Source
 from .spec import Hook, ModelSpec, ShardLost, no_hook
@@ -146,12 +146,11 @@ class Run:
         job = self.job
         self.found = found = count_units(self.group, job.chosen)
         check_labels(found.rows, found.label_range, job.options.loss)
-        options = job.options.for_rows(found.rows, found.counts.sum() / found.rows)
-        planned = (found, options, len(job.chosen), job.train.fields, job.slots.slot_rows)
+        planned = (found, job.options, len(job.chosen), job.train.fields, job.slots.slot_rows)
         self.spec, self.plan, self.largest_id = plan_model(self.group, *planned)
         self.group.ask_shards("build", lambda _: (self.spec,))
         self.group.begin(self.spec)
-        mean = found.label_mean / self.spec.label_scale
+        options, mean = self.spec.options, found.label_mean / self.spec.label_scale
         bias = first_bias(options.loss.prior(mean, found.weight / self.spec.weight_scale), options)
         fields = None
         if self.spec.field_names:
@@ -188,7 +187,7 @@ class Run:
             values = found["model"]
             self.found = RowStats(**{**values["found"], "counts": np.array(values["found"]["counts"])})
             numbers = values["field_numbers"]
-            options = self.job.options.for_rows(self.found.rows, self.found.counts.sum() / self.found.rows)
+            options = adapted(self.job.options, self.found, values["sizes"][0])
             life = 1 + (self.spec.life if hasattr(self, "spec") else int(values["life"]))
             self.spec = ModelSpec(
                 options=options,
