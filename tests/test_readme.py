@@ -31,7 +31,7 @@ def test_the_python_program_runs_and_prints_three_probabilities(tmp_path):
     (program,) = blocks("python")
     assert len(program.strip().splitlines()) <= 12
     printed = run(["-c", program], tmp_path)
-    assert re.fullmatch(r"\[0\.\d+ +0\.\d+ +0\.\d+ *\] \d+\n", printed)
+    assert re.fullmatch(r"\[[01]\.\d* +[01]\.\d* +[01]\.\d* *\] \d+\n", printed)
 
 
 @pytest.fixture(scope="module")

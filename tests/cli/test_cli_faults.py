@@ -53,8 +53,8 @@ WRONG_OPTIONS = {
     "unknown option": (["train", "rows.svm", "--out", "x.rafm", "--epoch", "2"], "--epoch"),
     "text for a number": (["train", "rows.svm", "--out", "x.rafm", "--epochs", "many"], "--epochs"),
     "unknown task": (
-        ["train", "rows.svm", "--out", "x.rafm", "--task", "ranking"],
-        "task must be binary, regression or count",
+        ["train", "rows.svm", "--out", "x.rafm", "--task", "clicks"],
+        "task must be binary, regression, count or ranking",
     ),
     "unknown family": (["train", "rows.svm", "--out", "x.rafm", "--model", "gbdt"], "model must be one of"),
     "unknown optimizer": (["train", "rows.svm", "--out", "x.rafm", "--optimizer", "x"], "optimizer must be"),

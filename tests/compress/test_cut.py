@@ -1,6 +1,7 @@
 """A cut model is the old one with shorter vectors; it keeps its budget, and a level of a RaFM keeps its scores."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +69,20 @@ def test_vectors_are_cut_along_principal_axes_the_largest_first(models):
     along = np.diag(moments)
     assert np.abs(moments - np.diag(along)).max() < 1e-5 * along.max()
     assert (np.diff(along) <= 0).all()
+
+
+def test_optimiser_states_follow_their_features(rows):
+    options = replace(resolve(task="binary", model="fm", ranks=10, n_epochs=1), keep_state=True)
+    model = train_model(rows[0], options)
+    found = Cutter(model).cut(np.random.default_rng(0).choice([0, 2, 4, 10], model.plan.n_features))
+    ids = model.numbering.ids.tolist()
+    order = [ids.index(number) for number in found.numbering.ids]
+    assert order != sorted(order)
+    before, after = model.parameters.states, found.parameters.states
+    assert np.array_equal(after.weights, before.weights[order])
+    assert np.array_equal(after.value_scales, before.value_scales[order])
+    for block in after.factors:
+        assert np.array_equal(block, before.factors[0][order[: len(block)]])
 
 
 def test_half_of_a_model_loses_less_when_cut_by_what_it_learned_than_by_rank(models, rows):
