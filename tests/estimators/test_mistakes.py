@@ -29,6 +29,12 @@ def test_a_missing_label_among_numbers_is_named_by_row(estimator):
         estimator(model="lr").fit(TABLE, labels)
 
 
+def test_dicts_to_a_model_of_a_table_lead_to_the_scorer():
+    fitted = RaFMClassifier(model="lr", n_epochs=1, validation_fraction=0).fit(TABLE, WORDS)
+    with pytest.raises(ValueError, match=r"trained on a table; pass a table .* rafm\.Scorer"):
+        fitted.predict([{"city": "Rome", "n": 1.0}])
+
+
 @pytest.mark.parametrize("X", [TABLE, MATRIX], ids=["table", "matrix"])
 def test_words_to_the_regressor_lead_to_the_classifier(X):
     with pytest.raises(ValueError, match="labels must be numbers, found 'no'; for classes, use RaFMClassifier"):

@@ -97,7 +97,7 @@ def test_threads_and_blocks_do_not_change_the_answer(monkeypatch):
 
 def test_a_feature_on_both_sides_is_refused():
     model, _, items = two_sides("rafm")
-    with pytest.raises(ConfigError, match="occurs in contexts and in items"):
+    with pytest.raises(ConfigError, match=r"feature .* occurs in contexts and in items; .* different columns"):
         Catalogue(model, by_id(model, items)).recommend(by_id(model, items), 1)
 
 

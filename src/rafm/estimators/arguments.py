@@ -30,7 +30,10 @@ LOGGER = logging.getLogger("rafm")
 def as_frame(X: Any) -> Any:
     """Convert X to an Arrow table; reject anything but a data frame or table."""
     if not is_frame(X):
-        raise ConfigError("this model was trained on a table; pass a table with the same columns", key="X")
+        raise ConfigError(
+            "this model was trained on a table; pass a table with its columns. rafm.Scorer takes dicts and tuples.",
+            key="X",
+        )
     return as_table(X)
 
 

@@ -116,7 +116,9 @@ class Catalogue:
         both = np.intersect1d(self.known, contexts.indices)
         if both.size:
             raise ConfigError(
-                f"feature {both[0]} occurs in contexts and in items; a feature must be on one side only", key="items"
+                f"feature {both[0]} occurs in contexts and in items; a feature must be on one side only. Give tables "
+                "of contexts and of items different columns.",
+                key="items",
             )
 
     def _fill(self, part: Recommended, block: np.ndarray, scorer: Scorer, seen: Sequence[np.ndarray] | None) -> None:
