@@ -296,7 +296,7 @@ def test_a_bad_cell_is_refused_with_its_column(of_table, change, message):
 def test_rows_of_another_shape_are_refused(of_table, tmp_path):
     _, scorer, table = of_table
     row = table.to_pylist()[0]
-    with pytest.raises(DataValueError, match=r"row 1: column 'tags' is missing; use None for a missing value"):
+    with pytest.raises(DataValueError, match=r"row 1: column 'tags' is missing; use None \(null in JSON\) for"):
         scorer.score([row, {name: cell for name, cell in row.items() if name != "tags"}])
     with pytest.raises(DataValueError, match=r"row 0: expected 8 cells .* found 1"):
         scorer.score(("w1",))

@@ -309,7 +309,7 @@ def keep_samples(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of samples to keep, which only samplers have."""
     found = whole(least=0)(name, value, chosen)
     if found and not chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer has samples", key=name)
+        raise ConfigError(f"{name} requires optimizer='gibbs' and model='fm': no other optimizer has samples", key=name)
     if found and chosen["loss"].is_classification:
         raise ConfigError(f"{name} is for ratings: samples of clicks have no log odds", key=name)
     if found and chosen["is_measured"]:

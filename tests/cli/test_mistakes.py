@@ -36,6 +36,7 @@ def text_files():
         "twice.svm": "1 3:1\n0 4:1 4:1\n",
         "fields.ffm": "1 0:3:1 1:7:1\n0 0:4:1 1:8:1\n",
         "clicks.csv": table,
+        "plays.csv": "user,film\n" + "".join(f"u{i % 7},f{i % 7 % 5}\n" for i in range(60)),
         "more.csv": table + "maybe,u1,i1,2.5\n",
         "test.csv": re.sub(r"(?m)^\w+,", "", table),
         "renamed.csv": table.replace("user", "visitor", 1),

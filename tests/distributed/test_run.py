@@ -16,7 +16,7 @@ from rafm.distributed.shard import Shard
 from rafm.distributed.spec import ModelSpec
 from rafm.encode.spec import TableSpec
 from rafm.errors import CheckpointError, ClusterError, DataValueError, DivergenceError
-from rafm.train.events import EpochFinished
+from rafm.train.events import EpochFinished, StartJudged
 
 
 class Killed(BaseException):
@@ -169,6 +169,12 @@ def test_training_stops_when_the_loss_no_longer_improves(clicks):
     assert model.best_epoch == len(model.history) - 1
     scores = [epoch["valid_log_loss"] for epoch in model.history]
     assert min(scores) == scores[model.best_epoch - 1]
+
+
+def test_the_first_line_is_that_of_a_constant(clicks):
+    events = Run(LocalGroup(1), job_of(clicks)).events()
+    start = next(event for event in events if isinstance(event, StartJudged))
+    assert start.metrics["auc"] == 0.5
 
 
 def test_divergence_is_reported(clicks):

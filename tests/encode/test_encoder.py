@@ -216,7 +216,7 @@ def test_bytes_that_are_no_text_are_refused():
 
 
 def test_a_kind_that_does_not_suit_the_type_is_refused():
-    with pytest.raises(DataValueError, match="column 'x' has type string, which cannot be encoded as number"):
+    with pytest.raises(DataValueError, match="cannot be encoded as number; give it numbers or booleans"):
         TableEncoder.learn(pa.table({"x": ["a"]}), spec_of(x="number"))
 
 

@@ -21,6 +21,14 @@ def test_a_missing_label_among_words_is_named_by_row(missing):
         RaFMClassifier(model="lr").fit(TABLE, labels)
 
 
+@pytest.mark.parametrize("estimator", [RaFMClassifier, RaFMRegressor])
+def test_a_missing_label_among_numbers_is_named_by_row(estimator):
+    labels = np.arange(80) % 2 * 1.0
+    labels[7] = np.nan
+    with pytest.raises(ValueError, match=r"row 8 .*the label is missing, found nan; drop the rows"):
+        estimator(model="lr").fit(TABLE, labels)
+
+
 @pytest.mark.parametrize("X", [TABLE, MATRIX], ids=["table", "matrix"])
 def test_words_to_the_regressor_lead_to_the_classifier(X):
     with pytest.raises(ValueError, match="labels must be numbers, found 'no'; for classes, use RaFMClassifier"):

@@ -9,7 +9,7 @@ from commands import run
 from scipy.sparse import csr_matrix
 
 import rafm
-from rafm.errors import ConfigError
+from rafm.errors import ConfigError, DataValueError
 
 FILMS = pd.DataFrame({"film": [f"f{k}" for k in range(12)], "genre": [f"g{k % 3}" for k in range(12)]})
 QUICK = {"model": "fm", "ranks": 8, "n_epochs": 8, "validation_fraction": 0}
@@ -90,6 +90,17 @@ def test_commands_train_judge_and_recommend_without_labels(plays, tmp_path):
     assert "rafm evaluate --ranking" in refused.err
     scored = run("predict", model, later)
     assert len(scored.out.split()) == 100
+    users = tmp_path / "users.csv"
+    users.write_text("user\n999\n")
+    best = run("recommend", model, users, "--items", films, "--top", 2)
+    assert len(best.out.splitlines()) == 2
+    assert best.err.startswith("not seen in training: user 100.0 % (1 of 1)\n")
+
+
+def test_contexts_that_were_seen_with_every_item_cannot_be_judged():
+    plays = pd.DataFrame({"user": [*"aabb"] * 10, "film": [*"xyxy"] * 10})
+    with pytest.raises(DataValueError, match="its context was seen with every item"):
+        rafm.RaFMRanker(item_fields="film", model="fm", ranks=2).fit(plays)
 
 
 def test_files_of_ids_need_fields(plays, tmp_path):

@@ -92,3 +92,5 @@ def test_films_of_one_kind_are_neighbours_and_a_rare_twin_is_not_first():
     assert all(name.startswith("film=") for name, _ in fitted.similar("film=f0", top=50))
     with pytest.raises(ConfigError, match="no feature is named 'film=f01'; did you mean 'film=f1' or"):
         fitted.similar("film=f01")
+    with pytest.raises(ConfigError, match=r"no feature is named 'f1'; did you mean 'film=f1'\?"):
+        fitted.similar("f1")

@@ -178,6 +178,19 @@ def test_unseen_values_are_counted(folder):
     assert "Quality on new.svm" in page
 
 
+def test_a_table_is_trained_again_with_its_label_and_its_unseen_values_are_not_called_none(folder):
+    table = folder / "clicks.csv"
+    table.write_text("user,did click\n" + "".join(f"u{i % 5},{i % 2}\n" for i in range(40)))
+    given = ("--model", "lr", "--epochs", 2, "--valid-share", 0)
+    assert run("train", table, "--label", "did click", "--out", folder / "t.rafm", *given).code == 0
+    table.write_text("user,did click\nu1,1\nnew,0\n")
+    assert run("report", folder / "t.rafm", "--data", table, "--out", folder / "t.html").code == 0
+    page = html.unescape((folder / "t.html").read_text())
+    assert "rafm train TRAIN --out MODEL --task binary --model lr --label 'did click'" in page
+    assert "of the nonzeros have" not in page
+    assert cells(page, "Values by column")["user"][3:] == ["1", "50.0%"]
+
+
 def test_levels_are_those_of_the_plan(folder):
     run("report", folder / "m.rafm", "--out", folder / "m.html")
     found, model = cells((folder / "m.html").read_text(), "Parameters by level"), rafm.load(folder / "m.rafm")

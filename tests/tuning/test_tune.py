@@ -97,6 +97,11 @@ def test_no_model_is_larger_than_allowed(folder, flag, limit):
         assert (folder / f"small{limit}.rafm").stat().st_size == found["model_bytes"] <= limit
 
 
+def test_the_size_of_a_trial_is_known_even_if_its_model_was_not_trained_on_all_rows(folder):
+    found = tuned(folder, "--trials", 4, "--ranks", "2,4", *FAST, data="few.svm", out="folds.rafm")
+    assert min(trial["parameters"] for trial in found["trials"]) > 0
+
+
 def test_what_is_given_is_not_tuned(folder):
     given = ("--model", "fm", "--ranks", 4, "--learning-rate", "0.1")
     found = tuned(folder, "--valid", folder / "valid.svm", "--trials", 4, *FAST, *given, out="fixed.rafm")

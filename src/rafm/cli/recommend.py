@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import Duplicates, Format, Json, ModelPath, print_json, read_options
+from .arguments import Duplicates, Format, Json, ModelPath, print_json, print_notes, read_options
 
 
 def recommend(
@@ -27,14 +27,15 @@ def recommend(
     Tables need only the columns of their side. Each line has the number of the context (from 1), the rank, the number
     of the item in its file (from 1), the score, and the features of the item.
     """
+    from ..encode.coverage import Coverage
     from ..explain.names import FeatureNames
     from ..predictor import Predictor
     from ..recommend.partial import read_side
     from ..recommend.top import Catalogue, excluded_items
 
-    predictor, options = Predictor.load(model), read_options("binary", format, duplicates)
-    catalogue = Catalogue(predictor.saved.model, read_side(predictor, items, options))
-    users = read_side(predictor, contexts, options)
+    predictor, coverage, options = Predictor.load(model), Coverage(), read_options("binary", format, duplicates)
+    catalogue = Catalogue(predictor.saved.model, read_side(predictor, items, options, coverage))
+    users = read_side(predictor, contexts, options, coverage)
     seen = None if exclude is None else read_side(predictor, exclude, options)
     excluded = None if seen is None else [*excluded_items(seen, users, catalogue)]
     found, names = catalogue.recommend(users, top, excluded, threads), FeatureNames.of(predictor.saved)
@@ -47,6 +48,7 @@ def recommend(
             continue
         for rank, (item, score) in enumerate(best, 1):
             print(f"{number}\t{rank}\t{item + 1}\t{score:.6f}\t{' '.join(titles[item])}")
+    print_notes(coverage)
 
 
 def similar(

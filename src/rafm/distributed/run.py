@@ -131,7 +131,7 @@ class Run:
         if resumed:
             yield Resumed(str(job.checkpoints and job.checkpoints.name), self.at.epoch, self.at.rows, self._is_over())
             return
-        if metrics := self._evaluate():
+        if metrics := self._evaluate(constant=True):
             self.group.ask_shards("keep", lambda _: (self.spec.life,))  # it is kept if no epoch is better
             at = replace(self.at, best_value=metrics[self.spec.options.metric])
             self.state = replace(self.state, at=at, best=self.state.common)
@@ -367,8 +367,11 @@ class Run:
                 f"{rows} with {row_sum}; please report this"
             )
 
-    def _evaluate(self) -> dict[str, float | None]:
-        """Return the metrics of the validation rows; none if there are none."""
+    def _evaluate(self, constant: bool = False) -> dict[str, float | None]:
+        """Return the metrics of the validation rows, or of the bias alone; none if there are none.
+
+        The factors of an untrained model are small but random, so its scores would rank rows by luck.
+        """
         source, units = self.job.judges
         if not units:
             return {}
@@ -380,6 +383,7 @@ class Run:
             given = (self.spec.life, source), (which, float(judged.bias[0]), judged.fields)
             calls = [(k, "score", (*given[0], unit, *given[1])) for k, unit in enumerate(some)]
             for labels, scores, weights in self.group.ask_workers(calls):
+                scores = np.full_like(scores, judged.bias[0]) if constant else scores
                 found = scores * np.float32(self.spec.label_scale) + np.float32(options.score_shift)
                 metrics.add(labels, found, weights)
         return metrics.values()

@@ -197,7 +197,10 @@ def _check_whole(cells: pa.Array, name: str, row: int) -> None:
 def check_kind(spec: ColumnSpec, found: pa.DataType) -> None:
     """Check that the kind of a column accepts cells of this type."""
     if cell_type(found) not in (*ALLOWED[spec.kind], "nothing"):
-        raise DataValueError(f"column {spec.name!r} has type {found}, which cannot be encoded as {spec.kind}")
+        takes = " or ".join(NAMES[one] for one in ALLOWED[spec.kind])
+        raise DataValueError(
+            f"column {spec.name!r} has type {found}, which cannot be encoded as {spec.kind}; give it {takes}"
+        )
     if spec.kind == "list" and cell_type(found) == "text" and spec.separator is None:
         raise DataValueError(f"column {spec.name!r} is text; set the separator of its values, such as separator = '|'")
 

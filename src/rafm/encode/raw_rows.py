@@ -60,7 +60,7 @@ class TableRows:
                 if partial:
                     continue
                 raise DataValueError(
-                    f"row {number}: column {name!r} is missing; use None for a missing value"
+                    f"row {number}: column {name!r} is missing; use None (null in JSON) for a missing value"
                 ) from None
             cells.add(cell, number, ids, values)
             n_found += 1

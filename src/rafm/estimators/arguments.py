@@ -51,10 +51,15 @@ def spec_of_columns(columns: Any) -> TableSpec | None:
 
 
 def check_labels_given(y: np.ndarray) -> None:
-    """Reject a missing label among objects; among numbers it is NaN, and rejected with them."""
-    missing = [row for row, label in enumerate(y) if is_missing(label)] if y.dtype == object else []
-    if missing:
-        raise RowError(f"the label is missing, found {y[missing[0]]!r}; drop the rows without a label", missing[0])
+    """Reject a missing label: NaN, and among objects None and the like."""
+    missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    if y.dtype == object:
+        missing = np.fromiter(map(is_missing, y), bool, len(y))
+    if missing.any():
+        row = int(missing.argmax())
+        raise RowError(
+            f"the label is missing, found {y[row : row + 1].tolist()[0]!r}; drop the rows without a label", row
+        )
 
 
 def warn_of_ids(X: Any) -> None:

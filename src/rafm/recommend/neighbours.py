@@ -19,7 +19,7 @@ def named_neighbours(
     ids = model.numbering.ids
     by_name = {names.of_id(id): number for number, id in enumerate(ids.tolist())}
     if name not in by_name:
-        close = get_close_matches(name, by_name, 3)
+        close = [one for one in by_name if one.endswith(f"={name}")][:3] or get_close_matches(name, by_name, 3)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
         raise ConfigError(f"no feature is named {name!r}{hint}", key="name")
     number, candidates = by_name[name], np.arange(ids.size)

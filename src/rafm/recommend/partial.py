@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
 from ..errors import DataValueError
 from ..predictor import Predictor
@@ -46,13 +47,16 @@ class PartialEncoder:
         return check_batch(Batch(rows.indptr, indices, rows.values, self.n_features))
 
 
-def read_side(predictor: Predictor, path: str, options: ReadOptions) -> CheckedRows:
-    """Read contexts or items; a table may have some of the model's columns only."""
+def read_side(predictor: Predictor, path: str, options: ReadOptions, coverage: Coverage | None = None) -> CheckedRows:
+    """Read contexts or items; a table may have some of the model's columns only.
+
+    coverage: if given, counts the known and unseen values of a table.
+    """
     if predictor.saved.encoder is None:
         batches = [*predictor.batches(path, options, targets=False)]
     else:
         part = PartialEncoder.of(predictor.saved.encoder, table_names(path, options))
-        batches = [*map(part.with_whole_ids, batches_of(path, options, part.encoder, targets=False))]
+        batches = [*map(part.with_whole_ids, batches_of(path, options, part.encoder, False, coverage))]
     if not batches:
         raise DataValueError("no rows", path=path)
     return join_rows(batches)

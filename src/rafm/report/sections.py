@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 import numpy as np
 
 from ..charts import Axis, Series, chart
+from ..encode.spec import TableSpec
 from ..metrics import metric_class
 from ..model.file import Saved
 from ..model.model import Model
@@ -222,8 +224,10 @@ def coverage(judged: Judged | None) -> str:
     """Show which values of the test rows the model has never seen."""
     if judged is None:
         return ""
-    text = f"{judged.unseen_share:.2%} of the nonzeros have a feature that the model does not know; they add nothing."
     columns = judged.coverage.columns
+    text = f"{judged.unseen_share:.2%} of the nonzeros have a feature that the model does not know; they add nothing."
+    if columns:  # the encoder has left out what it does not know
+        text = "Values that training did not have add nothing to a score."
     rows = [
         (name, f"{one.seen:,}", f"{one.known:,}", f"{one.missing:,}", f"{one.unseen:,}", f"{1 - one.share:.1%}")
         for name, one in columns.items()
@@ -240,13 +244,15 @@ def reproduction(saved: Saved, version: str) -> str:
         f"Made with rafm {version}. The same rows, options and seed give the same file on the same kind of processor. "
         "TRAIN stands for the training rows."
     )
-    command = f'<pre tabindex="0"><code>{text_of(train_command(model))}</code></pre>'
+    command = f'<pre tabindex="0"><code>{text_of(train_command(saved))}</code></pre>'
     return section("Train it again", paragraph(text), command, table("Options", ("option", "value"), rows, "words"))
 
 
-def train_command(model: Model) -> str:
+def train_command(saved: Saved) -> str:
     """Return a `rafm train` command with the options that differ from the defaults."""
+    model, spec = saved.model, saved.encoder.spec if saved.encoder is not None else TableSpec()
     words = ["rafm train TRAIN --out MODEL", f"--task {model.loss.task}", f"--model {model.plan.family}"]
+    words += [f"--{name} {quote(column)}" for name in ("label", "weight") if (column := getattr(spec, name))]
     if model.plan.ranks:
         words.append(f"--ranks {','.join(map(str, model.plan.ranks))}")
     # what the same command would use by itself need not be said

@@ -41,7 +41,7 @@ SHOWN_SWEEPS = 10  # one line for so many sweeps of a sampler
 
 
 def plan_lines(event: Planned) -> list[str]:
-    """Return the plan as a table: the cost of each level, of the model, and of a plain FM of the top rank.
+    """Return the plan as a table: the cost of each level, of the model, and of an FM of the top rank beside others.
 
     >>> import numpy as np
     >>> from rafm.plan.ranks import RankPlan
@@ -66,7 +66,7 @@ def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:
     fields = f", weights of {plan.n_field_weights} fields" if plan.n_field_weights else ""
     fields += f", vectors for {plan.n_field_vectors} fields" if plan.n_field_vectors else ""
     lines.append(_plan_line("model", model) + f"  {plan.family} with weights and bias{fields}")
-    if fm:
+    if fm and plan.family != "fm":
         fm = fm | {"parameters": fm["parameters"] + plan.n_features + 1}
         lines.append(_plan_line("FM", fm) + "  for comparison")
     return lines

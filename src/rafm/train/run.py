@@ -298,6 +298,8 @@ class Run:
                 continue
             for differences, weights in self.negatives.differences(number, rows, scores):
                 metrics.add(np.ones(differences.size), differences, weights)
+        if metrics.rows and not metrics.weight > 0 and self.negatives is not None:
+            raise DataValueError("no validation row can be compared: its context was seen with every item")
         if metrics.rows and not metrics.weight > 0:
             raise DataValueError("all validation rows have weight 0; at least one must have a positive weight")
         return metrics.values() if metrics.rows else {}

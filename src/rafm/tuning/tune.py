@@ -331,7 +331,7 @@ class TrialRun:
     def __init__(self, tuner: Tuner, trial: Any, options: TrainingOptions, number: int):
         self.tuner, self.trial, self.options, self.number = tuner, trial, options, number
         self.state, self.value, self.model = COMPLETE, None, None  # type: str, float | None, Model | None
-        self.parameters = self.epochs = 0
+        self.parameters, self.epochs = 0 if options.measured else tuner.planned_parameters(options), 0
 
     def events(self) -> Iterator[Event]:
         """Train; stop where the study says so, or where nothing better can come."""
