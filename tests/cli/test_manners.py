@@ -55,7 +55,6 @@ def folder(tmp_path_factory):
         ("--jobs", "--threads"),
         ("--n-jobs", "--threads"),
         ("--num-threads", "--threads"),
-        ("--workers", "--threads"),
         ("--output", "--out"),
         ("-o", "--out"),
         ("--target", "--label"),

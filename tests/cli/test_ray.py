@@ -80,7 +80,7 @@ def test_a_cluster_on_this_machine_gives_the_model_of_one_process(folder):
     ("flags", "message"),
     [
         (("--ray", "ray://head:10001"), "the client protocol of Ray is not supported"),
-        (("--workers", "3"), "--workers is for a cluster: add --ray"),
+        (("--workers", "3"), "--workers is for a cluster: add --ray, or use --threads"),
         (("--ray", "none", "--model", "mrma"), "--model mrma cannot be used on a cluster"),
         (("--ray", "none", "--task", "ranking", "--item-fields", "f"), "--task ranking cannot be used on a cluster"),
         (("--ray", "none", "--optimizer", "gibbs"), "--optimizer gibbs cannot be used on a cluster"),

@@ -150,7 +150,7 @@ def test_good_ranks_become_a_tuple_of_whole_numbers(family, given, expected):
 
 def test_an_unknown_family_is_refused():
     with pytest.raises(ConfigError, match="rafm, fm, lr, difacto, mrma") as caught:
-        check_ranks("ffm", (8,))
+        check_ranks("deepfm", (8,))
     assert caught.value.key == "model"
 
 

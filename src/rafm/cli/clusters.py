@@ -63,7 +63,7 @@ def check_ray_flags(address: str | None, given: set[str]) -> None:
 
     for name in ("workers", "shards", "slots", "worker_memory", "shard_memory"):
         if address is None and name in given:
-            raise ConfigError(f"{flag_name(name)} is for a cluster: add --ray", key=name)
+            raise ConfigError(f"{flag_name(name)} is for a cluster: add --ray, or use --threads", key=name)
 
 
 def check_cluster_flags(address: str, data: str, files: Any, given: set[str]) -> None:

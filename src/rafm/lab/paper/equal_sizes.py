@@ -142,7 +142,7 @@ def generous_scale(family: str, ranks: tuple[int, ...], counts: np.ndarray, size
     """Return the largest rank_scale, in quarter octaves, with at most `size` parameters.
 
     >>> generous_scale("rafm", (4, 16), np.arange(1, 1001), 12_000), generous_scale("rafm", (4, 16), np.ones(9), 30)
-    (0.0149, None)
+    (0.0131, None)
     """
     fitting = [
         scale for scale in SCALES if plan_ranks(family, ranks, counts, NearestRank(scale))[0].n_parameters <= size
