@@ -3,7 +3,7 @@
     python benchmarks/scaling_model.py [--bandwidth 100,200,400] [--step-rows 4096,16384] [--cores 1,2,8,16,64] ...
 
 Measured: nanoseconds per nonzero of one thread and two threads to one, by `bench_wide.py speed --rows 300000` (given as
---ns and --two), and with --measure the bandwidth of this machine. Counted, on generated rows like Criteo's: bytes per
+--ns and --two), and with --measure bandwidths here (NaN if cores are busy). Counted, on rows like Criteo's: bytes per
 nonzero, and how evenly the pieces of a step divide. Everything about more than two cores is an estimate. It assumes:
 
 * A step takes the longer of computing and memory traffic, and then what threads must do one after another.
@@ -47,6 +47,7 @@ from rafm.train.wide_engine import joined_tables
 RANKS, MEASURED_NS, MEASURED_TWO = "8,32,128", "13.4,17.5,53.3", "1.87,1.845,2.12"
 TOTAL_BYTES = 24  # of loss, slope and squares of a chunk
 TICKETS = 2_000_000
+FREE = 0.8  # a core that gives less of its time to a task is busy otherwise, and not measured
 PROBED_MEGABYTES, PROBED_RECORD = 192, 48  # of the arrays that are read to measure bandwidth; floats of rank 32
 
 
@@ -233,7 +234,7 @@ def _read(numbers, places, width):  # type: ignore[no-untyped-def]
     total = np.float32(0)
     for place in places:
         for k in range(width):
-            total += numbers[place + k]
+            total += numbers[place + np.uint64(k)]
     return total
 
 
@@ -245,16 +246,16 @@ def _draw(gate, n):  # type: ignore[no-untyped-def]
 
 
 def per_nanosecond(tasks: Sequence[Callable[[], object]], amount: float) -> float:
-    """Return what tasks that run at the same time do per nanosecond, if each does this amount."""
+    """Return what simultaneous tasks of this amount each do per nanosecond; NaN if cores were busy."""
     with ThreadPoolExecutor(len(tasks)) as pool:
-        taken = least_seconds(lambda: [*pool.map(lambda task: task(), tasks)], 4).elapsed
-    return len(tasks) * amount / taken / 1e9
+        elapsed, cpu = least_seconds(lambda: [*pool.map(lambda task: task(), tasks)], 4)
+    return len(tasks) * amount / elapsed / 1e9 if cpu > FREE * len(tasks) * elapsed else np.nan
 
 
 def measure() -> None:
     """Print the bandwidth of one and two cores, and what a line costs that they take turns at."""
     array = np.ones(PROBED_MEGABYTES * 250_000 // PROBED_RECORD * PROBED_RECORD, np.float32)
-    ascending = np.arange(0, array.size, PROBED_RECORD)
+    ascending = np.arange(0, array.size, PROBED_RECORD, dtype=np.uint64)  # unsigned, or the sum is not vectorised
     _read(array, ascending[:1], PROBED_RECORD)
     draw = np.random.default_rng(0)
     for name, orders in {
