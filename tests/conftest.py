@@ -1,6 +1,7 @@
 """Property tests draw the same examples in every run, and two workers begin with what takes longest."""
 
 import os
+import signal
 from pathlib import Path
 
 import drawing
@@ -8,6 +9,9 @@ from hypothesis import settings
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of hundreds of processes would parse the package again
 settings.load_profile(drawing.STEADY)
+# Signals may be ignored where tests were started (by nohup, or in the background), and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 TESTS = Path(__file__).parent
 FRONT = ("estimators", "train", "cli", "lab", "model", "datasets")  # they train in float32, and wait for its kernels

@@ -15,7 +15,7 @@ from .errors import ConfigError
 from .families import FAMILIES
 from .losses import LOSSES, loss_for, loss_named
 from .metrics import check_metric
-from .optimizers import optimizer_for
+from .optimizers import SAMPLERS, optimizer_for
 
 if TYPE_CHECKING:
     from .losses.loss import Loss
@@ -30,7 +30,7 @@ CALIBRATE_HELP = (
     "(if they gain more than by luck)."
 )
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
-USUAL_OPTIMIZER = "adagrad"
+USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
 # Options that say nothing about the model or its steps: it may be sampled although they are given
 NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
@@ -239,6 +239,20 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     return found
 
 
+def with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what a sampler trains if only it, or its samples, are asked for: an FM or, of several ranks, DiFacto."""
+    optimizer, ranks = given.get("optimizer", AUTO), given.get("ranks")
+    if given.get("keep_samples") and optimizer == AUTO:
+        optimizer = next(iter(SAMPLERS))
+    if given.get("model") is not None or getattr(optimizer, "name", optimizer) not in SAMPLERS:
+        return given
+    ranks = ranks_setting(ranks, "ranks") if isinstance(ranks, str) else ranks
+    if ranks == AUTO:
+        return given
+    model = "difacto" if isinstance(ranks, Sequence) and len(ranks) > 1 else "fm"
+    return {**given, "optimizer": optimizer, "model": model, "ranks": SAMPLED_RANK if ranks is None else ranks}
+
+
 def may_sample(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> bool:
     """Return whether no option asks for a model or an optimiser, so that the rows may decide (decision 0022)."""
     pairs = ((given[name], declared[name].default) for name in given if name not in NEUTRAL)
@@ -309,7 +323,7 @@ def keep_samples(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of samples to keep, which only samplers have."""
     found = whole(least=0)(name, value, chosen)
     if found and not chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} requires optimizer='gibbs' and model='fm': no other optimizer has samples", key=name)
+        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer has samples", key=name)
     if found and chosen["loss"].is_classification:
         raise ConfigError(f"{name} is for ratings: samples of clicks have no log odds", key=name)
     if found and chosen["is_measured"]:

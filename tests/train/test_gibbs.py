@@ -14,6 +14,7 @@ from worlds import changed_rows, planted, run_python
 from rafm import RaFMRegressor, load
 from rafm.errors import CheckpointError, ConfigError, DivergenceError, ResourceLimitError
 from rafm.model.file import Saved, save
+from rafm.optimizers import optimizer_for
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
@@ -227,6 +228,24 @@ def test_values_out_of_range_are_a_divergence(ratings):
     values[0], values[1] = 3e38, 3e38
     with pytest.raises(DivergenceError, match=r"validation loss of epoch 1 is not finite\. Check for outliers"):
         events_of(data, changed_rows(valid, values=values), n_epochs=5)
+
+
+# What is sampled if only the sampler, or its samples, are asked for
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"optimizer": "gibbs"}, ("fm", (8,))),
+        ({"keep_samples": 20}, ("fm", (8,))),
+        ({"optimizer": optimizer_for("gibbs"), "ranks": 4}, ("fm", (4,))),
+        ({"optimizer": "gibbs", "ranks": "4,8"}, ("difacto", (4, 8))),
+        ({"optimizer": "gibbs", "ranks": 4, "model": "difacto"}, ("difacto", (4,))),
+    ],
+)
+def test_the_sampler_chooses_the_family_that_it_can_train(given, expected):
+    chosen = resolve(task="regression", **given)
+    assert (chosen.model, chosen.ranks, chosen.optimizer.is_sampler) == (*expected, True)
 
 
 # Refusals

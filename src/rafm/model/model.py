@@ -118,7 +118,7 @@ class Model:
         """Return the standard deviation, over the sampled models, of the prediction of every row."""
         if self.samples is None:
             raise ConfigError(
-                "return_std needs sampled models: train with optimizer='gibbs', model='fm' and keep_samples=20",
+                "return_std needs sampled models: train with optimizer='gibbs' and keep_samples=20",
                 key="return_std",
             )
         each = (replace(self, parameters=parameters, samples=None).predict(batch) for parameters in self.samples)

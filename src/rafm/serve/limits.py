@@ -18,6 +18,7 @@ from .requests import RequestError, error_response
 
 OPEN_PATHS = ("/", "/v2/health/live", "/v2/health/ready")  # without a token: probes, and the page, which has no data
 MAX_PENDING, PATIENCE_SECONDS = 64, 2.0  # of the queue: longer ones are refused at once
+SHORT_QUEUE, BURST_SECONDS, CALM_SECONDS = 2, 0.1, 1.0  # a queue longer than short may last for a burst, not for ever
 MEMORY = 0.2  # share of the latest job in the mean time of jobs
 LOG = logging.getLogger("rafm.serve")
 
@@ -77,22 +78,34 @@ class _Answer:
 
 
 class Lane:
-    """One thread for work that would hold up other requests, with a queue that is short in seconds."""
+    """One thread for work that would hold up other requests, with a queue that is short in seconds.
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, "rafm")
+    A burst may fill the queue. If it stays long for BURST_SECONDS, requests come faster than they are answered, and a
+    long queue only makes all of them late: until CALM_SECONDS without a refusal, no more than SHORT_QUEUE wait.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pool, self._clock = ThreadPoolExecutor(1, "rafm"), clock
         self.pending, self.mean_seconds = 0, 0.0
+        self.was_short, self.overload_ends = clock(), -math.inf  # when the queue was short; when overload ends
 
     async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run the work in its turn; refuse it at once if the turn is far away."""
-        wait = self.pending * self.mean_seconds
-        if self.pending >= MAX_PENDING or wait > PATIENCE_SECONDS:
-            message = f"{self.pending} requests are waiting; try again later"
-            raise RequestError(503, message, {"Retry-After": str(max(1, math.ceil(wait)))})
+        self._check_queue()
         self.pending += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, self._timed, work, arguments)
         future.add_done_callback(self._finish)  # also if the client leaves, which cancels what has not begun
         return await future
+
+    def _check_queue(self) -> None:
+        now, wait = self._clock(), self.pending * self.mean_seconds
+        if self.pending <= SHORT_QUEUE:
+            self.was_short = now
+        overloaded = now < self.overload_ends or now - self.was_short > BURST_SECONDS
+        if self.pending >= (SHORT_QUEUE if overloaded else MAX_PENDING) or wait > PATIENCE_SECONDS:
+            self.overload_ends = now + CALM_SECONDS
+            message = f"{self.pending} requests are waiting; try again later"
+            raise RequestError(503, message, {"Retry-After": str(max(1, math.ceil(wait)))})
 
     def _timed(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         begin = time.perf_counter()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import NEUTRAL
+from ..checks import NEUTRAL, SAMPLED_RANK
 from ..optimizers import SAMPLERS
 from ..options import TrainingOptions, resolve
 from ..rows.source import RowSource
@@ -17,7 +17,7 @@ from .loader import labelled_blocks
 LEAST_ROWS = 5_000  # up to so many, folds choose the epochs of a model that is stepped
 LEAST_FIELDS, MOST_NONZEROS = 2, 40  # of a row
 LABEL_SPREADS = 12.0  # ratings have no long tails: so many standard deviations from the lowest to the highest
-RANK, LARGE_RANK, MANY_ROWS = 8, 16, 200_000  # the larger rank is for so many rows
+LARGE_RANK, MANY_ROWS = 16, 200_000  # the larger rank is for so many rows
 SWEEPS, NONZERO_SECONDS = 300, 5e-9  # those of both runs, and of a sweep for each nonzero and factor
 MOST_SECONDS, SHARE_OF_TIME = 900.0, 0.5  # without a limit of time, and of such a limit
 ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
@@ -32,7 +32,7 @@ def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) ->
     if not options.may_sample or not is_judged or fields is None or len(fields.names) < LEAST_FIELDS:
         return None
     found = count_rows(labelled_blocks(source, options.family))
-    rank = LARGE_RANK if found.rows >= MANY_ROWS else RANK
+    rank = LARGE_RANK if found.rows >= MANY_ROWS else SAMPLED_RANK
     if not are_ratings(found) or _is_too_long(found, rank, options) or not _fits(source, found, rank, options):
         return None
     given = {name: getattr(options, name) for name in NEUTRAL}
