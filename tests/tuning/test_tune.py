@@ -161,6 +161,14 @@ def test_rows_to_judge_by_are_needed(folder):
 # ---- What is suggested
 
 
+@pytest.mark.parametrize(
+    ("task", "expected"), [("regression", ["adagrad", "gibbs", "adagrad"]), ("binary", [None, None])]
+)
+def test_the_first_trials_train_ratings_by_steps_sample_them_and_measure_ranks(task, expected):
+    known = Space(resolve(task=task), frozenset()).known()
+    assert [settings.get("optimizer") for _, settings in known] == expected
+
+
 @pytest.mark.parametrize("model", ["rafm", "fm", "lr", "difacto", "mrma"])
 @pytest.mark.parametrize("task", ["binary", "regression", "count"])
 def test_every_suggestion_is_a_valid_choice_and_the_defaults_are_one(task, model):

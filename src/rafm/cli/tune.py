@@ -72,8 +72,8 @@ def tune(
 ) -> None:
     """Find learning rate, L2, ranks and other options by trials on validation rows; save the best model.
 
-    The first trial has the defaults. Options that are given are not changed. With --max-parameters or --max-bytes no
-    larger model is considered.
+    The first trials have the defaults: trained by steps and, for ratings, sampled. Options that are given are not
+    changed. With --max-parameters or --max-bytes no larger model is considered.
     """
     from ..jit.compiling import seconds_without_compiling
     from ..read.open import converted_task_and_base
@@ -192,10 +192,10 @@ def _closing_lines(found: Tuned, command: str) -> list[str]:
     from ..tuning.display import frontier_lines, plot_lines
 
     first, lines = found.records[0], ["", *frontier_lines(found), "", *plot_lines(found), ""]
-    if not found.best.settings and found.best.number == 1:
-        lines.append("no trial was better than the defaults")
+    if found.best.number == first.number:
+        lines.append("no trial was better than the first one, which has the defaults")
     elif first.value is not None and found.best.value is not None:
-        lines.append(f"defaults {first.value:.5f}, best {found.best.value:.5f} in {found.seconds:.0f} seconds")
+        lines.append(f"first trial {first.value:.5f}, best {found.best.value:.5f} in {found.seconds:.0f} seconds")
     return [*lines, "the same model:", f"  {command}"]
 
 

@@ -58,20 +58,25 @@ class Space:
         return found
 
     def known(self) -> list[tuple[dict[str, Any], Settings]]:
-        """Return the trials to begin with: values to fix in the study, and settings; the first one is the defaults."""
-        starts: list[tuple[dict[str, Any], Settings]] = [({"recipe": PLAIN, **self._defaults()}, {})]
-        if MEASURE in self.recipes():
-            starts.append(({"recipe": MEASURE}, {"ranks": AUTO}))
+        """Return the trials to begin with, which have the defaults: values to fix in the study, and settings."""
+        starts: list[tuple[dict[str, Any], Settings]] = [({"recipe": PLAIN, **self._defaults()}, self._stepped())]
         if SAMPLE in self.recipes():
-            starts.append(({"recipe": SAMPLE, "rank": 5}, {"model": "fm", "optimizer": "gibbs", "ranks": (32,)}))
+            starts.append(({"recipe": SAMPLE, "rank": 3}, _sampled(3)))
+        if MEASURE in self.recipes():
+            starts.append(({"recipe": MEASURE}, {"ranks": AUTO, **self._stepped()}))
         return starts
+
+    def _stepped(self) -> Settings:
+        """Return what keeps ratings from being sampled, as they are if no option is given."""
+        return {"optimizer": self.options.optimizer.name} if SAMPLE in self.recipes() else {}
 
     def suggest(self, trial: Any) -> Settings:
         """Return the settings of a trial of Optuna."""
         recipe = trial.suggest_categorical("recipe", self.recipes())
         if recipe == SAMPLE:  # priors are learned, so there is nothing else to choose
-            return {"model": "fm", "optimizer": "gibbs", "ranks": (2 ** trial.suggest_int("rank", 3, 7),)}
+            return _sampled(trial.suggest_int("rank", 3, 7))
         settings = {name: draw(trial) for name, draw in self._numbers().items() if self._is_open(name, recipe)}
+        settings |= self._stepped()
         if recipe == MEASURE:
             settings["ranks"] = AUTO
         elif self.options.ranks and self._is_open("ranks", recipe):
@@ -134,8 +139,12 @@ class Space:
         if options.ranks:
             nearest = min(range(1, 8), key=lambda k: abs(2**k - options.ranks[0]))
             most = 4 if options.family.has_field_vectors else 5
-            found |= {"first_rank": min(nearest, most), "n_ranks": min(len(options.ranks), 3), "rank": 5}
+            found |= {"first_rank": min(nearest, most), "n_ranks": min(len(options.ranks), 3), "rank": 3}
         return found
+
+
+def _sampled(log_rank: int) -> Settings:
+    return {"model": "fm", "optimizer": "gibbs", "ranks": (2**log_rank,)}
 
 
 def _times(default: float, factors: tuple[float, float]) -> tuple[float, float]:
