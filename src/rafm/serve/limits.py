@@ -17,8 +17,8 @@ from .metrics import SharedMetrics
 from .requests import RequestError, error_response
 
 OPEN_PATHS = ("/", "/v2/health/live", "/v2/health/ready")  # without a token: probes, and the page, which has no data
-MAX_PENDING, PATIENCE_SECONDS = 64, 2.0  # of the queue: longer ones are refused at once
-SHORT_QUEUE, BURST_SECONDS, CALM_SECONDS = 2, 0.1, 1.0  # a queue longer than short may last for a burst, not for ever
+MAX_PENDING, PATIENCE_SECONDS = 16, 2.0  # of the queue: longer ones are refused at once
+SHORT_QUEUE, BURST_SECONDS, CALM_SECONDS = 2, 0.05, 1.0  # a queue longer than short may last for a burst, not for ever
 MEMORY = 0.2  # share of the latest job in the mean time of jobs
 LOG = logging.getLogger("rafm.serve")
 
