@@ -85,7 +85,6 @@ def test_a_cluster_on_this_machine_gives_the_model_of_one_process(folder):
         (("--ray", "none", "--task", "ranking", "--item-fields", "f"), "--task ranking cannot be used on a cluster"),
         (("--ray", "none", "--optimizer", "gibbs"), "--optimizer gibbs cannot be used on a cluster"),
         (("--ray", "none", "--model", "ffm"), "--model ffm cannot be used on a cluster"),
-        (("--ray", "none", "--task", "ranking", "--item-fields", "c2"), "--task ranking cannot be used on a cluster"),
         (("--ray", "none", "--calibrate", "on"), "--calibrate on cannot be used on a cluster"),
         (("--ray", "none", "--threads", "2"), "--threads cannot be combined with --ray"),
         (("--ray", "none", "--step-rows", "4096"), "fewer than 50 steps per epoch"),

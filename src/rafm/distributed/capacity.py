@@ -54,7 +54,7 @@ def zipf_counts(rows: float, features: float, nonzeros: float, exponent: float) 
     sizes = np.diff(edges)
     shares = np.sqrt(edges[:-1] * np.maximum(edges[1:] - 1, edges[:-1])) ** -exponent
     low, high = 0.0, float(features) ** (exponent + 1)
-    for _ in range(200):  # find the factor for which a row has so many nonzeros
+    for _ in range(200):  # find the factor that gives a row its number of nonzeros
         middle = (low + high) / 2
         is_less = (np.minimum(middle * shares, 1.0) * sizes).sum() < nonzeros
         low, high = (middle, high) if is_less else (low, middle)
@@ -126,7 +126,7 @@ def _plan(counts: Counts, options: TrainingOptions) -> tuple[RankPlan, np.ndarra
 def _line(
     machines: int, cluster: Cluster, rows: float, step_rows: int, slots: int, per_row: float, held: float
 ) -> dict[str, Any]:
-    """Return the need of so many machines. A slot is computed by one core, so more cores than slots are idle."""
+    """Return what this many machines need. A slot is computed by one core, so more cores than slots are idle."""
     cores = min(machines * cluster.cores, slots)
     compute = rows / (cores * cluster.speed)
     remote = (machines - 1) / machines  # what is on the same machine does not use the network

@@ -28,7 +28,7 @@ from .sources import (
     refuse_two_targets,
 )
 
-UNITS, LEAST_UNIT_ROWS = 64, 64  # units that small data are divided into, of at least so many rows
+UNITS, LEAST_UNIT_ROWS = 64, 64  # small data are divided into 64 units, of at least 64 rows each
 LEAST_HELD = 4  # units to hold out of
 
 

@@ -52,7 +52,7 @@ class Slot(NamedTuple):
 
 
 Step = tuple[Slot, ...]
-RUNS_PER_LANE = 4  # at least so many on average, or some lanes would end long before others
+RUNS_PER_LANE = 4  # minimum on average, or some lanes would end long before others
 
 
 @dataclass(frozen=True)

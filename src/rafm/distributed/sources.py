@@ -92,7 +92,7 @@ class Groups:
         return [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
 
     def batches(self, group: int, rows: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield a group in batches of so many rows, the last one shorter."""
+        """Yield a group in batches of this many rows; the last one may be shorter."""
         with _naming(self.file):
             if self._arrow is not None:
                 whole = self._arrow.get_batch(group)

@@ -79,8 +79,7 @@ class RaFMRanker(FactorizationMachine, RankerSignature):
         return super().fit(X, y, sample_weight, eval_set, checkpoint, checkpoint_seconds)
 
     def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, **more: Any) -> Any:
-        y = np.ones(X.shape[0] if hasattr(X, "shape") else len(X)) if y is None else y
-        return super()._rows(X, y, sample_weight, fitting=fitting, **more)
+        return super()._rows(X, _labels(X, y), sample_weight, fitting=fitting, **more)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, replan: bool = False) -> Self:
         """Train for one pass over the rows, in order, starting from the current model if there is one.
@@ -102,8 +101,7 @@ class RaFMRanker(FactorizationMachine, RankerSignature):
         -------
         self
         """
-        y = np.ones(X.shape[0] if hasattr(X, "shape") else len(X)) if y is None else y
-        return self._partial_fit(X, y, sample_weight, replan)
+        return self._partial_fit(X, _labels(X, y), sample_weight, replan)
 
     def predict(self, X: Any, level: int | None = None) -> np.ndarray:
         """Return the score of each row; scores of one context rank items.
@@ -120,3 +118,10 @@ class RaFMRanker(FactorizationMachine, RankerSignature):
         ndarray of shape (n_rows,)
         """
         return self._scores(X, level)
+
+
+def _labels(X: Any, y: Any) -> Any:
+    """Return the labels, by default 1 for every row."""
+    if y is not None:
+        return y
+    return np.ones(X.shape[0] if hasattr(X, "shape") else len(X))

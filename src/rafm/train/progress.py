@@ -37,7 +37,7 @@ from .events import (
     StartJudged,
 )
 
-SHOWN_SWEEPS = 10  # one line for so many sweeps of a sampler
+SHOWN_SWEEPS = 10  # sweeps of a sampler per line
 
 
 def plan_lines(event: Planned) -> list[str]:

@@ -14,10 +14,10 @@ from ..rows.stats import RowStats, count_rows
 from .events import SamplerChosen
 from .loader import labelled_blocks
 
-LEAST_ROWS = 5_000  # up to so many, folds choose the epochs of a model that is stepped
+LEAST_ROWS = 5_000  # with fewer, folds choose the epochs, and models are trained by steps
 LEAST_FIELDS, MOST_NONZEROS = 2, 40  # of a row
-LABEL_SPREADS = 12.0  # ratings have no long tails: so many standard deviations from the lowest to the highest
-LARGE_RANK, MANY_ROWS = 16, 200_000  # the larger rank is for so many rows
+LABEL_SPREADS = 12.0  # ratings have no long tails: at most this range, in standard deviations
+LARGE_RANK, MANY_ROWS = 16, 200_000  # the larger rank from this many rows on
 SWEEPS, NONZERO_SECONDS = 300, 5e-9  # those of both runs, and of a sweep for each nonzero and factor
 MOST_SECONDS, SHARE_OF_TIME = 900.0, 0.5  # without a limit of time, and of such a limit
 ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler

@@ -115,7 +115,7 @@ def compare_sizes(lab: Lab, budget: Budget, study: SizeStudy) -> SizeTable:
 
 
 def shapes(own: dict[str, Any], study: SizeStudy, counts: np.ndarray, size: int) -> list[Run]:
-    """Return the candidates of a family that fit into so many parameters; none if not even the smallest does."""
+    """Return the candidates of a family with at most `size` parameters; none if even the smallest is larger."""
     rank = min((size - 1 - counts.size) // counts.size, TOP)
     shared = {"data": study.data, "epochs": EPOCHS, "recipe": "averaged", **own}
     if own["model"] == "fm":
@@ -154,7 +154,7 @@ def generous_scale(family: str, ranks: tuple[int, ...], counts: np.ndarray, size
 
 
 def descend(start: Run, losses: Losses, rounds: int) -> Run:
-    """Return the run with the lowest validation loss, moving the rate, then L2, as long as it falls; so many rounds."""
+    """Return the run with the lowest validation loss, moving the rate, then L2, as long as it falls."""
     known = {start: losses([start])[0]}
     for _ in range(rounds):
         before = min(known, key=known.__getitem__)

@@ -283,7 +283,7 @@ def sort_run(ids, order, first, stop):
 
 @helper()
 def merge_runs(ids, order, merged, width):
-    """Merge neighbouring runs of so many entries, each in order; earlier entries come first among equal ids."""
+    """Merge neighbouring sorted runs of this many entries; earlier entries come first among equal ids."""
     for first in range(0, order.size, 2 * width):
         middle, stop = min(first + width, order.size), min(first + 2 * width, order.size)
         left, right = first, middle
