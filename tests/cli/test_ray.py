@@ -8,6 +8,10 @@ import pytest
 from clusters import write_ids, write_table
 from commands import run, run_alone
 
+import rafm
+
+MODELS = ("m.rafm", "parts")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -40,6 +44,36 @@ def test_evaluation_and_prediction_agree_with_those_of_one_process(folder):
     one, other = (run("predict", model, data, *more).out for more in ((), ("--ray", "none")))
     assert one == other
     assert len(one.splitlines()) == 200
+
+
+def test_a_folder_of_parts_takes_the_place_of_a_model_file(folder):
+    command = ["--label", "click", "--ray", "none", "--ranks", "4,8", "--epochs", "2", "--out", f"{folder / 'parts'}/"]
+    found = run("train", folder / "clicks.parquet", *command, "--valid", folder / "valid.parquet", "--json")
+    assert found.code == 0, found.err
+    files = [*(folder / "parts").iterdir()]
+    assert "model.json" in {path.name for path in files}
+    report, usual = json.loads(found.out), json.loads((folder / "report.json").read_text())
+    assert report["model_bytes"] == sum(path.stat().st_size for path in files if path.suffix == ".rafm")
+    assert all(report[name] == usual[name] for name in ("parameters", "history", "best_epoch"))
+    model = rafm.load(folder / "parts")
+    model.save(folder / "one.rafm")
+    rafm.load(folder / "m.rafm").save(folder / "other.rafm")
+    assert (folder / "one.rafm").read_bytes() == (folder / "other.rafm").read_bytes()
+    for more in ((), ("--ray", "none")):
+        for command in ("predict", "evaluate"):
+            one, parts = (run(command, folder / name, folder / "valid.parquet", *more).out for name in MODELS)
+            assert one == parts
+            assert one
+
+
+def test_a_folder_of_parts_is_written_with_ray_only_and_over_no_other_files(folder):
+    data = folder / "clicks.parquet"
+    plain = run("train", data, "--label", "click", "--out", folder)
+    assert plain.code == 6
+    assert "is a directory; give a file name" in plain.err
+    other = run("train", data, "--label", "click", "--ray", "none", "--out", folder)
+    assert other.code == 2
+    assert "and no model; choose an empty or a new folder" in other.err
 
 
 def test_rows_of_ids_are_trained_and_scored(folder):
@@ -107,8 +141,6 @@ def test_text_files_must_be_converted_first(folder):
 
 def test_without_ray_the_error_names_the_extra_and_all_else_works(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    import rafm
-
     found = run("train", folder / "clicks.parquet", "--label", "click", "--ray", "local", "--out", folder / "x.rafm")
     assert (found.code, found.err.strip()) == (2, "error: a cluster needs Ray: pip install 'rafm[ray]'")
     assert rafm.load(folder / "m.rafm").n_parameters_ > 0

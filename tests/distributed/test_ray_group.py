@@ -1,8 +1,11 @@
 """A real cluster of two raylets: the bytes of one process, for any number of actors, and whoever is killed when."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,10 @@ ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from rafm.distributed.config import ScalingConfig  # noqa: E402
+from rafm.distributed.export import FolderExport  # noqa: E402
 from rafm.distributed.ray_group import Actors, RayGroup, import_ray, make_actors  # noqa: E402
+from rafm.distributed.scoring import PartScorer, rows_for  # noqa: E402
+from rafm.distributed.sources import Reader  # noqa: E402
 from rafm.errors import ClusterError  # noqa: E402
 from rafm.model.file import load  # noqa: E402
 
@@ -52,6 +58,27 @@ def on(actors, n_workers, n_shards, hook=None):
 @pytest.mark.parametrize("n_workers", range(1, MOST + 1))
 def test_models_equal_that_of_one_process(actors, clicks, usual, n_workers, n_shards):
     assert bytes_of(trained(on(actors, n_workers, n_shards), job_of(clicks))) == usual
+
+
+def test_shards_write_a_folder_that_others_score_by_and_may_be_killed(actors, clicks, usual, tmp_path):
+    export = FolderExport(str(tmp_path / "model"))
+    common = trained(on(actors, 1, 2), replace(job_of(clicks), collect=export))
+    assert common.plan.n_features == 0
+    saved = load(tmp_path / "model")
+    assert bytes_of(saved.model) == usual
+    group, source = on(actors, 2, 3), rows_for(saved, clicks)
+    group.start([source])
+    scorer, expected = PartScorer(group, export.folder), [*scores_of(saved, source)]
+    assert [scored.scores.tobytes() for scored in scorer.score([0, 1], targets=True)] == expected[:2]
+    os.kill(ray.get(actors.shards[1].pid.remote()), signal.SIGKILL)
+    assert [scored.scores.tobytes() for scored in scorer.score([2, 3], targets=False)] == expected[2:4]
+    assert scorer.failures >= 1
+
+
+def scores_of(saved, source):
+    """Yield the scores of each unit by the whole model."""
+    reader = Reader(source)
+    return (saved.model.scores(reader.rows(unit)).tobytes() for unit in range(len(source.units)))
 
 
 @pytest.mark.parametrize("moment", ["pulling", "pushing to 1", "pushed"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from .groups import flag_name, in_flags
 
 if TYPE_CHECKING:
     from ..distributed.config import ScalingConfig
+    from ..model.folder import Manifest
 
 ray = typer.Typer(help="Training on a cluster: plan its size.", rich_markup_mode=None, no_args_is_help=True)
 RayAddress = Annotated[
@@ -86,13 +88,28 @@ def check_cluster_flags(address: str, data: str, files: Any, given: set[str]) ->
         )
 
 
+def is_folder(out: str) -> bool:
+    """Return whether a model is to be written as a folder of parts."""
+    return out.endswith(("/", os.sep)) or os.path.isdir(out)
+
+
 def train_on_cluster(
-    data: str, valid: str | None, options: Any, files: Any, flags: RayFlags, running: Any, stream: Any, log: Any
-) -> tuple[Any, Any]:
-    """Train on a cluster, showing progress; return the last event, and the rows trained on."""
+    data: str,
+    valid: str | None,
+    options: Any,
+    files: Any,
+    flags: RayFlags,
+    running: Any,
+    stream: Any,
+    log: Any,
+    folder: str | None = None,
+) -> tuple[Any, Any, Manifest | None]:
+    """Train on a cluster, showing progress; return the last event, the rows trained on, and the parts of a folder."""
     from ..distributed.config import RunConfig
+    from ..distributed.export import FolderExport
     from ..distributed.inputs import check_options, open_training
     from ..distributed.training import train_events
+    from ..model.folder import begin_folder
     from ..rows.classes import BinaryLabels
     from ..train.event_log import log_events
     from ..train.progress import show_events
@@ -102,11 +119,16 @@ def train_on_cluster(
     given = open_training(data, files, report)
     if options.loss.is_classification and (line := BinaryLabels.known(given.classes).describe()):
         report(line)
-    kept = RunConfig(running.checkpoint, running.checkpoint_seconds)
-    events = train_events(given, options, valid, str(flags.ray), flags.slots, flags.scaling(), kept)
+    kept, export = RunConfig(running.checkpoint, running.checkpoint_seconds), None
+    if folder is not None:
+        begin_folder(folder)  # before training: it may be refused
+        classes = given.classes if options.loss.is_classification else None
+        export = FolderExport(os.path.abspath(folder), given.encoder, classes, files.index_base)
+    where = (str(flags.ray), flags.slots, flags.scaling(), kept)
+    events = train_events(given, options, valid, *where, export=export)
     for event in show_events(log_events(events, log), options, stream=stream, spell=in_flags):
         last = event
-    return last, given
+    return last, given, None if export is None else export.written
 
 
 @ray.command(epilog="Add --debug to see where an error came from.")

@@ -83,8 +83,11 @@ class RunConfig:
         Minimum time between two checkpoints within an epoch.
     failure_config : FailureConfig
         What may fail.
+    sharded_model : bool, default=False
+        Write the model as a folder of parts, by the processes that hold its features, instead of one file.
     """
 
     storage_path: str | None = None
     checkpoint_seconds: float = 60.0
     failure_config: FailureConfig = field(default_factory=FailureConfig)
+    sharded_model: bool = False

@@ -82,6 +82,8 @@ class _Host:
             return getattr(self.held, method)(*arguments)
         except RafmError as error:
             return Raised(type(error).__name__, str(error))
+        except OSError as error:  # a full disk, a folder that this machine cannot reach
+            return Raised("ClusterError", f"{type(self.held).__name__.lower()}: {error}")
 
     def pid(self) -> int:
         """Return the id of the process."""
@@ -226,11 +228,11 @@ class RayGroup:
             raise ClusterError(f"{message} (max_failures)") from None
 
     def ask_shards(self, method: str, arguments: Callable[[int], tuple[Any, ...]]) -> list[Any]:
-        """See Group. A shard that was restarted is told its number before it loads a checkpoint."""
+        """See Group. A shard that was restarted is told its number before it loads a checkpoint or a model."""
         ray = import_ray()
         from ray.exceptions import RayActorError
 
-        if method == "load":
+        if method in ("load", "open_parts"):
             self._start_shards()
         shards = enumerate(self.actors.shards)
         refs = [shard.call.remote(method, *arguments(number)) for number, shard in shards]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -52,7 +52,7 @@ class Job:
 
     chosen: units of the training rows to train on; the others, `held`, are validation rows if `valid` is None.
     n_inputs: number of ids, None for the largest + 1. checkpoints: None to write none. max_failures: processes that may
-    be lost, -1 for any number.
+    be lost, -1 for any number. collect: makes the model of what shards hold, or writes it; see export.py.
     """
 
     train: Source
@@ -66,6 +66,7 @@ class Job:
     checkpoint_seconds: float = 60.0
     max_failures: int = 3
     hook: Hook = no_hook
+    collect: Callable[..., Model] = gather_model
 
     @property
     def sources(self) -> list[Source]:
@@ -408,7 +409,7 @@ class Run:
         """Return the model of the best epoch or, without validation rows, of the last one."""
         while True:
             try:
-                return gather_model(
+                return self.job.collect(
                     self.group,
                     self.spec,
                     self.plan,
