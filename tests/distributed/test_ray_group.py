@@ -20,6 +20,7 @@ from rafm.distributed.ray_group import Actors, RayGroup, import_ray, make_actors
 from rafm.distributed.scoring import PartScorer, rows_for  # noqa: E402
 from rafm.distributed.sources import Reader  # noqa: E402
 from rafm.errors import ClusterError  # noqa: E402
+from rafm.lab.paper.on_ray import ClusterRuns, compared  # noqa: E402
 from rafm.model.file import load  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # Ray warns about itself
@@ -58,6 +59,14 @@ def on(actors, n_workers, n_shards, hook=None):
 @pytest.mark.parametrize("n_workers", range(1, MOST + 1))
 def test_models_equal_that_of_one_process(actors, clicks, usual, n_workers, n_shards):
     assert bytes_of(trained(on(actors, n_workers, n_shards), job_of(clicks))) == usual
+
+
+def test_experiment_b_of_the_paper_has_the_digits_of_one_process(actors, tmp_path):
+    days = {"rows_per_day": 500, "stream_seed": 0, "days": [0, 1], "judge": 2, "seed": 0}
+    task = {**days, "model": "rafm", "ranks": [1, 2], "scale": 1 / 16, "optimizer": "ftrl", "l2": 0.01, "passes": 1}
+    with ClusterRuns("auto", 2, tmp_path, on(actors, 2, 2)) as runs:
+        found, alone = (runs({**task, "ray": where}, tmp_path) for where in ("cluster", "none"))
+    assert compared([found], [alone]).startswith("All 1 runs on the cluster gave the digits of one process")
 
 
 def test_shards_write_a_folder_that_others_score_by_and_may_be_killed(actors, clicks, usual, tmp_path):
