@@ -1,12 +1,13 @@
 """`rafm train --ray none` and `rafm ray plan`; clusters themselves are tested in tests/distributed."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 from clusters import write_ids, write_table
-from commands import run, run_alone
+from commands import run
 
 import rafm
 
@@ -98,16 +99,49 @@ def test_rows_of_ids_are_trained_and_scored(folder):
     assert np.array(found.out.split(), float).size == 300
 
 
+PROGRAM = """
+import json, sys, time
+from contextlib import contextmanager
+import ray
+from rafm.cli import main
+from rafm.distributed import training
+
+@contextmanager
+def seen(*given):
+    with group_of(*given) as group:
+        ray.get([actor.pid.remote() for actor in (*group.actors.shards, *group.actors.workers)])
+        reserved, until = 0.0, time.monotonic() + 10
+        while reserved < 7e8 and time.monotonic() < until:  # what is free is known with some delay
+            reserved = ray.cluster_resources()["memory"] - ray.available_resources()["memory"]
+            time.sleep(0.05)
+        node, = ray.nodes()
+        print(json.dumps({"reserved": reserved, "address": node["NodeManagerAddress"]}), file=sys.stderr)
+        yield group
+
+group_of, training.group_of = training.group_of, seen
+main()
+"""
+
+
 @pytest.mark.slow
 def test_a_cluster_on_this_machine_gives_the_model_of_one_process(folder):
+    """It listens on the loopback alone, and reserves memory for its processes."""
     pytest.importorskip("ray")
     command = ["--label", "click", "--ranks", "4", "--epochs", "1", "--valid-share", "0"]
     files = [folder / "none.rafm", folder / "local.rafm"]
     assert run("train", folder / "clicks.parquet", *command, "--ray", "none", "--out", files[0]).code == 0
     local = ["--ray", "local", "--workers", "1", "--out", files[1]]
-    found = run_alone("train", folder / "clicks.parquet", *command, *local)
-    assert found.code == 0, found.err
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "train", str(folder / "clicks.parquet"), *map(str, [*command, *local])],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert found.returncode == 0, found.stderr
     assert files[0].read_bytes() == files[1].read_bytes()
+    seen = json.loads(next(line for line in found.stderr.splitlines() if line.startswith("{")))
+    assert seen["address"] == "127.0.0.1"
+    assert seen["reserved"] == pytest.approx(500e6 + 300e6, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,12 @@ class RayFlags:
         int, typer.Option(min=1, help="With --ray: parts of a step, which workers share. Models depend on it.")
     ] = 8
     worker_memory: Annotated[
-        float | None, typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each worker.")
+        float | None,
+        typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each worker (default: 500)."),
     ] = None
     shard_memory: Annotated[
-        float | None, typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each shard.")
+        float | None,
+        typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each shard (default: estimated)."),
     ] = None
 
     def scaling(self) -> ScalingConfig:

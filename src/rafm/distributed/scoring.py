@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..metrics.evaluation import Evaluation
 from ..model.file import Saved, load
 from ..model.folder import load_common, read_manifest
 from ..options import resolve
+from .capacity import SHARD_BYTES, WORKER_BYTES
 from .config import FailureConfig, ScalingConfig
 from .group import Group
 from .inputs import Input, open_like
@@ -28,6 +29,7 @@ from .sources import Reader, Source
 from .spec import ModelSpec, ShardLost
 from .training import group_of
 
+LOADED = 3  # bytes of memory for each byte of a model file: parameters, records, and the file while it is read
 AHEAD = 2  # units per worker that are scored before they are taken
 
 
@@ -83,7 +85,9 @@ def score_units(path: str, source: Source, address: str, scaling: ScalingConfig,
         yield from (scorer.score(unit, targets) for unit in units)
         return
     is_started, ray = connect(address, scaling), import_ray()
-    host = ray.remote(_ScorerHost).options(num_cpus=scaling.cpus_per_worker, max_restarts=-1, max_task_retries=-1)
+    memory = scaling.memory_per_worker or int(SHARD_BYTES + LOADED * os.path.getsize(path))
+    of_each = {"num_cpus": scaling.cpus_per_worker, "memory": memory, "max_restarts": -1, "max_task_retries": -1}
+    host = ray.remote(_ScorerHost).options(**of_each)
     shared = ray.put(source)
     actors = [host.remote(path, shared) for _ in range(scaling.num_workers)]
     waiting: deque[Any] = deque()
@@ -144,7 +148,10 @@ class PartScorer:
 
 
 def _score_by_parts(path: str, source: Source, address: str, scaling: ScalingConfig, targets: bool) -> Iterator[Scored]:
-    with group_of(address, scaling) as group:
+    shard = int(SHARD_BYTES + LOADED * read_manifest(path).n_bytes / scaling.n_shards)
+    of_each = {"memory_per_worker": int(WORKER_BYTES), "memory_per_shard": shard}
+    of_each = {name: getattr(scaling, name) or usual for name, usual in of_each.items()}
+    with group_of(address, replace(scaling, **of_each)) as group:
         group.start([source])
         scorer = PartScorer(group, path)
         for first in range(0, len(source.units), group.n_workers):

@@ -24,6 +24,7 @@ from .group import Group, LocalGroup
 from .inputs import Input, check_options, choose_units, open_like, open_training
 from .manifest import Checkpoints
 from .planning import SLOTS, plan_slots
+from .reservations import check_room, with_reservations
 from .run import Job, Run
 from .spec import Hook, no_hook
 
@@ -143,6 +144,8 @@ def train_events(
     plan = plan_slots(options, n_rows, slots)
     storage = run_config.storage_path
     failures = run_config.failure_config.max_failures
+    if group is None:
+        scaling = with_reservations(scaling, given.source, chosen, options, given.n_inputs)
     processes = group_of(address, scaling, failures, hook) if group is None else nullcontext(group)
     with processes as ready, _storage(storage, address, scaling) as folder:
         states = None if folder is None else Checkpoints(folder, identity(given, options, valid, slots))
@@ -190,6 +193,8 @@ def group_of(address: str, scaling: ScalingConfig, max_failures: int = 3, hook: 
     from .ray_group import RayGroup, connect, import_ray, make_actors
 
     is_started = connect(address, scaling)
+    if is_started:
+        check_room(scaling, import_ray().available_resources().get("memory", 0.0), "this machine")
     group = RayGroup(make_actors(scaling), max_failures, hook)
     try:
         yield group

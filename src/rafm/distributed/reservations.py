@@ -1,0 +1,71 @@
+"""Memory that Ray reserves for each process, so that it does not put too many on one machine.
+
+Shards need what capacity.py computes from the counts of features. These are known only after shards have counted them,
+so they are estimated from some of the rows: a feature is as frequent in all rows as in these, and the number of
+features goes on growing with the rows as it did from half of these to all. Growth slows down, so this is rather too
+much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import ClusterError
+from ..options import TrainingOptions
+from ..rows.blocks import join_rows, take_rows
+from .capacity import SHARD_BYTES, WORKER_BYTES, Counts, held_bytes
+from .config import ScalingConfig
+from .hashing import IdTable
+from .sources import Reader, Source
+
+SAMPLE_UNITS = 4
+MARGIN = 1.2  # hash tables grow by doubling, and buckets are not quite even
+
+
+def with_reservations(
+    scaling: ScalingConfig, source: Source, units: Sequence[int], options: TrainingOptions, n_inputs: int | None
+) -> ScalingConfig:
+    """Return the scaling with the memory that shards and workers will need, where none was given."""
+    if not scaling.num_workers or None not in (scaling.memory_per_worker, scaling.memory_per_shard):
+        return scaling
+    worker, shard = scaling.memory_per_worker, scaling.memory_per_shard
+    if shard is None:
+        held = held_bytes(sampled_counts(source, units, n_inputs), options)
+        shard = int(SHARD_BYTES + MARGIN * held / scaling.n_shards)
+    return replace(scaling, memory_per_worker=int(WORKER_BYTES) if worker is None else worker, memory_per_shard=shard)
+
+
+def sampled_counts(source: Source, units: Sequence[int], n_inputs: int | None = None) -> Counts:
+    """Return estimated counts of the features of some units, from a few of them."""
+    places = np.unique(np.linspace(0, len(units) - 1, min(SAMPLE_UNITS, len(units))).astype(int))
+    reader, total = Reader(source), sum(source.units[unit].rows for unit in units)
+    rows = join_rows([reader.rows(units[place], targets=False) for place in places])
+    table = IdTable(rows.indices.size)
+    half = take_rows(rows, 0, rows.n_rows // 2).indices
+    table.add(half)
+    n_half = max(table.size, 1)
+    numbers = np.concatenate([table.find(half), table.add(rows.indices[half.size :])])
+    counts, features = np.unique(np.bincount(numbers, minlength=table.size), return_counts=True)
+    times = total / rows.n_rows
+    growth = float(np.clip(np.log2(max(table.size, 1) / n_half), 0.0, 1.0)) if times > 1 else 0.0
+    expected = min(table.size * times**growth, np.inf if n_inputs is None else n_inputs)
+    unseen = max(expected - table.size, 0.0)  # they are rarer than one occurrence in the sample
+    return Counts(total, np.append(counts * times, times), np.append(features, unseen).astype(float))
+
+
+def check_room(scaling: ScalingConfig, free: float, where: str) -> None:
+    """Refuse what Ray could never place on the machine, with a line instead of a wait."""
+    worker, shard = scaling.memory_per_worker or 0, scaling.memory_per_shard or 0
+    needed = scaling.num_workers * worker + scaling.n_shards * shard
+    if needed > free:
+        many = [
+            f"{n} {name}{'s' * (n > 1)}" for n, name in ((scaling.n_shards, "shard"), (scaling.num_workers, "worker"))
+        ]
+        raise ClusterError(
+            f"{many[0]} of {shard / 1e9:.1f} GB and {many[1]} of {worker / 1e9:.1f} GB need {needed / 1e9:.1f} GB, but "
+            f"Ray has {free / 1e9:.1f} GB on {where}. Use lower ranks or a cluster, or state how much to reserve: "
+            "--shard-memory MB, --worker-memory MB."
+        )
