@@ -17,7 +17,8 @@ from rafm.distributed.shard import Shard
 from rafm.distributed.spec import ModelSpec
 from rafm.encode.spec import TableSpec
 from rafm.errors import CheckpointError, ClusterError, DataValueError, DivergenceError
-from rafm.train.events import EpochFinished, StartJudged
+from rafm.plan.ranks import describe_plan
+from rafm.train.events import EpochFinished, Planned, StartJudged
 from rafm.train.trainer import train_model
 
 
@@ -188,6 +189,13 @@ def test_the_first_line_is_that_of_a_constant(clicks):
     events = Run(LocalGroup(1), job_of(clicks)).events()
     start = next(event for event in events if isinstance(event, StartJudged))
     assert start.metrics["auc"] == 0.5
+
+
+def test_the_plan_is_that_of_the_models_counts_though_the_driver_has_none(clicks):
+    *events, last = Run(LocalGroup(3), job_of(clicks, n_epochs=1)).events()
+    planned, model = next(event for event in events if isinstance(event, Planned)), last.model
+    assert planned.counts.size == 0
+    assert planned.levels() == describe_plan(model.plan, model.counts, model.n_rows)
 
 
 def test_divergence_is_reported(clicks):

@@ -125,10 +125,8 @@ class Run:
                 self._note(lost)
                 self.group.start(job.sources)
         one_class = self.spec.options.loss.is_classification and self.found.label_range[0] == self.found.label_range[1]
-        counts = self.group.ask_shards("level_counts", lambda _: (self.spec.life,))
-        falling = [part[k] for k in range(len(counts[0]) - 1, -1, -1) for part in counts]
-        yield Planned(self.plan, np.concatenate(falling), self.found.rows, one_class)
-        del counts, falling
+        seen = np.sum(self.group.ask_shards("occurrences", lambda _: (self.spec.life,)), axis=0)
+        yield Planned(self.plan, np.zeros(0, np.int64), self.found.rows, one_class, tuple(seen.tolist()))
         if resumed:
             yield Resumed(str(job.checkpoints and job.checkpoints.name), self.at.epoch, self.at.rows, self._is_over())
             return

@@ -233,10 +233,10 @@ class Shard:
         blocks = [found[f"factors.{k}"] for k in range(1, n_levels + 1)]
         self.records, self.fields = self.layout.pack(found["weights"], blocks), found.get("fields")
 
-    def level_counts(self, life: int) -> list[np.ndarray]:
-        """Return the counts of the features of each level, from level 0 up."""
+    def occurrences(self, life: int) -> list[int]:
+        """Return how often features of level k or higher occur, from level 0 up."""
         self._check(life)
-        return [self.counts[self.sizes[k + 1] : self.sizes[k]] for k in range(len(self.sizes) - 1)]
+        return [int(self.counts[:size].sum()) for size in self.sizes[:-1]]
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of the tables, and of everything that grows with pushes."""
