@@ -42,7 +42,7 @@ def actors():
 
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
-    return write_ids(tmp_path_factory.mktemp("clicks") / "clicks.parquet", n_rows=400)
+    return write_ids(tmp_path_factory.mktemp("clicks") / "clicks.parquet", n_rows=240)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 """Memory that Ray reserves for each process, so that it does not put too many on one machine.
 
 Shards need what capacity.py computes from the counts of features. These are known only after shards have counted them,
-so they are estimated from some of the rows: a feature is as frequent in all rows as in these, and the number of
-features goes on growing with the rows as it did from half of these to all. Growth slows down, so this is rather too
-much.
+so they are estimated from some of the rows: a feature is as frequent in all rows as in these. How many features these
+rows lack cannot be known: it is at most what it would be if their number went on growing with the rows as it did from
+half of these to all, and about as many as Chao's estimator says, from how many occur once and twice, or more.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from .config import ScalingConfig
 from .hashing import IdTable
 from .sources import Reader, Source
 
-SAMPLE_UNITS = 4
+SAMPLE_UNITS = 16
 MARGIN = 1.2  # hash tables grow by doubling, and buckets are not quite even
+RARE = 1.5  # features for each that Chao's estimator expects, which is a lower bound
 
 
 def with_reservations(
@@ -48,12 +49,30 @@ def sampled_counts(source: Source, units: Sequence[int], n_inputs: int | None = 
     table.add(half)
     n_half = max(table.size, 1)
     numbers = np.concatenate([table.find(half), table.add(rows.indices[half.size :])])
-    counts, features = np.unique(np.bincount(numbers, minlength=table.size), return_counts=True)
-    times = total / rows.n_rows
-    growth = float(np.clip(np.log2(max(table.size, 1) / n_half), 0.0, 1.0)) if times > 1 else 0.0
-    expected = min(table.size * times**growth, np.inf if n_inputs is None else n_inputs)
+    own, times = np.bincount(numbers, minlength=table.size), total / rows.n_rows
+    growth = float(np.clip(np.log2(max(table.size, 1) / n_half), 0.0, 1.0))
+    expected = min(table.size * times**growth, RARE * expected_features(own, times), n_inputs or np.inf)
+    counts, features = np.unique(own, return_counts=True)
     unseen = max(expected - table.size, 0.0)  # they are rarer than one occurrence in the sample
     return Counts(total, np.append(counts * times, times), np.append(features, unseen).astype(float))
+
+
+def expected_features(counts: np.ndarray, times: float) -> float:
+    """Return how many features so many times as many occurrences have, by Chao's estimator.
+
+    See Chao et al., Ecological Monographs 84 (2014) 45-67, on extrapolating richness.
+
+    >>> draw = np.random.default_rng(0)
+    >>> counts = np.unique(draw.integers(0, 100_000, 20_000), return_counts=True)[1]
+    >>> round(expected_features(counts, 1.0) - counts.size), round(expected_features(counts, 20.0) / 98_000, 1)
+    (0, 1.0)
+    """
+    n, once, twice = int(counts.sum()), int((counts == 1).sum()), int((counts == 2).sum())
+    if not once:
+        return float(counts.size)
+    lacking = once**2 / (2 * twice) if twice else once * (once - 1) / 2
+    share = once / (n * lacking + once)
+    return float(counts.size - lacking * np.expm1(n * (times - 1) * np.log1p(-min(share, 1 - 1e-12))))
 
 
 def check_room(scaling: ScalingConfig, free: float, where: str) -> None:
