@@ -7,7 +7,7 @@ import time
 import naive
 import numpy as np
 import pytest
-from commands import finish, run, run_alone, start
+from commands import finish, run, start
 from scipy.sparse import csr_matrix
 from worlds import changed_rows, planted, run_python
 
