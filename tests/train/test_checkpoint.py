@@ -57,7 +57,7 @@ def bytes_of(model):
 
 
 def train_in(folder, data, chosen, valid=None, stop_after=None, **settings):
-    """Train with a checkpoint written after every piece; return all events, up to a kill after so many of them."""
+    """Train with a checkpoint written after every piece; return all events, up to a kill after `stop_after` of them."""
     seen = []
     try:
         with Checkpoint(folder, **{"seconds": 0, **settings}) as checkpoint:
