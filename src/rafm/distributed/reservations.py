@@ -23,7 +23,7 @@ from .sources import Reader, Source
 
 SAMPLE_UNITS = 16
 MARGIN = 1.2  # hash tables grow by doubling, and buckets are not quite even
-RARE = 1.5  # features for each that Chao's estimator expects, which is a lower bound
+RARE = 1.2  # features for each that Chao's estimator expects, which is a lower bound
 
 
 def with_reservations(

@@ -24,6 +24,7 @@ from .config import FailureConfig, ScalingConfig
 from .group import Group
 from .inputs import Input, open_like
 from .ray_group import Raised, again, connect, import_ray
+from .reservations import check_room
 from .shard import CURRENT
 from .sources import Reader, Source
 from .spec import ModelSpec, ShardLost
@@ -87,11 +88,14 @@ def score_units(path: str, source: Source, address: str, scaling: ScalingConfig,
     is_started, ray = connect(address, scaling), import_ray()
     memory = scaling.memory_per_worker or int(SHARD_BYTES + LOADED * os.path.getsize(path))
     of_each = {"num_cpus": scaling.cpus_per_worker, "memory": memory, "max_restarts": -1, "max_task_retries": -1}
-    host = ray.remote(_ScorerHost).options(**of_each)
-    shared = ray.put(source)
-    actors = [host.remote(path, shared) for _ in range(scaling.num_workers)]
+    actors: list[Any] = []
     waiting: deque[Any] = deque()
     try:
+        if is_started:
+            wanted = replace(scaling, memory_per_worker=memory, memory_per_shard=0)
+            check_room(wanted, ray.available_resources().get("memory", 0.0), "this machine")
+        host, shared = ray.remote(_ScorerHost).options(**of_each), ray.put(source)
+        actors = [host.remote(path, shared) for _ in range(scaling.num_workers)]
         for unit in units:
             waiting.append(actors[unit % len(actors)].score.remote(unit, targets))
             if len(waiting) >= AHEAD * len(actors):

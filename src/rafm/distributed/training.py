@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..files.lock import lock_file
 from ..model.file import Saved, save
+from ..model.folder import begin_folder
 from ..options import TrainingOptions, resolve
 from ..read.open import ReadOptions
 from ..rows.classes import BinaryLabels
@@ -107,6 +108,8 @@ def train(
     os.makedirs(run_config.storage_path, exist_ok=True)
     path = os.path.join(run_config.storage_path, MODEL_FOLDER if run_config.sharded_model else MODEL_FILE)
     export = FolderExport(os.path.abspath(path), given.encoder, classes) if run_config.sharded_model else None
+    if export is not None:
+        begin_folder(path)  # before training: it may be refused
     for event in train_events(given, chosen, valid, address, slots, scaling_config, run_config, export=export):
         if callback is not None:
             callback(event)
@@ -192,13 +195,14 @@ def group_of(address: str, scaling: ScalingConfig, max_failures: int = 3, hook: 
         return
     from .ray_group import RayGroup, connect, import_ray, make_actors
 
-    is_started = connect(address, scaling)
-    if is_started:
-        check_room(scaling, import_ray().available_resources().get("memory", 0.0), "this machine")
-    group = RayGroup(make_actors(scaling), max_failures, hook)
+    is_started, group = connect(address, scaling), None
     try:
+        if is_started:
+            check_room(scaling, import_ray().available_resources().get("memory", 0.0), "this machine")
+        group = RayGroup(make_actors(scaling), max_failures, hook)
         yield group
     finally:
-        group.close()
+        if group is not None:
+            group.close()
         if is_started:
             import_ray().shutdown()

@@ -184,17 +184,18 @@ class Worker:
         parts = [np.flatnonzero(owners == shard) for shard in range(self.n_shards)]
         found: list[Lookup] = self.ask("lookup", [(spec.life, ids[own]) for own in parts])
         places, levels = np.empty(ids.size, np.int32), np.empty(ids.size, np.int8)
-        scales, counts, fields = np.ones(ids.size, np.float32), np.zeros(ids.size, np.int64), None
+        scales, counts, fields = np.ones(ids.size, np.float32), None, None
         for own, one in zip(parts, found):
             places[own], levels[own] = one.numbers, one.levels
             if one.scales is not None:
                 scales[own] = one.scales
             if one.counts is not None:
+                counts = np.zeros(ids.size, np.int64) if counts is None else counts
                 counts[own] = one.counts
             if one.fields is not None:
                 fields = np.zeros(ids.size, np.int64) if fields is None else fields
                 fields[own] = one.fields
-        order = np.lexsort((ids, -counts, -levels))  # of a saved model; counts are 0 in training
+        order = np.lexsort((ids, -levels) if counts is None else (ids, -counts, -levels))
         order = order[: int((levels >= 0).sum())]  # unknown features come last
         numbers = np.full(ids.size, -1, np.int32)
         numbers[order] = np.arange(order.size, dtype=np.int32)

@@ -77,6 +77,8 @@ class ClusterRuns:
         group: Group = LocalGroup() if task["ray"] == NONE else self.group
         given = open_training(str(self._written(training)), ReadOptions("binary"))._replace(n_inputs=later.n_features)
         *_, last = train_events(given, options, address=self.address, group=group)
+        if isinstance(group, LocalGroup):
+            group.close()
         assert isinstance(last, Finished)
         return {**judged(last.model, later), "sha256": digest_of(last.model)}
 
