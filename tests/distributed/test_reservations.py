@@ -8,7 +8,7 @@ from rafm.distributed import ScalingConfig
 from rafm.distributed.capacity import counts_of_data, held_bytes
 from rafm.distributed.group import LocalGroup
 from rafm.distributed.inputs import open_training
-from rafm.distributed.reservations import check_room, sampled_counts, with_reservations
+from rafm.distributed.reservations import MARGIN, check_room, sampled_counts, with_reservations
 from rafm.distributed.run import Run
 from rafm.errors import ClusterError
 from rafm.read.open import ReadOptions
@@ -37,7 +37,7 @@ def test_counts_of_a_few_units_tell_those_of_all(source, clicks):
     assert exact.features.sum() <= found.features.sum() < 2 * exact.features.sum()
     for rank_scale in (0.01, 0.5):
         options = options_of(rank_scale=rank_scale)
-        assert 1 <= held_bytes(found, options) / held_bytes(exact, options) < 2
+        assert 1 / MARGIN < held_bytes(found, options) / held_bytes(exact, options) < 2
     few = sampled_counts(source, range(len(source.units)), n_inputs=100)
     assert few.features.sum() <= max(100, exact.features.sum())
 

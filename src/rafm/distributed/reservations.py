@@ -15,7 +15,6 @@ import numpy as np
 
 from ..errors import ClusterError
 from ..options import TrainingOptions
-from ..rows.blocks import join_rows, take_rows
 from .capacity import SHARD_BYTES, WORKER_BYTES, Counts, held_bytes
 from .config import ScalingConfig
 from .hashing import IdTable
@@ -43,13 +42,13 @@ def sampled_counts(source: Source, units: Sequence[int], n_inputs: int | None = 
     """Return estimated counts of the features of some units, from a few of them."""
     places = np.unique(np.linspace(0, len(units) - 1, min(SAMPLE_UNITS, len(units))).astype(int))
     reader, total = Reader(source), sum(source.units[unit].rows for unit in units)
-    rows = join_rows([reader.rows(units[place], targets=False) for place in places])
-    table = IdTable(rows.indices.size)
-    half = take_rows(rows, 0, rows.n_rows // 2).indices
-    table.add(half)
-    n_half = max(table.size, 1)
-    numbers = np.concatenate([table.find(half), table.add(rows.indices[half.size :])])
-    own, times = np.bincount(numbers, minlength=table.size), total / rows.n_rows
+    table, own, n_rows, n_half = IdTable(), np.zeros(0, np.int64), 0, 1
+    for turn, place in enumerate(places):
+        n_half = max(table.size, 1) if turn == places.size // 2 else n_half
+        rows = reader.rows(units[place], targets=False)
+        numbers, n_rows = table.add(rows.indices), n_rows + rows.n_rows
+        own = np.bincount(numbers, minlength=table.size) + np.pad(own, (0, table.size - own.size))
+    times = total / n_rows
     growth = float(np.clip(np.log2(max(table.size, 1) / n_half), 0.0, 1.0))
     expected = min(table.size * times**growth, RARE * expected_features(own, times), n_inputs or np.inf)
     counts, features = np.unique(own, return_counts=True)
