@@ -59,7 +59,7 @@ def test_shards_hold_what_was_computed(clicks, optimizer):
 def test_memory_that_was_given_is_kept(source):
     units, options = range(len(source.units)), options_of()
     found = with_reservations(ScalingConfig(2, 2, memory_per_shard=7), source, units, options, None)
-    assert (found.memory_per_shard, found.memory_per_worker) == (7, 500_000_000)
+    assert (found.memory_per_shard, found.memory_per_worker) == (7, 600_000_000)
     found = with_reservations(ScalingConfig(2, 2, memory_per_worker=7), source, units, options, None)
     assert found.memory_per_worker == 7
     assert found.memory_per_shard == pytest.approx(300e6, rel=0.01)

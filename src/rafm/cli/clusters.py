@@ -40,7 +40,7 @@ class RayFlags:
     ] = 8
     worker_memory: Annotated[
         float | None,
-        typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each worker (default: 500)."),
+        typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each worker (default: 600)."),
     ] = None
     shard_memory: Annotated[
         float | None,

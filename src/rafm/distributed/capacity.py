@@ -20,7 +20,7 @@ GROUPS = 400  # of features with about equal counts, when these are given by a l
 FEATURE_BYTES = 8 + 8 + 8 + 8 + 4 + 1 + 4 / LOAD * 1.5  # id, count, places in sums, scale, level, hash table
 LOOKUP_BYTES = 8 + 4 + 1  # id there; number and level back
 PLACE_BYTES = 4  # of a feature in a pull or push
-WORKER_BYTES = 500e6  # of a worker: Python, Ray, its units and buffers
+WORKER_BYTES = 600e6  # of a worker: Python, Ray, its units and buffers
 SHARD_BYTES = 300e6  # of a shard without features: Python, Ray, and the pushes of a step
 STEP_SECONDS = 0.01  # barriers of a step
 

@@ -23,7 +23,7 @@ class ScalingConfig:
     cpus_per_worker, cpus_per_shard : float, default=1.0 and 0.5
         CPUs that Ray reserves for each.
     memory_per_worker, memory_per_shard : int, default=None
-        Bytes of memory that Ray reserves for each; by default 500 MB, and what `rafm ray plan` computes, from counts
+        Bytes of memory that Ray reserves for each; by default 600 MB, and what `rafm ray plan` computes, from counts
         of features in some of the rows.
     """
 
