@@ -72,6 +72,9 @@ def test_a_folder_of_parts_is_written_with_ray_only_and_over_no_other_files(fold
     plain = run("train", data, "--label", "click", "--out", folder)
     assert plain.code == 6
     assert "is a directory; give a file name" in plain.err
+    plain = run("train", data, "--label", "click", "--out", f"{folder}/new/")
+    assert plain.code == 2
+    assert "folders are written with --ray; give a file name, or add --ray none" in plain.err
     other = run("train", data, "--label", "click", "--ray", "none", "--out", folder)
     assert other.code == 2
     assert "and no model; choose an empty or a new folder" in other.err

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import Json, print_json, print_safely
+from .arguments import Json, check_output, print_json, print_safely
 from .groups import flag_name, in_flags
 
 if TYPE_CHECKING:
@@ -93,6 +93,16 @@ def check_cluster_flags(address: str, data: str, files: Any, given: set[str]) ->
 def is_folder(out: str) -> bool:
     """Return whether a model is to be written as a folder of parts."""
     return out.endswith(("/", os.sep)) or os.path.isdir(out)
+
+
+def check_model_output(out: str, address: str | None, *inputs: str | None) -> None:
+    """Reject a model's path that cannot be written; a folder is checked when its shards are known to write it."""
+    from ..errors import ConfigError
+
+    if address is None and is_folder(out) and not os.path.isdir(out):
+        raise ConfigError(f"{out}: folders are written with --ray; give a file name, or add --ray none", key="out")
+    if address is None or not is_folder(out):
+        check_output(out, *inputs)
 
 
 def train_on_cluster(

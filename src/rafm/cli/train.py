@@ -15,14 +15,20 @@ from .arguments import (
     DataPath,
     Json,
     Task,
-    check_output,
     check_positive,
     check_valid_flags,
     given_options,
     print_json,
     print_safely,
 )
-from .clusters import RayFlags, check_cluster_flags, check_ray_flags, is_folder, train_on_cluster
+from .clusters import (
+    RayFlags,
+    check_cluster_flags,
+    check_model_output,
+    check_ray_flags,
+    is_folder,
+    train_on_cluster,
+)
 from .groups import TrainingFlags, in_flags, with_groups
 from .reading import ReadingFlags, check_flags
 
@@ -86,8 +92,7 @@ def train(
     check_valid_flags(valid, given_options(context))
     start = None if running.resume_from is None else _read_start(context, running.resume_from, reading.index_base)
     options = _options(context, task, training, running, start)
-    if cluster.ray is None or not is_folder(out):
-        check_output(out, data, valid)
+    check_model_output(out, cluster.ray, data, valid)
     stream = sys.stderr if json or running.events == "-" else sys.stdout  # stdout must stay valid JSON
     base = base if start is None else start.index_base
     check_positive(reading.positive, options.loss)
