@@ -42,7 +42,7 @@ def actors():
 
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
-    return write_ids(tmp_path_factory.mktemp("clicks") / "clicks.parquet", n_rows=240)
+    return write_ids(tmp_path_factory.mktemp("clicks") / "clicks.parquet", n_rows=200)
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +70,12 @@ def test_experiment_b_of_the_paper_has_the_digits_of_one_process(actors, tmp_pat
 
 
 def test_shards_write_a_folder_that_others_score_by_and_may_be_killed(actors, clicks, usual, tmp_path):
-    export = FolderExport(str(tmp_path / "model"))
-    common = trained(on(actors, 1, 2), replace(job_of(clicks), collect=export))
+    export, hook = FolderExport(str(tmp_path / "model")), killing("exported", 0, tmp_path / "killed")
+    common = trained(on(actors, 1, 2, hook), replace(job_of(clicks, folder=tmp_path / "states"), collect=export))
+    assert (tmp_path / "killed").exists()
     assert common.plan.n_features == 0
+    files = {part.file for part in (export.written.common, *export.written.parts)}
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"model.json", *files}  # nothing of the first try
     saved = load(tmp_path / "model")
     assert bytes_of(saved.model) == usual
     group, source = on(actors, 2, 3), rows_for(saved, clicks)

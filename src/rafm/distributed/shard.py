@@ -221,7 +221,9 @@ class Shard:
 
     def export(self, life: int, best: bool, target: Target) -> list[Part]:
         """Write the features to the folder of a model; return the parts."""
-        return write_parts(target, self.number, self.n_shards, self.parameters(life, best), self.sizes)
+        found = write_parts(target, self.number, self.n_shards, self.parameters(life, best), self.sizes)
+        self.hook("exported", 0)
+        return found
 
     def open_parts(self, spec: ModelSpec, folder: str, parts: tuple[Part, ...]) -> None:
         """Take the features of this shard from the folder of a model, to be scored."""
