@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
 import warnings
@@ -26,6 +25,7 @@ from serving import (
     Client,
     Server,
     Tally,
+    cpu_of,
     folder_of_models,
     get,
     make_table,
@@ -63,15 +63,6 @@ async def ratio(server: Server, pairs: int, seconds: float) -> None:
     verdict = "void: the bare route varies" if high > 1.5 * low else "valid"
     print(f"{rate:.0f} requests/s, {pairs} pairs of {seconds:g} s; p99 of the bare route {low:.2f} to {high:.2f} ms")
     print(f"ratio of p99: median {np.median(p99):.2f} ({verdict}); ratio of p50: median {np.median(p50):.2f}")
-
-
-def cpu_of(server: Server) -> float:
-    """Return the CPU seconds of the workers."""
-    ticks = 0
-    for worker in server.workers():
-        with open(f"/proc/{worker}/stat") as file:
-            ticks += sum(map(int, file.read().rpartition(")")[2].split()[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def compare_cpu(server: Server, client: Client, *requests: bytes) -> None:

@@ -72,6 +72,14 @@ class Server:
         return sum(len(os.listdir(f"/proc/{worker}/fd")) for worker in self.workers())
 
 
+def cpu_of(server: Server) -> float:
+    """Return the CPU seconds of the workers."""
+    ticks = 0
+    for worker in server.workers():
+        ticks += sum(map(int, Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 @contextlib.contextmanager
 def serving(model: Path, *flags: Any) -> Iterator[Server]:
     """Run a server on a free port."""
@@ -110,9 +118,11 @@ def get(path: str) -> bytes:
 
 @dataclass
 class Tally:
-    """What became of requests: seconds and versions of the answered ones, and counts of all."""
+    """What became of requests: seconds, heads and versions of the answered ones, seconds of the refused, and counts."""
 
     seconds: list[float] = field(default_factory=list)
+    heads: list[bytes] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     versions: Counter[str] = field(default_factory=Counter)
 
@@ -136,17 +146,20 @@ class Client:
         """Send a request; tally its outcome: a status, "refused" before it was sent, or "lost"."""
         due = time.perf_counter() if due is None else due
         for attempt in range(self.retries + 1):
-            outcome, body = await self._once(request, fresh=attempt > 0)
+            outcome, head, body = await self._once(request, fresh=attempt > 0)
             if outcome not in ("lost", "refused"):
                 break
         tally.outcomes[outcome] += 1
         if outcome == "200":
             tally.seconds.append(time.perf_counter() - due)
+            tally.heads.append(head)
             if found := re.search(rb'"sha256":"([0-9a-f]{8})', body):
                 tally.versions[found[1].decode()] += 1
+        elif outcome == "503":
+            tally.refused.append(time.perf_counter() - due)
         return int(outcome) if outcome.isdigit() else 0
 
-    async def _once(self, request: bytes, fresh: bool) -> tuple[str, bytes]:
+    async def _once(self, request: bytes, fresh: bool) -> tuple[str, bytes, bytes]:
         self.idle = [one for one in self.idle if not one[0].at_eof()]  # closed meanwhile, as any client notices
         try:
             if fresh or not self.idle:
@@ -154,7 +167,7 @@ class Client:
             else:
                 reader, writer = self.idle.pop()
         except OSError:
-            return "refused", b""
+            return "refused", b"", b""
         try:
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
@@ -162,12 +175,12 @@ class Client:
             body = await reader.readexactly(length)
         except (OSError, asyncio.IncompleteReadError):
             writer.close()
-            return "lost", b""
+            return "lost", b"", b""
         if b"connection: close" in head.lower():
             writer.close()
         else:
             self.idle.append((reader, writer))
-        return head[9:12].decode(), body
+        return head[9:12].decode(), head, body
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from rafm.serve.limits import BURST_SECONDS, CALM_SECONDS, MAX_PENDING, SHORT_QUEUE, Lane
+from rafm.serve.limits import BURST_SECONDS, CALM_SECONDS, LIGHT_BYTES, MAX_PENDING, SHORT_QUEUE, SHORT_WAIT, Gate, Lane
+from rafm.serve.metrics import SharedMetrics
 from rafm.serve.requests import RequestError
 
 
@@ -67,6 +68,83 @@ async def calm_ends_overload():
         assert await queue.admitted(10) == 10
 
 
-@pytest.mark.parametrize("story", [a_burst_waits, overload_keeps_the_queue_short, calm_ends_overload])
+async def overload_lets_one_wait_for_a_part_of_a_job():
+    async with Queue() as queue:
+        await overload(queue)
+        queue.lane.mean_seconds, queue.now = 0.1, queue.now + 0.1
+        assert await queue.admitted(1) == 1
+        while queue.lane.began < queue.now:
+            await asyncio.sleep(0)
+        queue.now += (1 - SHORT_WAIT) * 0.1 - 0.01
+        assert await queue.admitted(1) == 0
+        queue.now += 0.02
+        assert await queue.admitted(5) == 1
+
+
+STORIES = [
+    a_burst_waits,
+    overload_keeps_the_queue_short,
+    overload_lets_one_wait_for_a_part_of_a_job,
+    calm_ends_overload,
+]
+
+
+@pytest.mark.parametrize("story", STORIES)
 def test_the_queue_of_long_work(story):
     asyncio.run(story())
+
+
+def request(path, length, method="POST", token=b"Bearer right"):
+    headers = [(b"content-length", b"%d" % length), (b"authorization", token)]
+    return {"type": "http", "method": method, "path": path, "headers": headers}
+
+
+async def statuses_when_the_queue_is_full(*scopes):
+    """Return status, headers and body of the answers; an application that is reached answers 200."""
+    answers = []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def send(message):
+        answers.append(message)
+
+    async def receive():
+        raise AssertionError("the body was read")
+
+    async with Queue() as queue:
+        await queue.admitted(MAX_PENDING)
+        metrics = SharedMetrics.create(1)
+        gate = Gate(app, metrics, queue.lane, "right", 10.0)
+        for scope in scopes:
+            await gate(scope, receive, send)
+    return list(zip(answers[::2], answers[1::2])), metrics
+
+
+@pytest.mark.parametrize("path", ["/score", "/recommend", "/v2/models/m/infer", "/v2/models/m/versions/1/infer"])
+def test_long_work_is_refused_before_its_body_is_read(path):
+    answers, metrics = asyncio.run(statuses_when_the_queue_is_full(request(path, LIGHT_BYTES + 1)))
+    [(start, body)] = answers
+    assert start["status"] == 503
+    assert dict(start["headers"])[b"retry-after"] == b"1"
+    assert int(dict(start["headers"])[b"content-length"]) == len(body["body"])
+    assert b"try again later" in body["body"]
+    assert metrics.total(f"requests {path.rpartition('/')[2]} 503") == 1
+
+
+def test_a_full_queue_does_not_concern_other_requests():
+    others = [
+        request("/score", LIGHT_BYTES),
+        request("/score", LIGHT_BYTES + 1, method="PUT"),
+        request("/metrics", LIGHT_BYTES + 1),
+        request("/else/score", LIGHT_BYTES + 1),
+    ]
+    answers, _ = asyncio.run(statuses_when_the_queue_is_full(*others))
+    assert [start["status"] for start, _ in answers] == [200] * 4
+
+
+def test_a_wrong_token_is_told_before_a_full_queue():
+    wrong = request("/score", LIGHT_BYTES + 1, token=b"Bearer wrong")
+    answers, _ = asyncio.run(statuses_when_the_queue_is_full(wrong))
+    assert answers[0][0]["status"] == 401

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,7 +18,7 @@ from . import inference
 from .arrow_bodies import is_arrow, read_table, write_scores
 from .describe import columns_of
 from .inference import HEAD_LENGTH
-from .limits import Gate, Lane
+from .limits import LIGHT_BYTES, Gate, Lane
 from .metrics import SharedMetrics
 from .openapi import MAX_EXPLAINED, MAX_ITEM, MAX_TERMS, MAX_TOP, openapi
 from .page import PAGE, PAGE_HEADERS
@@ -34,7 +36,6 @@ from .requests import (
 from .served import ModelStore, ServedModel
 from .settings import Settings
 
-LIGHT_BYTES = 1 << 13  # requests up to this size are answered at once, larger ones in their turn
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -51,7 +52,7 @@ class Application:
         }
         app = Starlette(routes=self._routes(), exception_handlers=handlers)
         app.router.redirect_slashes = False
-        self.gate = Gate(app, metrics, token, settings.timeout_seconds)
+        self.gate = Gate(app, metrics, self.lane, token, settings.timeout_seconds)
 
     def _routes(self) -> list[Route]:
         model = "/v2/models/{name}"
@@ -90,9 +91,12 @@ class Application:
 
     async def _work(self, request: Request, answer: Callable[[ServedModel, bytes], Response]) -> Response:
         """Answer a request: at once if it is small, else in its turn."""
+        begin, cpu = time.perf_counter(), time.process_time()
         model, body = self.models.current, await self.bodies.read(request)  # one model from here on
+        times = [begin, time.perf_counter()]
 
         def job() -> Response:
+            times.append(time.perf_counter())
             try:
                 return answer(model, body)
             except RafmError as error:
@@ -102,7 +106,11 @@ class Application:
         is_quick = answer != self._recommend and b'"explain"' not in body
         if is_quick and len(body) <= LIGHT_BYTES:
             return job()
-        return await self.lane.run(job)
+        response: Response = await self.lane.run(job)
+        seconds = [b - a for a, b in pairwise([*times, time.perf_counter()])] + [time.process_time() - cpu]
+        parts = zip(("read", "wait", "work", "cpu"), seconds)
+        response.headers["Server-Timing"] = ", ".join(f"{name};dur={1e3 * each:.2f}" for name, each in parts)
+        return response
 
     def _score(self, model: ServedModel, body: bytes) -> Response:
         found = parse_json(body)
