@@ -3,8 +3,8 @@
     python benchmarks/serve_overload.py [rounds] [seconds]
 
 Batches of 1000 rows, open loop, on one worker. Each round measures the capacity (what two clients get answered, each
-waiting for its answer), then sends half of it, then twice of it. The figure is the p99 of admitted requests at twice the
-capacity over that at half of it, all rounds together, and its range over the rounds. The first second at each rate is
+waiting for its answer), then sends half of it, then twice of it. The figure is the p99 of admitted requests at twice
+the capacity over that at half of it, all rounds together, and its range over the rounds. The first second at a rate is
 not counted, since a burst may wait: up to 16 batches. Refusals are 503 with Retry-After. One-row requests run beside
 the batches at a low rate.
 
@@ -21,12 +21,10 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
-from serving import Client, Server, Tally, cpu_of, folder_of_models, make_table, open_loop, post, saturation, serving
+from serving import Client, Cores, Server, Tally, folder_of_models, make_table, open_loop, post, saturation, serving
 
 LEAD_SECONDS, CAPACITY_SECONDS, SINGLES = 1.0, 1.0, 20
 TIMING = re.compile(rb"server-timing: read;dur=(\S+), wait;dur=(\S+), work;dur=(\S+), cpu;dur=(\S+)\r", re.I)
@@ -65,22 +63,15 @@ class Window:
         )
 
 
-def busy_seconds() -> float:
-    """Return the CPU seconds of everything on this machine."""
-    fields = [*map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])]
-    return (sum(fields) - fields[3] - fields[4]) / 100  # less idle and waiting for disks
-
-
 async def measure(server: Server, clients: list[Client], requests: list[bytes], rate: float, seconds: float) -> Window:
     """Send batches at a rate, with single rows beside them."""
     found, (client, other), (batch, one) = Window(), clients, requests
     await open_loop(client, batch, rate, LEAD_SECONDS)
-    before = np.array([time.perf_counter(), cpu_of(server), time.process_time(), busy_seconds()])
+    cores = Cores(server)
     many, found.singles = await asyncio.gather(
         open_loop(client, batch, rate, seconds), open_loop(other, one, SINGLES, seconds)
     )
-    taken = np.array([time.perf_counter(), cpu_of(server), time.process_time(), busy_seconds()]) - before
-    found.cores = np.array([*taken[1:3], taken[3] - taken[1] - taken[2]]) / taken[0]
+    found.cores = cores.used()
     found.outcomes, found.refused = many.outcomes, many.refused
     for each, head in zip(many.seconds, many.heads):
         read, wait, work, cpu = (float(part) for part in TIMING.search(head).groups())  # type: ignore[union-attr]
@@ -107,10 +98,9 @@ async def main(server: Server, rounds: int, seconds: float) -> None:
     for factor, found in total.items():
         print(f"{factor:g} x capacity: {found}")
     for way in WAYS:
-        whole, low, high = total[2.0].p99(way) / total[0.5].p99(way), min(ratios[way]), max(ratios[way])
-        print(
-            f"p99 at twice / at half, {way:6}: {whole:.2f}; rounds {low:.2f} to {high:.2f}, median {np.median(ratios[way]):.2f}"
-        )
+        whole, each = total[2.0].p99(way) / total[0.5].p99(way), ratios[way]
+        spread = f"rounds {min(each):.2f} to {max(each):.2f}, median {np.median(each):.2f}"
+        print(f"p99 at twice / at half, {way:6}: {whole:.2f}; {spread}")
     for client in clients:
         client.close()
 

@@ -74,10 +74,30 @@ class Server:
 
 def cpu_of(server: Server) -> float:
     """Return the CPU seconds of the workers."""
-    ticks = 0
-    for worker in server.workers():
-        ticks += sum(map(int, Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    tasks = [task for worker in server.workers() for task in Path(f"/proc/{worker}/task").iterdir()]
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+def busy_seconds() -> float:
+    """Return the CPU seconds of everything on this machine."""
+    fields = [*map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")  # less idle and waiting for disks
+
+
+class Cores:
+    """How many cores the workers, the client and everything else have used since the beginning."""
+
+    def __init__(self, server: Server):
+        self.server, self.begin = server, self._clocks(server)
+
+    @staticmethod
+    def _clocks(server: Server) -> np.ndarray:
+        return np.array([time.perf_counter(), cpu_of(server), time.process_time(), busy_seconds()])
+
+    def used(self) -> np.ndarray:
+        """Return the three numbers."""
+        seconds, workers, client, busy = self._clocks(self.server) - self.begin
+        return np.array([workers, client, busy - workers - client]) / seconds
 
 
 @contextlib.contextmanager

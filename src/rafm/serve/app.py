@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ..errors import RafmError
 from . import inference
@@ -50,9 +51,23 @@ class Application:
             RequestError: _on_request_error,
             Exception: _on_crash,
         }
-        app = Starlette(routes=self._routes(), exception_handlers=handlers)
-        app.router.redirect_slashes = False
-        self.gate = Gate(app, metrics, self.lane, token, settings.timeout_seconds)
+        self._app = Starlette(routes=self._routes(), exception_handlers=handlers)
+        self._app.router.redirect_slashes = False
+        self.gate = Gate(self._answer, metrics, self.lane, token, settings.timeout_seconds)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let Starlette answer; but scores at once, since its layers take as long as scoring a row."""
+        if scope["path"] != "/score" or scope["method"] != "POST":
+            return await self._app(scope, receive, send)
+        scope["endpoint"] = self.score
+        try:
+            response = await self.score(Request(scope, receive))
+        except RequestError:
+            raise  # the gate answers it
+        except Exception as error:
+            await (await _on_crash(Request(scope), error))(scope, receive, send)
+            raise  # to the log, as Starlette does
+        await response(scope, receive, send)
 
     def _routes(self) -> list[Route]:
         model = "/v2/models/{name}"
@@ -103,8 +118,7 @@ class Application:
                 raise RequestError(422, str(error)) from None
 
         # an explanation, or the best of many items, takes milliseconds even for one row
-        is_quick = answer != self._recommend and b'"explain"' not in body
-        if is_quick and len(body) <= LIGHT_BYTES:
+        if len(body) <= LIGHT_BYTES and answer != self._recommend and b'"explain"' not in body:
             return job()
         response: Response = await self.lane.run(job)
         seconds = [b - a for a, b in pairwise([*times, time.perf_counter()])] + [time.process_time() - cpu]
