@@ -80,7 +80,7 @@ class CodeColumns:
         """Return the numbers of the halves of 8 bytes, from a register that holds all sixteen numbers."""
         b, kind, words = self.builder, ir.VectorType(FLOAT, TABLE_LANES), ir.VectorType(WORD, TABLE_LANES)
         eight = b.load(b.bitcast(start, ir.IntType(64).as_pointer()), align=1)
-        # all 8 bytes in each pair of lanes, which costs nothing as they are loaded; then other 4 bits come first in each
+        # all 8 bytes in each pair of lanes, which costs nothing while loading; then each lane has another code lowest
         copies = b.bitcast(lanes_of(b, eight, TABLE_LANES // 2), words)
         places = b.lshr(copies, ir.Constant(words, [4 * (lane // 2) for lane in range(TABLE_LANES)]))
         lookup = cgutils.get_or_insert_function(b.module, ir.FunctionType(kind, [kind, words]), LOOKUP)
