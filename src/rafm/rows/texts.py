@@ -24,7 +24,7 @@ def texts_of_bytes(data: bytes | memoryview) -> pa.Array:
 
     given = np.frombuffer(data, np.uint8)
     ends, letters = np.zeros(given.size // LENGTH_BYTES + 1, np.int32), np.empty(given.size, np.uint8)
-    count = _split(given, ends, letters)
+    count = split_texts(given, ends, letters)
     if count < 0:
         raise ValueError("a text ends beyond the input")
     found = pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(letters))
@@ -33,7 +33,7 @@ def texts_of_bytes(data: bytes | memoryview) -> pa.Array:
 
 
 @kernel()
-def _split(given, ends, letters):  # type: ignore[no-untyped-def]
+def split_texts(given, ends, letters):  # type: ignore[no-untyped-def]
     """Write the texts into letters, without their lengths; return their number, -1 if one ends beyond the bytes."""
     at, size, count = 0, 0, 0
     while at < given.size:
@@ -45,7 +45,9 @@ def _split(given, ends, letters):  # type: ignore[no-untyped-def]
         at = start + length
         if at > given.size:
             return -1
-        letters[size : size + length] = given[start:at]
-        size, count = size + length, count + 1
+        for place in range(start, at):
+            letters[size] = given[place]
+            size += 1
+        count += 1
         ends[count] = size
     return count
