@@ -197,7 +197,7 @@ def test_an_object_that_exports_a_single_column_is_refused():
 
 
 def keyed(n_rows, n_values):
-    """Return a table of a column of so many different values, and one that repeats."""
+    """Return a table of a column of different values, and one that repeats."""
     return pa.table({"key": [f"k{row % n_values}" for row in range(n_rows)], "city": ["Rome", "Oslo"] * (n_rows // 2)})
 
 

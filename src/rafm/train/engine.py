@@ -122,7 +122,7 @@ def batch_size_of(shape: RowShape, options: TrainingOptions, plan: RankPlan) -> 
 
 
 def has_wide_steps(options: TrainingOptions, n_rows: int) -> bool:
-    """Return whether training on so many rows takes wide steps; see plan/steps.py."""
+    """Return whether training on n_rows rows takes wide steps; see plan/steps.py."""
     if options.step_rows != "auto":
         return options.step_rows != 0
     is_usual = options.optimizer.batch_size == Optimizer.batch_size and not options.optimizer.is_sampler

@@ -32,7 +32,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class NotHeldOut:
-    """No rows choose the number of epochs, and there are more epochs than so many rows usually bear."""
+    """No rows choose the number of epochs, and there are more epochs than usually do good."""
 
     n_rows: int
     n_epochs: int
