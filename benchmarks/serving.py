@@ -72,10 +72,20 @@ class Server:
         return sum(len(os.listdir(f"/proc/{worker}/fd")) for worker in self.workers())
 
 
+def _scheduled(process: int | str) -> np.ndarray:
+    """Return the seconds for which the threads of a process have run, and waited for a core, both summed up."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return sum((np.array((task / "schedstat").read_text().split()[:2], float) for task in tasks), np.zeros(2)) / 1e9
+
+
 def cpu_of(server: Server) -> float:
     """Return the CPU seconds of the workers."""
-    tasks = [task for worker in server.workers() for task in Path(f"/proc/{worker}/task").iterdir()]
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    return float(sum(_scheduled(worker)[0] for worker in server.workers()))
+
+
+def waited_for_a_core(server: Server) -> float:
+    """Return the seconds for which the workers and this process could run, but other programs did."""
+    return float(sum(_scheduled(process)[1] for process in (*server.workers(), "self")))
 
 
 def busy_seconds() -> float:
