@@ -5,7 +5,16 @@ import threading
 
 import pytest
 
-from rafm.serve.limits import BURST_SECONDS, CALM_SECONDS, LIGHT_BYTES, MAX_PENDING, SHORT_QUEUE, SHORT_WAIT, Gate, Lane
+from rafm.serve.limits import (
+    BURST_SECONDS,
+    CALM_SECONDS,
+    LIGHT_BYTES,
+    MAX_PENDING,
+    SHORT_WAIT,
+    TRIFLE_SECONDS,
+    Gate,
+    Lane,
+)
 from rafm.serve.metrics import SharedMetrics
 from rafm.serve.requests import RequestError
 
@@ -15,6 +24,7 @@ class Queue:
 
     def __init__(self):
         self.now, self.word, self.lane = 0.0, threading.Event(), None
+        self.has_begun = threading.Event()
 
     async def __aenter__(self):
         self.lane, self.tasks = Lane(lambda: self.now), []
@@ -26,25 +36,31 @@ class Queue:
     async def admitted(self, n):
         """Return how many of n requests are let in."""
         before = self.lane.pending
-        self.tasks += [asyncio.create_task(self.lane.run(self.word.wait)) for _ in range(n)]
+        self.tasks += [asyncio.create_task(self.lane.run(self.work)) for _ in range(n)]
         await asyncio.sleep(0)
         return self.lane.pending - before
+
+    def work(self):
+        self.has_begun.set()
+        self.word.wait()
 
     async def drain(self):
         """Let all work end; return the refusals."""
         self.word.set()
         ended = await asyncio.gather(*self.tasks, return_exceptions=True)
-        self.word.clear(), self.tasks.clear()
+        self.word.clear(), self.has_begun.clear(), self.tasks.clear()
         while self.lane.pending:
             await asyncio.sleep(0)
         return [each for each in ended if isinstance(each, RequestError)]
 
 
-async def overload(queue):
+async def overload(queue, mean_seconds=0.1):
+    queue.lane.mean_seconds = mean_seconds
     assert await queue.admitted(10) == 10
     queue.now += 2 * BURST_SECONDS
     assert await queue.admitted(1) == 0
     await queue.drain()
+    queue.lane.mean_seconds = mean_seconds
 
 
 async def a_burst_waits():
@@ -58,7 +74,19 @@ async def overload_keeps_the_queue_short():
     async with Queue() as queue:
         await overload(queue)
         queue.now += CALM_SECONDS / 2
-        assert await queue.admitted(10) == SHORT_QUEUE
+        assert await queue.admitted(10) == 1
+
+
+async def many_short_jobs_are_no_overload():
+    async with Queue() as queue:
+        await overload(queue)
+        queue.lane.mean_seconds = TRIFLE_SECONDS / 4
+        assert await queue.admitted(10) == 5  # the fifth waits for four
+    async with Queue() as queue:
+        queue.lane.mean_seconds = TRIFLE_SECONDS / 10
+        assert await queue.admitted(10) == 10
+        queue.now += 2 * BURST_SECONDS
+        assert await queue.admitted(1) == 1
 
 
 async def calm_ends_overload():
@@ -71,10 +99,9 @@ async def calm_ends_overload():
 async def overload_lets_one_wait_for_a_part_of_a_job():
     async with Queue() as queue:
         await overload(queue)
-        queue.lane.mean_seconds, queue.now = 0.1, queue.now + 0.1
+        queue.now += 0.1
         assert await queue.admitted(1) == 1
-        while queue.lane.began < queue.now:
-            await asyncio.sleep(0)
+        await asyncio.to_thread(queue.has_begun.wait)
         queue.now += (1 - SHORT_WAIT) * 0.1 - 0.01
         assert await queue.admitted(1) == 0
         queue.now += 0.02
@@ -85,6 +112,7 @@ STORIES = [
     a_burst_waits,
     overload_keeps_the_queue_short,
     overload_lets_one_wait_for_a_part_of_a_job,
+    many_short_jobs_are_no_overload,
     calm_ends_overload,
 ]
 

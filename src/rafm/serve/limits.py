@@ -21,7 +21,7 @@ from .requests import RequestError, error_response
 OPEN_PATHS = ("/", "/v2/health/live", "/v2/health/ready")  # without a token: probes, and the page, which has no data
 MAX_PENDING, PATIENCE_SECONDS = 16, 2.0  # of the queue: longer ones are refused at once
 SHORT_QUEUE, BURST_SECONDS, CALM_SECONDS = 2, 0.05, 1.0  # a queue longer than short may last for a burst, not for ever
-SHORT_WAIT = 0.5  # of the mean time of a job: the longest wait in a short queue
+SHORT_WAIT, TRIFLE_SECONDS = 0.5, 0.002  # of the mean time of a job: the longest wait in overload; if it is no trifle
 MEMORY = 0.2  # share of the latest job in the mean time of jobs
 LONG_WORK = re.compile(r"/(?:score|recommend|v2/models/[^/]+(?:/versions/[^/]+)?/infer)")
 LIGHT_BYTES = 1 << 13  # requests up to this size are answered at once, larger ones in their turn
@@ -109,7 +109,7 @@ class Lane:
 
     A burst may fill the queue. If it stays long for BURST_SECONDS, requests come faster than they are answered, and a
     long queue only makes all of them late: until CALM_SECONDS without a refusal, a request is let in only if its turn
-    comes within SHORT_WAIT of the time that it takes.
+    comes within SHORT_WAIT of the time that it takes, or at once by any measure.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -123,6 +123,8 @@ class Lane:
         if seconds := self.refusal():
             message = f"{self.pending} requests are waiting; try again later"
             raise RequestError(503, message, {"Retry-After": str(seconds)})
+        if not self.pending:
+            self.began = self._clock()  # or soon: the thread may have to wait for its turn to run
         self.pending += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, self._timed, work, arguments)
         future.add_done_callback(self._finish)  # also if the client leaves, which cancels what has not begun
@@ -132,11 +134,11 @@ class Lane:
         """Return 0 if a request may come in, else after how many seconds it should come back."""
         now, mean = self._clock(), self.mean_seconds
         wait = self.pending * mean - min(now - self.began, mean) if self.pending else 0.0
-        if self.pending <= SHORT_QUEUE:
+        if self.pending <= SHORT_QUEUE or wait <= TRIFLE_SECONDS:
             self.was_short = now
         is_full = self.pending >= MAX_PENDING or wait > PATIENCE_SECONDS
         if now < self.overload_ends or now - self.was_short > BURST_SECONDS:
-            is_full = self.pending >= SHORT_QUEUE or wait > SHORT_WAIT * mean
+            is_full |= wait > max(SHORT_WAIT * mean, TRIFLE_SECONDS)
         if not is_full:
             return 0
         self.overload_ends = now + CALM_SECONDS
