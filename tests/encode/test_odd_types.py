@@ -1,4 +1,4 @@
-"""Cells of types that few tables have: they mean something, or the error names their column (cases 104 to 107)."""
+"""Cells of types that few tables have: they mean something, or the error names their column (cases 104 to 106)."""
 
 import datetime
 import decimal
@@ -198,7 +198,7 @@ def test_text_that_is_no_number_of_seconds_is_refused_by_column_and_row(bad):
         TableEncoder.learn(pa.table({"t": ["0", bad]}), spec)
 
 
-# Case 107: the same cells of a table in memory and of a file
+# The same cells of a table in memory and of a file
 
 
 def moments(n_rows=48):

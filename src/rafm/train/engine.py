@@ -23,7 +23,7 @@ PIECE_ROWS = 1 << 16  # about this many rows are trained between two checks of t
 FIRST_FIELD_WEIGHT = 0.3  # anything from 0.1 to 0.6 trains to the same; at 0 gradients would be 0
 WIDE_ROWS = 1 << 22  # data with at least this many rows train by wide steps
 LONG_BATCH = 1 << 20  # maximum nonzeros of a mini-batch if all its rows were as long as the longest
-LARGE_SUMS = 1 << 22  # maximum floats of its rows' sums in a field-aware model
+LARGE_SUMS = 1 << 15  # maximum floats of its sums in a field-aware model: they and the vectors should stay in the cache
 
 
 class RowShape(NamedTuple):
