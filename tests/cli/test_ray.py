@@ -179,7 +179,10 @@ def test_text_files_must_be_converted_first(folder):
 def test_without_ray_the_error_names_the_extra_and_all_else_works(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     found = run("train", folder / "clicks.parquet", "--label", "click", "--ray", "local", "--out", folder / "x.rafm")
-    assert (found.code, found.err.strip()) == (2, "error: a cluster needs Ray: pip install 'rafm[ray]'")
+    assert (found.code, found.err.strip()) == (
+        2,
+        "error: a cluster needs Ray: pip install '.[ray]' in a checkout of rafm",
+    )
     assert rafm.load(folder / "m.rafm").n_parameters_ > 0
     assert callable(rafm.distributed.train)
 

@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
         ({"label": [None, 1.0], "ids": [[1], [2]]}, "column 'label' has nulls"),
         ({"ids": [[1], [2]]}, "no labels"),
         ({"label": [3.0], "ids": [[2]]}, "never seen in training"),
-        ({"label": [1.0], "ids": [[-2]]}, "row 0 has feature id -2"),
+        ({"label": [1.0], "ids": [[-2]]}, "row 1 has feature id -2"),
     ],
 )
 def test_rows_that_make_no_sense_are_refused(tmp_path, columns, message):

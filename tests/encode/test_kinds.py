@@ -112,7 +112,7 @@ def late(cell, n_rows=SAMPLE_ROWS):
 
 
 def test_a_fraction_after_the_sample_of_a_file_is_refused_and_not_taken_for_a_category():
-    message = f"column 'x', row {SAMPLE_ROWS + 1}: the rows before have only whole numbers, found 0.5; set the kind"
+    message = f"column 'x', row {SAMPLE_ROWS + 2}: the rows before have only whole numbers, found 0.5; set the kind"
     with pytest.raises(DataValueError, match=message):
         TableEncoder.learn(late(0.5))
     assert kinds_of(late(2.0)) == {"x": "category"}

@@ -360,7 +360,7 @@ def test_rows_without_features_train_a_constant():
 
 def test_mrma_wants_exactly_two_features_in_every_row():
     data = one_hot(np.array([[0, 1, 2], [0, 1, 3]]), np.array([0, 1]))
-    with pytest.raises(DataValueError, match="row 0 has 3"):
+    with pytest.raises(DataValueError, match="row 1 has 3"):
         train_model(data, options(model="mrma"))
 
 

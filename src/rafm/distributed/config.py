@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from ..errors import ConfigError
 
-INSTALL = "a cluster needs Ray: pip install 'rafm[ray]'"
+INSTALL = "a cluster needs Ray: pip install '.[ray]' in a checkout of rafm"
 
 
 @dataclass(frozen=True)

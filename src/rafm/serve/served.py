@@ -19,6 +19,7 @@ from ..explain.terms import explain_rows
 from ..model.file import MANIFEST, load
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.numbering import number_row
+from ..rows.texts import texts_of_bytes
 from ..scorer import MANY_ROWS, Scorer
 from .ranges import Ranges
 from .settings import Settings
@@ -159,6 +160,7 @@ def warm_up(scorer: Scorer) -> None:
     assert one_row is not None
     model.score_numbered(one_row)
     model.scores(empty_rows(2))
+    texts_of_bytes(b"")
 
 
 def empty_rows(n_rows: int) -> CheckedRows:

@@ -121,7 +121,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise ConfigError("tuning needs Optuna: pip install 'rafm[tune]'", key="tune") from None
+        raise ConfigError("tuning needs Optuna: pip install '.[tune]' in a checkout of rafm", key="tune") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
