@@ -39,8 +39,13 @@ def sum_listed_twice(records, places, q, values, e, others, count, shift, sums, 
 
 
 @njit
-def subtract(out, sums, j, k, vector, o, n, c, d):
-    return vectors.subtract(out, sums, j, k, vector, o, n, c, d)
+def direct(out, sums, j, k, vector, o, n, w, y, c, d):
+    return vectors.direct(out, sums, j, k, vector, o, n, w, y, c, d)
+
+
+@njit
+def add_direction(heads, h, sums, j, k, vector, o, n, w, y, c):
+    return vectors.add_direction(heads, h, sums, j, k, vector, o, n, w, y, c)
 
 
 @njit
@@ -174,7 +179,7 @@ def test_vectors_listed_twice_are_summed_with_both_values(draw, count):
         np.testing.assert_allclose(again, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_subtract_sets_the_difference_and_returns_the_product_with_what_is_left(draw):
+def test_directions_are_set_or_added_and_their_product_with_what_is_left_and_their_norm_returned(draw):
     for size, i, j, left, right, c, d in draw():
         sums, out = np.concatenate([left, right]), np.full(size + 4, 7, left.dtype)
         first, second, own = (
@@ -182,11 +187,22 @@ def test_subtract_sets_the_difference_and_returns_the_product_with_what_is_left(
             right[j:][:size].astype(float),
             left[j:][:size].astype(float),
         )
-        found = subtract(out, sums, i, left.size + j, left, j, size, c, d)
-        assert_close(out[:size], first - c * second, (abs(first) + abs(c * second) + 1).astype(left.dtype))
-        terms = (abs(own * second) + abs(d * own * own)).sum()
-        assert_close(found, own @ (second - d * own), left.dtype.type(terms))
+        direction, bound = first - c * second, abs(first) + abs(c * second) + 1
+        product, terms = own @ (second - d * own), (abs(own * second) + abs(d * own * own)).sum()
+        w, y, b, e = c, d, left.dtype.type(0.75), left.dtype.type(-1.5)
+        found, square = direct(out, sums, i, left.size + j, left, j, size, w, y, b, e)
+        assert_close(out[:size], direction, bound.astype(left.dtype))
+        assert_close(found, product, left.dtype.type(terms))
+        assert_close(
+            square, ((b * direction + e * own) ** 2).sum(), left.dtype.type(((bound + 2 * abs(own)) ** 2).sum())
+        )
         assert (out[size:] == 7).all()
+        heads = np.full(size + 4, 7, left.dtype)
+        assert_close(
+            add_direction(heads, 0, sums, i, left.size + j, left, j, size, w, y, b), product, left.dtype.type(terms)
+        )
+        assert_close(heads[:size], 7 + b * direction, (7 + bound).astype(left.dtype))
+        assert (heads[size:] == 7).all()
         product = inner(left, i, right, j, size)
         assert_close(product, first @ second, left.dtype.type(abs(first * second).sum()))
 

@@ -416,12 +416,6 @@ def join_lanes(b, one, other, out):
     return b.fmul(total, total, flags=FAST)
 
 
-def subtract_lanes(b, out, left, right, vector, c, d):
-    taken, own = _load(b, right), _load(b, vector)
-    b.store(b.fsub(_load(b, left), b.fmul(c, taken, flags=FAST), flags=FAST), out, align=4)
-    return b.fmul(own, b.fsub(taken, b.fmul(d, own, flags=FAST), flags=FAST), flags=FAST)
-
-
 def product_lanes(b, left, right):
     return b.fmul(_load(b, left), _load(b, right), flags=FAST)
 

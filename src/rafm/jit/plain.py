@@ -228,12 +228,23 @@ def join(left, i, right, j, sums, k, n):
 
 
 @compiled
-def subtract(out, sums, j, k, vector, o, n, c, d):
-    """Set out[:n] to sums[j:] - c * sums[k:]; return the inner product of vector and sums[k:] - d * vector."""
+def direct(out, sums, j, k, vector, o, n, w, y, c, d):
+    """Set out[:n] to u = sums[j:] - w * sums[k:]; return v . (sums[k:] - y * v) and |c u + d v|^2 of the vector v."""
+    product, square = np.float32(0), np.float32(0)
+    for f in range(n):
+        out[f] = sums[j + f] - w * sums[k + f]
+        product += vector[o + f] * (sums[k + f] - y * vector[o + f])
+        square += (c * out[f] + d * vector[o + f]) ** 2
+    return product, square
+
+
+@compiled
+def add_direction(heads, h, sums, j, k, vector, o, n, w, y, c):
+    """Add c * (sums[j:] - w * sums[k:]) to heads[h:]; return the inner product of vector and sums[k:] - y * vector."""
     total = np.float32(0)
     for f in range(n):
-        out[f] = sums[j + f] - c * sums[k + f]
-        total += vector[o + f] * (sums[k + f] - d * vector[o + f])
+        heads[h + f] += c * (sums[j + f] - w * sums[k + f])
+        total += vector[o + f] * (sums[k + f] - y * vector[o + f])
     return total
 
 

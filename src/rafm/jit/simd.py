@@ -25,7 +25,6 @@ from .emit import (
     norm_lanes,
     product_lanes,
     start_of,
-    subtract_lanes,
 )
 
 
@@ -140,20 +139,6 @@ def join(typingctx, left, i, right, j, sums, k, n):
         return emit_all(builder, pointers, (), join_lanes, args[6])
 
     return left.dtype(left, types.intp, right, types.intp, sums, types.intp, types.intp), codegen
-
-
-@intrinsic
-def subtract(typingctx, out, sums, j, k, vector, o, n, c, d):
-    """Set out[:n] to sums[j:] - c * sums[k:]; return the inner product of vector and sums[k:] - d * vector."""
-    element, at = out.dtype, types.intp
-
-    def codegen(context, builder, signature, args):
-        target, source = (elements(context, builder, signature, args, place) for place in (0, 1))
-        pointers = [target, *(builder.gep(source, [args[place]]) for place in (2, 3))]
-        pointers.append(start_of(context, builder, signature, args, 4))
-        return emit_all(builder, pointers, args[7:], subtract_lanes, args[6])
-
-    return element(out, sums, at, at, vector, at, at, element, element), codegen
 
 
 @intrinsic

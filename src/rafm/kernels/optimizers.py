@@ -45,6 +45,16 @@ def _undamped_vector(optimizer):
     return step_vector
 
 
+def _of_any_norm(optimizer):
+    """Return the usual step of a vector, which finds what it needs of the gradient itself."""
+    step = compiled(optimizer.step_vector)
+
+    def step_known(records, o, block, gradient, square, rate, l1):
+        step(records, o, block, gradient, rate, l1)
+
+    return step_known
+
+
 def _one_by_one(optimizer):
     """Return steps of several vectors, one after the other."""
     step = compiled(optimizer.step_vector)
@@ -62,6 +72,7 @@ _ALL = [optimizer_class(name) for name in OPTIMIZERS]
 batch_rate = _chosen([optimizer.rate for optimizer in _ALL], n_inlined=3)
 step_number = _chosen([optimizer.step_number for optimizer in _ALL], n_inlined=3)
 step_vector = _chosen([optimizer.step_vector for optimizer in _ALL], n_inlined=3)
+step_known = _chosen([one.step_known or _of_any_norm(one) for one in _ALL], n_inlined=1)
 step_vectors = _chosen([one.step_vectors or _one_by_one(one) for one in _ALL], n_inlined=1)
 wide_number = _chosen([one.wide_number or _undamped_number(one) for one in _ALL], n_inlined=1)
 wide_vector = _chosen([one.wide_vector or _undamped_vector(one) for one in _ALL], n_inlined=1)

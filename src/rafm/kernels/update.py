@@ -5,9 +5,9 @@ import numpy as np
 
 from ..jit.compile import compiled
 from ..jit.dispatch import chosen_by_type
-from ..jit.vectors import clear, combine, inner, subtract
+from ..jit.vectors import add_direction, clear, combine, direct, inner
 from .forward import span_of
-from .optimizers import step_number, step_vector
+from .optimizers import step_known, step_number, step_vector
 from .tables import GROUPS, ONE, ZERO, FactorBlock, FieldWeights, Gradient, LevelEntries, NoFieldWeights
 
 
@@ -84,21 +84,20 @@ def update_weighted_block(fields, entries, k, p, t, weight, rate, training):
     for q in range(entries.first, entries.stop):
         o, x, y = entries.places[q], entries.values[entries.start + q], values[q]
         f, v = np.int64(records[o + tables.field]), o + block.shift
-        w, d = fields.weights[f], decay - g * (x * x - y * y)
-        product = subtract(out, sums, j, j + tables.weighted, records, v, block.n, w, y)
-        if is_dependent:
-            product = inner(records, v, sums, rest, block.n)
-        total[f] -= slope * x * product
+        w, d, other = fields.weights[f], decay - g * (x * x - y * y), j + tables.weighted
+        met = inner(records, v, sums, rest, block.n) if is_dependent else ZERO
         if q < entries.middle:
             h = o + entries.shift
             heads[h + block.state] += d
-            combine(heads, h + block.shift, out, 0, block.n, ONE, c * x)
+            product = add_direction(heads, h + block.shift, sums, j, other, records, v, block.n, w, y, c * x)
             if p == 0:
                 add_weight(heads, h, slope * x, weight)
         else:
-            step_vector(settings.optimizer, records, o, block, Gradient(out, 0, c * x, d), rate, settings.l1)
+            product, square = direct(out, sums, j, other, records, v, block.n, w, y, c * x, d)
+            step_known(settings.optimizer, records, o, block, Gradient(out, 0, c * x, d), square, rate, settings.l1)
             if p == 0:
                 update_weight(records, o, slope * x, weight * settings.l2_weights, rate, settings)
+        total[f] -= slope * x * (met if is_dependent else product)
 
 
 update_block = chosen_by_type({NoFieldWeights: update_plain_block, FieldWeights: update_weighted_block})

@@ -38,6 +38,14 @@ class AdaGrad(Optimizer):
         combine(records, place, sums, j, block.n, ONE - step * d, -step * c)
 
     @staticmethod
+    def step_known(records: Any, o: Any, block: Any, gradient: Any, square: Any, rate: Any, l1: Any) -> None:
+        """Do the same with the squared norm of the gradient."""
+        state, (sums, j, c, d) = o + block.state, gradient
+        records[state] += square * block.share
+        step = rate / np.sqrt(records[state])
+        combine(records, o + block.shift, sums, j, block.n, ONE - step * d, -step * c)
+
+    @staticmethod
     def step_vectors(records: Any, o: Any, vectors: Any, gradients: Any, rate: Any, l1: Any) -> None:
         """Do the same for several vectors at once."""
         shifts, states, first, stop, n, share = vectors

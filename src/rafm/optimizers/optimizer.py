@@ -43,6 +43,8 @@ class Optimizer:
     n_epochs: ClassVar[int] = 30  # default
     has_l1: ClassVar[bool] = False  # whether it supports an L1 penalty, which sets parameters to exactly 0
 
+    # Step of a vector by a gradient whose squared norm is known: the last argument but two. None: a usual step.
+    step_known: ClassVar[Callable[..., None] | None] = None
     # Steps of several vectors of a record, see kernels/tables.py; None: one by one.
     step_vectors: ClassVar[Callable[..., None] | None] = None
     # Steps of a scalar and of a vector by the gradient summed over a wide step, for a vector an array; `square` is the
