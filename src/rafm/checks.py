@@ -33,6 +33,7 @@ AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that the
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
 # Options that say nothing about the model or its steps: it may be sampled although they are given
 NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
+NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -253,11 +254,13 @@ def with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "optimizer": optimizer, "model": model, "ranks": SAMPLED_RANK if ranks is None else ranks}
 
 
-def may_sample(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> bool:
-    """Return whether no option asks for a model or an optimiser, so that the rows may decide (decision 0022)."""
-    pairs = ((given[name], declared[name].default) for name in given if name not in NEUTRAL)
-    is_usual = all(type(value) is type(usual) and value == usual for value, usual in pairs)
-    return is_usual and chosen["loss"].name == "squared"
+def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> dict[str, bool]:
+    """Return what rows may decide because no option asks for a model or an optimiser: see decisions 0022 and 0034."""
+    loss, usual = chosen["loss"], {name: declared[name].default for name in given}
+    odd = {name for name in given if type(given[name]) is not type(usual[name]) or given[name] != usual[name]}
+    is_click = loss.is_classification and not loss.is_pairwise
+    measure = is_click and odd <= {*NEUTRAL_FOR_CLICKS}
+    return {"may_sample": loss.name == "squared" and odd <= {*NEUTRAL}, "may_measure": measure}
 
 
 def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:

@@ -87,8 +87,8 @@ class TrainingOptions:
     )
     ranks: tuple[int, ...] = option(
         None,
-        "Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model first, "
-        "measure which length each vector needs, and cut it. Needs validation rows.",
+        "Increasing ranks (default: auto for many clicks if no option says what to train; else 8,32,128; 8,32 for "
+        "ratings; 32 for fm), or auto: train a large model first, measure which length each vector needs, and cut it.",
         checks.ranks,
         'int, sequence of int or "auto"',
         str,
@@ -307,6 +307,7 @@ class TrainingOptions:
     memory: float | None = field(default=None)  # megabytes for the parameters in training; None: any amount
     reserved_bytes: int = field(default=0)  # what the model file holds besides the model
     may_sample: bool = field(default=False)  # whether rows may decide that the model is sampled
+    may_measure: bool = field(default=False)  # whether rows may decide that ranks are measured
     noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
 
     @property
@@ -413,7 +414,7 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
     measured, searched = chosen.pop("is_measured"), tuple(chosen.pop("searched"))
-    known = {**{name: chosen[name] for name in declared}, "may_sample": checks.may_sample(given, declared, chosen)}
+    known = {**{name: chosen[name] for name in declared}, **checks.may_decide(given, declared, chosen)}
     free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
     adaptable = frozenset(() if chosen["optimizer"].is_sampler else free)
     return TrainingOptions(**known, adaptable=adaptable, measured=measured, searched=searched)

@@ -30,7 +30,7 @@ def test_rotated_vectors_have_the_same_products_and_most_of_them_first():
 def test_axes_are_the_same_however_many_vectors_are_taken_at_a_time(monkeypatch):
     vectors, importance = some_vectors(n=40)
     expected = principal_axes(vectors, importance)
-    monkeypatch.setattr("rafm.compress.rotation.CHUNK", 7)
+    monkeypatch.setattr("rafm.compress.rotation.CHUNK_FACTORS", 7 * vectors.shape[1])
     np.testing.assert_allclose(principal_axes(vectors, importance), expected, atol=1e-6)
 
 

@@ -39,7 +39,8 @@ def loss_of(pair, rows):
 
 def test_no_neighbour_of_what_is_found_is_better(ratings):
     *_, last = events = list(train(ratings[0], options(), ratings[1]))
-    rate, l2, runs = vars(events[0]).values()
+    rate, l2, runs, rank = vars(events[0]).values()
+    assert rank is None  # ranks are given
     assert isinstance(events[0], Searched)
     assert runs >= 4
     assert (rate, l2) != (0.1, 0.1)  # the truth is noiseless: less of a penalty is better

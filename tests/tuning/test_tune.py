@@ -162,7 +162,7 @@ def test_rows_to_judge_by_are_needed(folder):
 
 
 @pytest.mark.parametrize(
-    ("task", "expected"), [("regression", ["adagrad", "gibbs", "adagrad"]), ("binary", [None, None])]
+    ("task", "expected"), [("regression", ["adagrad", "gibbs", "adagrad"]), ("binary", ["adagrad", None])]
 )
 def test_the_first_trials_train_ratings_by_steps_sample_them_and_measure_ranks(task, expected):
     known = Space(resolve(task=task), frozenset()).known()

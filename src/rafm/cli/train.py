@@ -248,7 +248,7 @@ def _run(
     from ..read.open import labelled_rows
     from ..train.engines import threads_used
     from ..train.event_log import log_events
-    from ..train.events import Continued, Finished, Planned, SamplerChosen
+    from ..train.events import Continued, Finished, MeasuringChosen, Planned, SamplerChosen
     from ..train.progress import show_events
     from ..train.selection import train_and_select
 
@@ -256,7 +256,7 @@ def _run(
     rows, encoder = open_rows(data, files, start, stream)
     check_size(encoder)
     before = _renumbered(start, encoder)
-    if options.measured or options.optimizer.is_sampler or options.may_sample:
+    if options.measured or options.optimizer.is_sampler or options.may_sample or options.may_measure:
         options = replace(
             options, memory=files.room.megabytes, reserved_bytes=extra_bytes(encoder, files.labels.classes)
         )
@@ -268,8 +268,8 @@ def _run(
         events, options, stream=stream, spell=in_flags
     ):  # training runs as the events are consumed
         last = event
-        if isinstance(event, SamplerChosen):
-            options = event.options
+        if isinstance(event, SamplerChosen | MeasuringChosen):
+            options = event.options or options
         if isinstance(event, Continued) and options.replan:
             promotion = {"promoted": event.promoted, "pair_error": event.pair_error}
         if not is_warned:

@@ -33,21 +33,19 @@ class Cutter:
 
     def __init__(self, model: Model, importance: np.ndarray | None = None):
         check_can_be_cut(model)
-        self.model, plan = model, model.plan
+        plan = model.plan
+        # Without its vectors, whose memory is free as soon as the caller drops the model.
+        self.model = replace(model, parameters=replace(model.parameters, factors=[]))
+        self.n_factors = sum(block.size for block in model.parameters.factors)  # before the cut
         importance = (model.counts if importance is None else importance).astype(float)
         self.vectors = np.zeros((plan.n_features, plan.ranks[-1] if plan.ranks else 0), np.float32)
         start = 0
         for block in model.parameters.factors:  # each block has axes of its own
             stop = start + block.shape[1]
-            self.vectors[: len(block), start:stop] = rotated(block, importance[: len(block)])
+            rotated(block, importance[: len(block)], self.vectors[: len(block), start:stop])
             start = stop
         self.lengths = lengths_up_to(self.vectors.shape[1], plan.ranks) if plan.ranks else (0,)
         self.losses = missed(self.vectors, importance, self.lengths)
-
-    @property
-    def n_factors(self) -> int:
-        """Number of factors before the cut."""
-        return sum(block.size for block in self.model.parameters.factors)
 
     def smallest(self) -> Model:
         """Return the model without any vectors."""

@@ -11,7 +11,7 @@ from .rotation import chunks
 LENGTHS = (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 BISECTIONS = 80
 LEAST_PRICE = 1e-24  # of the highest one
-SMALL_CHUNK = 1 << 11  # vectors at a time, of which several copies are made
+SMALL_CHUNK = 1 << 15  # factors at a time, of which several copies are made
 
 
 def lengths_up_to(rank: int, known: Sequence[int] = ()) -> tuple[int, ...]:
@@ -29,10 +29,10 @@ def missed(vectors: np.ndarray, importance: np.ndarray, lengths: Sequence[int]) 
     s_f = sum_i importance_i v_if^2 / sum_i importance_i is what coordinate f meets in other features.
     """
     squares = np.zeros(vectors.shape[1])
-    for some in chunks(len(vectors)):
+    for some in chunks(vectors):
         squares += importance[some] @ vectors[some].astype(float) ** 2
     met, found = squares / max(importance.sum(), 1e-300), np.empty((len(vectors), len(lengths)))
-    for some in chunks(len(vectors), SMALL_CHUNK):
+    for some in chunks(vectors, SMALL_CHUNK):
         parts = vectors[some].astype(float) ** 2 * met
         # summed from the end, so that a part that is all 0 costs exactly 0
         rest = np.cumsum(np.pad(parts, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]

@@ -21,8 +21,18 @@ from ..read.frames import as_table, is_frame
 from ..read.matrices import id_columns
 from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
-from ..train.events import Calibrated, Event, Finished, HeldOut, NotHeldOut, SamplerChosen, Selected, Slowed
-from ..train.progress import calibrated_line, finished_lines, sampler_line, selection_line
+from ..train.events import (
+    Calibrated,
+    Event,
+    Finished,
+    HeldOut,
+    MeasuringChosen,
+    NotHeldOut,
+    SamplerChosen,
+    Selected,
+    Slowed,
+)
+from ..train.progress import calibrated_line, choice_line, finished_lines, sampler_line, selection_line
 
 LOGGER = logging.getLogger("rafm")
 
@@ -148,6 +158,8 @@ def log_notices(events: Iterable[Event]) -> Iterator[Event]:
     for event in events:
         if isinstance(event, SamplerChosen):
             LOGGER.info(sampler_line(event).replace("`", ""))
+        if isinstance(event, MeasuringChosen):
+            LOGGER.info(choice_line(event).replace("`", ""))
         if isinstance(event, HeldOut | Slowed | Selected):
             LOGGER.info(selection_line(event))
         if isinstance(event, Calibrated):

@@ -53,8 +53,9 @@ class ClassifierSignature:
         Parameters
         ----------
         ranks : int, sequence of int or "auto", default=None
-            Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
-            first, measure which length each vector needs, and cut it. Needs validation rows.
+            Increasing ranks (default: auto for many clicks if no option says what to train; else 8,32,128;
+            8,32 for ratings; 32 for fm), or auto: train a large model first, measure which length each
+            vector needs, and cut it.
         model : str, default=None
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
@@ -189,8 +190,9 @@ class RegressorSignature:
         Parameters
         ----------
         ranks : int, sequence of int or "auto", default=None
-            Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
-            first, measure which length each vector needs, and cut it. Needs validation rows.
+            Increasing ranks (default: auto for many clicks if no option says what to train; else 8,32,128;
+            8,32 for ratings; 32 for fm), or auto: train a large model first, measure which length each
+            vector needs, and cut it.
         loss : str or settings, default="squared"
             "squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as
             `rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.
@@ -329,8 +331,9 @@ class RankerSignature:
         Parameters
         ----------
         ranks : int, sequence of int or "auto", default=None
-            Increasing ranks (default: 8,32,128; 8,32 for ratings; 32 for fm), or auto: train a large model
-            first, measure which length each vector needs, and cut it. Needs validation rows.
+            Increasing ranks (default: auto for many clicks if no option says what to train; else 8,32,128;
+            8,32 for ratings; 32 for fm), or auto: train a large model first, measure which length each
+            vector needs, and cut it.
         loss : str or settings, default="bpr"
             "squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as
             `rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.

@@ -40,6 +40,7 @@ from .events import (
     Finished,
     HeldOut,
     Measuring,
+    MeasuringChosen,
     NotHeldOut,
     OneClass,
     PieceFinished,
@@ -93,6 +94,9 @@ def event_record(event: Event) -> dict[str, Any]:
     match event:
         case SamplerChosen():
             return {"event": "sampler_chosen", "rank": event.options.ranks[0], "rows": event.n_rows}
+        case MeasuringChosen():
+            chosen = {"measured": event.options is not None, "rows": event.n_rows, "seconds": event.seconds}
+            return {"event": "measuring_chosen", **chosen, "obstacle": event.obstacle}
         case HeldOut():
             return {"event": "held_out", "rows": event.n_rows, "valid_rows": event.n_valid, "folds": event.n_folds}
         case NotHeldOut():

@@ -10,6 +10,7 @@ import numpy as np
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan, describe_levels, describe_plan
+from .schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,20 @@ class SamplerChosen:
 
     options: TrainingOptions
     n_rows: int
+
+
+@dataclass(frozen=True)
+class MeasuringChosen:
+    """No option asks for another model: ranks are measured; or by counts, because that would take too much.
+
+    options: those to train with, None if ranks are by counts. seconds: what measuring takes, roughly, on one core.
+    obstacle: why ranks are not measured, None if they are.
+    """
+
+    options: TrainingOptions | None
+    n_rows: int
+    seconds: float
+    obstacle: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,11 +97,15 @@ class Planned:
 
 @dataclass(frozen=True)
 class Searched:
-    """Learning rate and L2 were found by this many short runs."""
+    """Learning rate and L2 were found by this many short runs.
+
+    rank: that a model to be cut is worth starting from, None if the larger the better, or if no rank is measured.
+    """
 
     learning_rate: float
     l2: float
     runs: int
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -235,17 +254,20 @@ class Finished:
 
     reason: "epochs" if all epochs are done, "patience" if the metric stopped improving, "time" if time ran out,
     "callback" if a callback ended training. best_value: metric of the best epoch. seconds: total across resumes.
+    schedule: what validation rows chose, so that training can be repeated without them.
     """
 
     model: Model
     reason: str = "epochs"
     best_value: float | None = None
     seconds: float = 0.0
+    schedule: Schedule | None = None
 
 
 Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
 Event = (
     SamplerChosen
+    | MeasuringChosen
     | HeldOut
     | NotHeldOut
     | OneClass

@@ -15,6 +15,7 @@ from ..options import TrainingOptions
 from ..rows.source import RowSource
 from .events import EpochFinished, Event, StartJudged
 from .job import Stop
+from .schedule import Schedule
 from .trainer import train
 
 FEW_ROWS = 60.0  # so few rows need twice the standard errors of many; see decision 0016
@@ -32,6 +33,7 @@ class Course:
     seconds: float = 0.0
     calibration: list[float] | None = None  # scale and offset of scores, of folds none
     noise: float | None = None  # variance of labels, found by a sampler
+    schedule: Schedule | None = None  # what was searched besides
 
     def note(self, event: EpochFinished, metric: str) -> EpochFinished:
         """Add an epoch; return it with the mark of the best one so far."""

@@ -19,7 +19,8 @@ from .field_choice import with_field_parameters
 from .loader import Blocks
 from .negatives import Negatives, item_features
 from .phases import Phase
-from .run import Run, State, shape_of
+from .run import Run, State, epochs_of, shape_of
+from .schedule import Schedule
 
 
 @dataclass
@@ -32,9 +33,9 @@ class Stop:
 class Job(NamedTuple):
     """Rows to train on and to judge by, what is known of them, and where to write checkpoints.
 
-    state: that of an earlier process to resume from, None if there is none. settings: learning rate and L2 that short
-    runs found, None if they were given; spent: the seconds that these took. weight_scale: the row weight that
-    counts as 1.
+    state: that of an earlier process to resume from, None if there is none. settings: learning rate, L2 and rank that
+    short runs found, None if they were given; spent: the seconds that these took. weight_scale: the row weight that
+    counts as 1. schedule: what to do without validation rows, None: train for all epochs.
     """
 
     source: RowSource
@@ -44,9 +45,10 @@ class Job(NamedTuple):
     checkpoint: Checkpoint | NoCheckpoint | Phase
     state: State | None
     stop: Stop
-    settings: tuple[float, float] | None = None
+    settings: tuple[float, float, int | None] | None = None
     spent: float = 0.0
     weight_scale: float = 1.0
+    schedule: Schedule | None = None
 
     def features(self, options: TrainingOptions) -> PlannedFeatures:
         """Assign levels and numbers to the features of the rows."""
@@ -75,7 +77,8 @@ class Job(NamedTuple):
             negatives = Negatives(rows, is_item, options.loss, options.seed, held_out)
         interrupts = self.checkpoint.uninterrupted
         run = Run(rows, self.found, arranged, grouping, options, held_out, interrupts, begun, negatives)
-        run.begun -= self.spent
+        run.begun, run.schedule = run.begun - self.spent, self.schedule
+        run.epoch_begun = run.seconds()  # short runs are no part of the first epoch
         return run
 
     def capture(self, state: State | None) -> State | None:
@@ -133,7 +136,15 @@ def finished(job: Job, run: Run, features: PlannedFeatures, n_rows: int, start: 
     """Return the last event, with the model of the best epoch. This ends the run."""
     reason = "callback" if job.stop.requested and not run.is_over() else run.why_over()
     value = run.at.best_value if run.best_epoch() else run.at.start_value
-    return Finished(model_of(run, features, n_rows, start), reason, value, run.seconds())
+    schedule = schedule_of(run)  # before the run ends
+    return Finished(model_of(run, features, n_rows, start), reason, value, run.seconds(), schedule)
+
+
+def schedule_of(run: Run) -> Schedule:
+    """Return settings and epochs that lead to the best epoch of a run."""
+    penalties = set(run.options.l2)
+    l2 = penalties.pop() if len(penalties) == 1 else None
+    return Schedule(run.options.learning_rate, l2, epochs_of(run.at) if run.best_epoch() else ())
 
 
 def model_of(run: Run, features: PlannedFeatures, n_rows: int, start: Model | None = None) -> Model:

@@ -8,13 +8,14 @@ for a few epochs, with the optimiser state of the first; the best of them, or th
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..checks import AUTO
 from ..compress.budget import Budget, cut_within
 from ..compress.cut import Cutter, plan_lengths
+from ..compress.lengths import lengths_up_to
 from ..errors import ConfigError
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
@@ -23,47 +24,55 @@ from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from ..plan.ranks import describe_plan
 from ..rows.source import RowSource
+from ..rows.stats import RowStats
 from .events import Cut, Event, Finished, Measuring, Planned, Resumed
 from .job import Job, finished, model_of, train_plain
 from .ranks_by_count import ranks_within
-from .run import Position, Run, State
+from .run import Position, Run, State, epochs_of
+from .schedule import Schedule
 from .search import TRAIN_ROWS, search_settings
 
 CLICK_RANK, RATING_RANK, LEAST_RANK = 256, 64, 16  # of the large model
 ROWS_PER_RANK = 100  # a large model is not worth more
 COPIES = 4  # of the parameters of the large model: in training, their average, the best ones, and those to be cut
+LOSS_COPIES = 2  # of what each length of each vector loses
+FIXED_MEGABYTES = 6.0  # what small parts take at a time, whatever the size
 FINE_EPOCHS, FINE_PATIENCE = 10, 2
 TOLERANCE = 0.005  # of the validation loss, without a budget
 SIZES = tuple(2 ** (-k / 2) for k in range(15))  # shares of the large model to try, without a budget
 NONZERO_SECONDS, FACTOR_SECONDS = 20.0, 0.19  # relative cost of training: of a nonzero, and of each of its factors
 ENTRY_BYTES = 256  # of an epoch in the history of a model file, at most
 SEARCH_TIMES = 3.0  # cost of finding learning rate and L2, relative to a plain training on the same rows
-STAGE, CUT_EPOCH, LENGTHS = "stage", "cut_epoch", "cut.lengths"  # in a checkpoint of the second stage
+STAGE, CUT_EPOCH, EPOCHS, LENGTHS = "stage", "cut_epoch", "epochs", "cut.lengths"  # of the second stage
 
 
 def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
     """Train a model whose ranks are measured, or choose them by counts where that is not possible."""
     plan = plan_large(job, options)
-    yield plan
+    if job.schedule is None:
+        yield plan
     if plan.fallback is not None:
         within = ranks_within(job.found, options, job.features(options).plan.n_field_weights)
         yield from train_plain(job, replace(within, searched=()))
         return
     options, job, large = yield from _prepared(job, options, plan.rank)
+    if large.ranks[0] < plan.rank and job.state is None:
+        yield describe_large(job, options, large.ranks[0])
     features = job.features(large)
     if job.state is None or STAGE not in job.state[0]:
         first = yield from _first_stage(job, large, features)
         run, small = yield from _second_stage(job, options, features, first)
-        cut_epoch = first.at.epoch - 1
-        del first  # and its memory
+        cut_epoch, epochs = first.at.epoch - 1, epochs_of(first.at)
     else:
-        cut_epoch = job.state[0][CUT_EPOCH]
+        cut_epoch, epochs = job.state[0][CUT_EPOCH], tuple(job.state[0][EPOCHS])
         run, small = _resumed_stage(job, features, options)
         yield Resumed(job.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
-    lengths = lengths_of(small, features)
-    job.checkpoint.capture = lambda: _with_lengths(job.capture(run.state()), lengths, cut_epoch)
+    kept = {STAGE: 2, CUT_EPOCH: cut_epoch, EPOCHS: [*epochs]}, {LENGTHS: lengths_of(small, features)}
+    job.checkpoint.capture = lambda: _joined(job.capture(run.state()), kept)
     yield from job.epochs(run)
-    yield _last(job, run, small, options)
+    size, fine = small.plan.n_parameters, run.at.best_epoch - cut_epoch
+    schedule = Schedule(large.learning_rate, large.l2[0], epochs, large.ranks[0], size, fine, run.at.drops)
+    yield replace(_last(job, run, small, options), schedule=schedule)
 
 
 def train_sizes(job: Job, options: TrainingOptions, sizes: Sequence[int]) -> Iterator[Event]:
@@ -75,7 +84,7 @@ def train_sizes(job: Job, options: TrainingOptions, sizes: Sequence[int]) -> Ite
     features = job.features(large)
     first = yield from _first_stage(job, large, features)
     for size in sizes:
-        run, small = yield from _second_stage(job, replace(options, max_parameters=size), features, first)
+        run, small = yield from _second_stage(job, replace(options, max_parameters=size), features, first, False)
         yield from job.epochs(run)
         yield _last(job, run, small, options)
 
@@ -84,9 +93,11 @@ def _prepared(
     job: Job, options: TrainingOptions, rank: int
 ) -> Generator[Event, None, tuple[TrainingOptions, Job, TrainingOptions]]:
     """Find the settings; return the options, the job that knows them, and the options of the large model."""
-    if job.valid is None:
+    if job.valid is None and job.schedule is None:
         raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
     options, job = yield from search_settings(job, options)
+    if job.settings is not None:
+        rank = min(rank, job.settings[2] or rank)
     large = replace(options, model="fm", ranks=(rank,), l2=options.l2[:1], measured=False, keep_state=True)
     return options, job, large
 
@@ -94,49 +105,80 @@ def _prepared(
 def _last(job: Job, run: Run, small: PlannedFeatures, options: TrainingOptions) -> Finished:
     """Return the last event of the second stage, with the model."""
     last = finished(job, run, small, job.found.rows)
-    return replace(last, model=replace(last.model, options=replace(options, l2=run.options.l2).summary()))
+    given = replace(options, l2=run.options.l2).summary() | {"ranks": AUTO}  # so that it goes on as it is
+    return replace(last, model=replace(last.model, options=given))
 
 
 # What to start from
 
 
-def plan_large(job: Job, options: TrainingOptions) -> Measuring:
-    """Return the size and cost of the large model, or why there is none."""
-    found, n = job.found, job.found.ids.size
+def large_rank(found: RowStats, options: TrainingOptions) -> int:
+    """Return the rank of the large model, if memory does not matter."""
     rank = CLICK_RANK if options.loss.is_classification else RATING_RANK
+    if options.max_parameters is None and options.max_bytes is None and options.loss.is_classification:
+        rank *= 2  # what is kept may be large
     while rank > LEAST_RANK and rank * ROWS_PER_RANK > found.rows:
         rank //= 2
-    while rank > LEAST_RANK and options.memory is not None and _megabytes(n, rank) > options.memory:
+    return rank
+
+
+def plan_large(job: Job, options: TrainingOptions) -> Measuring:
+    """Return the size and cost of the large model, or why there is none."""
+    found, n, known = job.found, job.found.ids.size, job.schedule
+    rank = large_rank(found, options)
+    while rank > LEAST_RANK and options.memory is not None and megabytes_of(n, rank) > options.memory:
         rank //= 2
-    megabytes, parameters = _megabytes(n, rank), 1 + n * (1 + rank)
-    plain = job.features(options)
+    if known is not None and known.rank is not None:
+        rank = known.rank
+    plan, fallback = describe_large(job, options, rank), None
+    if options.memory is not None and plan.megabytes > options.memory:
+        fallback = (
+            f"a model of rank {rank} would need {plan.megabytes:.0f} MB in training, more than {options.memory:g}"
+        )
+    elif not options.shuffle:
+        fallback = "the rows are visited only once"
+    elif known is not None and known.rank is None:
+        fallback = "as was chosen before"
+    return replace(plan, fallback=fallback)
+
+
+def describe_large(job: Job, options: TrainingOptions, rank: int) -> Measuring:
+    """Return the size and cost of a large model of this rank."""
+    found, n, plain = job.found, job.found.ids.size, job.features(options)
     factors = sum(level["factors_per_row"] for level in describe_plan(plain.plan, plain.counts, found.rows)[:-1])
     usual = factors * found.rows / max(found.counts.sum(), 1)
     times = (NONZERO_SECONDS + FACTOR_SECONDS * rank) / (NONZERO_SECONDS + FACTOR_SECONDS * usual)
     if options.searched:
         times += SEARCH_TIMES * min(1.0, TRAIN_ROWS / found.rows)
-    fallback = None
-    if options.memory is not None and megabytes > options.memory:
-        fallback = f"a model of rank {rank} would need {megabytes:.0f} MB in training, more than {options.memory:g}"
-    elif not options.shuffle:
-        fallback = "the rows are visited only once"
-    return Measuring(rank, parameters, megabytes, float(times), fallback)
+    return Measuring(rank, 1 + n * (1 + rank), megabytes_of(n, rank), float(times))
 
 
-def _megabytes(n_features: int, rank: int) -> float:
-    return COPIES * 4 * n_features * (rank + 4) / 1e6
+def megabytes_of(n_features: int, rank: int) -> float:
+    """Return the memory that measuring takes, besides the rows."""
+    parameters, losses = 4 * n_features * (rank + 4), 8 * n_features * len(lengths_up_to(rank))
+    return (COPIES * parameters + LOSS_COPIES * losses) / 1e6 + FIXED_MEGABYTES
 
 
 # The two stages
 
 
-class Large(NamedTuple):
-    """The large model after its training: where that ended, when it began, and what a cut needs."""
+@dataclass
+class Large:
+    """The large model after its training: where that ended, when it began, and what cuts it."""
 
     at: Position
     begun: float
     n_parameters: int
     cutter: Cutter
+
+    def cut(self, job: Job, options: TrainingOptions) -> Model:
+        """Return the model that is left."""
+        budget = Budget(options.max_parameters, options.max_bytes, reserved_bytes(options))
+        if not budget and job.schedule is not None:
+            budget = Budget(max(job.schedule.parameters, self.cutter.smallest().n_parameters))
+        if budget or job.valid is None:
+            return cut_within(self.cutter, budget)
+        return smallest_good(self.cutter, job.valid)
 
 
 def _first_stage(job: Job, large: TrainingOptions, features: PlannedFeatures) -> Generator[Event, None, Large]:
@@ -152,17 +194,19 @@ def _first_stage(job: Job, large: TrainingOptions, features: PlannedFeatures) ->
 
 
 def _second_stage(
-    job: Job, options: TrainingOptions, features: PlannedFeatures, first: Large
+    job: Job, options: TrainingOptions, features: PlannedFeatures, first: Large, is_last: bool = True
 ) -> Generator[Event, None, tuple[Run, PlannedFeatures]]:
-    """Cut the large model; return the run that fine-tunes what is left, and its features."""
-    assert job.valid is not None
-    budget = Budget(options.max_parameters, options.max_bytes, reserved_bytes(options))
-    cut = cut_within(first.cutter, budget) if budget else smallest_good(first.cutter, job.valid)
+    """Cut the large model, for the last time or not; return the run that fine-tunes what is left, and its features."""
+    cut = first.cut(job, options)
+    if is_last:
+        del first.cutter  # and its memory
     small = features.arranged(order_of(cut, features))._replace(plan=cut.plan)
     yield Planned(small.plan, small.counts, job.found.rows)
-    run = job.run(small, fine_options(options, small, first.at.epoch - 1), first_parameters(cut, options))
+    fine = fine_options(options, small, first.at.epoch - 1, job.schedule)
+    run = job.run(small, fine, first_parameters(cut, options))
+    del cut
     run.begun = first.begun
-    value = run.begin_after(first.at)
+    value = run.begin_after(first.at if job.schedule is None else replace(first.at, drops=job.schedule.fine_drops))
     yield Cut(options.metric, first.n_parameters, first.at.best_value, small.plan.n_parameters, value)
     return run, small
 
@@ -173,12 +217,14 @@ def _resumed_stage(job: Job, features: PlannedFeatures, options: TrainingOptions
     values, arrays = job.state
     plan, order = plan_lengths(arrays[LENGTHS].astype(np.int64), features.counts, features.plan)
     small = features.arranged(order)._replace(plan=plan)
-    run = job.run(small, fine_options(options, small, values[CUT_EPOCH]))
+    run = job.run(small, fine_options(options, small, values[CUT_EPOCH], job.schedule))
     run.restore(job.state)
     return run, small
 
 
-def fine_options(options: TrainingOptions, small: PlannedFeatures, n_epochs: int) -> TrainingOptions:
+def fine_options(
+    options: TrainingOptions, small: PlannedFeatures, n_epochs: int, known: Schedule | None = None
+) -> TrainingOptions:
     """Return the options of the second stage, which follows this many epochs."""
     ranks = small.plan.ranks
     return replace(
@@ -186,7 +232,7 @@ def fine_options(options: TrainingOptions, small: PlannedFeatures, n_epochs: int
         model=small.plan.family,
         ranks=ranks,
         l2=options.l2[:1] * len(ranks),
-        n_epochs=n_epochs + FINE_EPOCHS,
+        n_epochs=n_epochs + (FINE_EPOCHS if known is None else known.fine_epochs),
         patience=FINE_PATIENCE,
         averaging=options.averaging and not options.loss.is_classification,
         rate_drops=0,
@@ -194,11 +240,9 @@ def fine_options(options: TrainingOptions, small: PlannedFeatures, n_epochs: int
     )
 
 
-def _with_lengths(state: State | None, lengths: np.ndarray, cut_epoch: int) -> State | None:
+def _joined(state: State | None, more: State) -> State | None:
     """Add to the state of the second stage what it needs to begin again."""
-    if state is None:
-        return None
-    return {**state[0], STAGE: 2, CUT_EPOCH: cut_epoch}, {**state[1], LENGTHS: lengths}
+    return None if state is None else ({**state[0], **more[0]}, {**state[1], **more[1]})
 
 
 # From one stage to the other
@@ -235,14 +279,13 @@ def reserved_bytes(options: TrainingOptions) -> int:
 
 def smallest_good(cutter: Cutter, valid: RowSource) -> Model:
     """Return the smallest cut whose validation loss is within TOLERANCE of the best."""
-    tried = []
+    losses: list[float] = []  # the models are not kept, they would take several times the memory of the large one
     for share in SIZES:
-        model = cutter.cut(cutter.choose(share * cutter.n_factors))
-        tried.append((validation_loss(model, valid), model))
-        if tried[-1][0] > (1 + 10 * TOLERANCE) * min(loss for loss, _ in tried):
+        losses.append(validation_loss(cutter.cut(cutter.choose(share * cutter.n_factors)), valid))
+        if losses[-1] > (1 + 10 * TOLERANCE) * min(losses):
             break
-    best = min(loss for loss, _ in tried)
-    return [model for loss, model in tried if loss <= (1 + TOLERANCE) * best][-1]
+    share = [share for share, loss in zip(SIZES, losses) if loss <= (1 + TOLERANCE) * min(losses)][-1]
+    return cutter.cut(cutter.choose(share * cutter.n_factors))
 
 
 def validation_loss(model: Model, valid: RowSource) -> float:

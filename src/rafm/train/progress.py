@@ -26,6 +26,7 @@ from .events import (
     Finished,
     HeldOut,
     Measuring,
+    MeasuringChosen,
     NotHeldOut,
     PieceFinished,
     Planned,
@@ -120,7 +121,8 @@ def show_events(
     out, is_headed, is_one_class = stream or sys.stdout, False, False
     with (_Bar if out.isatty() else PlainBoard)(out) as board:
         for event in events:
-            options = event.options if isinstance(event, SamplerChosen) else options
+            if isinstance(event, SamplerChosen | MeasuringChosen):
+                options = event.options or options
             is_one_class |= isinstance(event, Planned) and event.one_class
             is_hint = is_one_class and isinstance(event, Finished) and event.reason == "epochs"
             lines = [] if is_hint else [spell(line) for line in event_lines(event)]  # more epochs teach nothing more
@@ -173,8 +175,8 @@ def event_lines(event: Event) -> list[str]:
     """Return the lines to print for an event."""
     if isinstance(event, Planned):
         return plan_lines(event)
-    if isinstance(event, SamplerChosen):
-        return [sampler_line(event)]
+    if isinstance(event, SamplerChosen | MeasuringChosen):
+        return [sampler_line(event) if isinstance(event, SamplerChosen) else choice_line(event)]
     if isinstance(event, Begun):
         return [f"sampling begins at a model with {event.features} features; {event.new} new"]
     if isinstance(event, Continued):
@@ -226,6 +228,20 @@ def sampler_line(event: SamplerChosen) -> str:
     """Return the line that says that a model is sampled, and how to train another one."""
     model = f"a factorization machine of rank {event.options.ranks[0]}"
     return f"{event.n_rows} ratings: sampling {model} (`optimizer` adagrad trains by steps instead)"
+
+
+def choice_line(event: MeasuringChosen) -> str:
+    """Return the line that says how ranks are chosen, and how to choose them otherwise.
+
+    >>> choice_line(MeasuringChosen(None, 9_000_000, 7200.0, "takes about 120 minutes"))
+    '9000000 clicks: ranks by counts, because measuring them takes about 120 minutes; `ranks` auto does it nevertheless'
+    """
+    if event.options is None:
+        reason = f"because measuring them {event.obstacle}; `ranks` auto does it nevertheless"
+        return f"{event.n_rows} clicks: ranks by counts, {reason}"
+    return (
+        f"{event.n_rows} clicks: measuring ranks, about {event.seconds:.0f} s (`ranks` 8,32,128 chooses them by counts)"
+    )
 
 
 def finished_lines(event: Finished) -> list[str]:
@@ -283,10 +299,8 @@ def searched_line(event: Searched) -> str:
     >>> searched_line(Searched(0.05, 0.015, runs=9))
     'learning rate 0.05 and L2 0.015 chosen by 9 short runs on validation rows'
     """
-    return (
-        f"learning rate {event.learning_rate:.3g} and L2 {event.l2:.3g} chosen by {event.runs} short runs on "
-        "validation rows"
-    )
+    l2 = f" and L2 {event.l2:.3g}" if event.rank is None else f", L2 {event.l2:.3g} and first rank {event.rank}"
+    return f"learning rate {event.learning_rate:.3g}{l2} chosen by {event.runs} short runs on validation rows"
 
 
 def cut_line(event: Cut) -> str:

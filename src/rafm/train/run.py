@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from .engines import make_engine
 from .events import EpochFinished, PieceFinished
 from .loader import Blocks
 from .negatives import Negatives
+from .schedule import Schedule
 
 ODD_LABEL = 1e6  # a label this many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this
@@ -55,6 +55,7 @@ class Position:
     start_value: float | None = None  # of the untrained model
     drops: int = 0  # of the learning rate so far
     drop_epoch: int = 0  # after which the rate was dropped last
+    stages: list[int] = field(default_factory=list)  # epochs kept of each learning rate before the current one
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -66,6 +67,16 @@ def choose_label_scale(spread: float, loss: Loss) -> float:
     if not loss.scales_labels or spread == 0:
         return 1.0
     return float(4.0 ** np.round(np.log2(spread) / 2))
+
+
+def epochs_of(at: Position) -> tuple[int, ...]:
+    """Return how many epochs of each learning rate lead to the best one.
+
+    >>> epochs_of(Position(best_epoch=7)), epochs_of(Position(best_epoch=7, drops=1, drop_epoch=10, stages=[7]))
+    ((7,), (7,))
+    """
+    last = max(at.best_epoch - at.drop_epoch, 0)
+    return (*at.stages, last) if last else tuple(at.stages)
 
 
 def shape_of(found: RowStats) -> RowShape:
@@ -91,6 +102,7 @@ class Run:
         negatives: Negatives | None = None,
     ):
         self.negatives = negatives
+        self.schedule: Schedule | None = None  # says when the learning rate drops, if there are no validation rows
         self.blocks, self.options, self.features, self.held_out = blocks, options, features, held_out
         self.uninterrupted = uninterrupted
         self.n_rows, self.label_scale, self.weight_scale = found.rows, float(blocks.label_scale), blocks.weight_scale
@@ -98,8 +110,9 @@ class Run:
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
         self.baseline = options.loss.baseline(mean, spread)
         self.grouping = grouping
-        self._untrained = partial(self._make_engine, found, options.loss.prior(mean, self.total_weight), start)
-        self.engine = self._untrained()
+        # No function of the run itself: its memory is to be free as soon as nobody holds it.
+        self._first = (found, options.loss.prior(mean, self.total_weight), start)
+        self.engine = self._make_engine(*self._first)
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops
         self.average = Average(self.engine, start is not None) if options.averaging else None
@@ -141,7 +154,9 @@ class Run:
         value, last = metrics.get(self.options.metric), at.epoch - 1
         self.at = Position(epoch=at.epoch, best_epoch=last, best_value=value, drops=at.drops, history=at.history)
         self._set_rate()
-        self._keep()
+        if self.held_out is not None:  # otherwise the last parameters are the best
+            self._keep()
+        self.epoch_begun = self.seconds()
         return value
 
     def pieces(self) -> Iterator[PieceFinished]:
@@ -221,12 +236,14 @@ class Run:
             start_value=self.at.start_value,
             drops=self.at.drops,
             drop_epoch=self.at.drop_epoch,
+            stages=self.at.stages,
             history=[*self.at.history, last.entry()],
         )
         if last.best:
             self._keep()
-        if self.best_arrays and at.drops < self.options.rate_drops and self._is_stalled(at):
-            at = replace(at, drops=at.drops + 1, drop_epoch=last.epoch)
+        is_due = self.schedule is not None and self.schedule.ends_at(last.epoch)
+        if is_due or (self.best_arrays and at.drops < self.options.rate_drops and self._is_stalled(at)):
+            at = replace(at, drops=at.drops + 1, drop_epoch=last.epoch, stages=[*epochs_of(at)])
             self._go_back()
         self.at, self.epoch_begun = at, self.seconds()
         self._set_rate()
@@ -245,9 +262,10 @@ class Run:
                 self.kept = self._parameters()
 
     def _go_back(self) -> None:
-        """Return to the best epoch."""
-        for name, array in self.engine.state().items():
-            array[...] = self.best_arrays[name]
+        """Return to the parameters of the best epoch; without validation rows, to the average over epochs."""
+        best = self.best_arrays or ({} if self.average is None else self.average.arrays)
+        for name, array in self.engine.state().items() if best else ():
+            array[...] = best[name]
         if self.average is not None:
             self.average.restart()
 
@@ -325,7 +343,7 @@ class Run:
         """Return the best parameters on the scale of the original data, checked to be finite. This ends the run."""
         self.is_released = True
         if self.at.best_epoch and not self.best_epoch():
-            self.kept, self.average, self.engine = None, None, self._untrained()
+            self.kept, self.average, self.engine = None, None, self._make_engine(*self._first)
         elif self.best_arrays:
             self.average = None
             self.engine.exchange(self.best_arrays)

@@ -2,13 +2,14 @@
 
 Each is moved by a factor as long as the validation loss falls, first the learning rate, then L2, then both once more;
 L2 at last by half a step. L2 is only searched if the sample has all rows, because fewer rows need a stronger penalty;
-otherwise it keeps its default.
+otherwise it keeps its default. If the ranks of clicks are to be measured, runs of other ranks say how large a model is
+worth starting from.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,8 @@ EPOCHS, PATIENCE = 40, 1
 FACTORS = {"learning_rate": 2.0, "l2": 3.0}
 MAX_STEPS = 5  # in one direction
 LEAST_GAIN = 2e-4  # a smaller relative gain is luck
+HIGHER_RANKS, LOWER_RANKS = (64, 128, 256), (16, 8)  # that are tried for the model to be cut
+FURTHER = 4.0  # a run gains at most this many times what its last epoch gained
 Settings = tuple[float, float]  # learning rate and L2
 
 
@@ -37,12 +40,13 @@ def search_settings(job: Job, options: TrainingOptions) -> Generator[Event, None
     if not options.searched:
         return options, job
     if job.state is not None:
-        known = job.state[0]["settings"]
-        return with_settings(options, *known), job._replace(settings=known)
+        *known, rank = job.state[0]["settings"]
+        return with_settings(options, *known), job._replace(settings=(*known, rank))
     begun = time.perf_counter()
     found, event = find_settings(job, options)
     yield event
-    return found, job._replace(settings=(event.learning_rate, event.l2), spent=time.perf_counter() - begun)
+    settings = (event.learning_rate, event.l2, event.rank)
+    return found, job._replace(settings=settings, spent=time.perf_counter() - begun)
 
 
 def find_settings(job: Job, options: TrainingOptions) -> tuple[TrainingOptions, Searched]:
@@ -51,8 +55,9 @@ def find_settings(job: Job, options: TrainingOptions) -> tuple[TrainingOptions, 
         raise ConfigError(
             f"{options.searched[0]}='auto' needs validation rows to choose it by", key=options.searched[0]
         )
-    runs: dict[Settings, float] = {}
-    judge = _judge(_sample(job, options.seed), options, runs)
+    runs: dict[tuple[int, Settings], float] = {}
+    sample, usual = _sample(job, options.seed), CLICK_RANK if options.loss.is_classification else RATING_RANK
+    judge = _judge(sample, options, runs, usual)
     best = (float(options.learning_rate), options.l2[0] if options.l2 else 0.0)
     is_whole = job.found.rows <= TRAIN_ROWS
     names = [name for name in FACTORS if name in options.searched and (is_whole or name != "l2")]
@@ -60,7 +65,27 @@ def find_settings(job: Job, options: TrainingOptions) -> tuple[TrainingOptions, 
         best = climb(judge, best, [*FACTORS].index(name), FACTORS[name])
     if "l2" in names:
         best = climb(judge, best, [*FACTORS].index("l2"), FACTORS["l2"] ** 0.5)
-    return with_settings(options, *best), Searched(*best, len(runs))
+    rank = None
+    if options.measured and options.loss.is_classification:
+        rank = find_rank(lambda rank: _judge(sample, options, runs, rank)(best))
+    return with_settings(options, *best), Searched(*best, len(runs), rank)
+
+
+def find_rank(loss_at: Callable[[int], float]) -> int | None:
+    """Return the rank that a model to be cut is worth starting from; None if larger ones are better still.
+
+    >>> find_rank(lambda rank: 0.4 + abs(rank - 64) / 1000), find_rank(lambda rank: 1 / rank)
+    (64, None)
+    """
+    best, loss = CLICK_RANK, loss_at(CLICK_RANK)
+    for ranks in HIGHER_RANKS, LOWER_RANKS:
+        for rank in ranks:
+            if (found := loss_at(rank)) > loss * (1 - LEAST_GAIN):
+                break
+            best, loss = rank, found
+        if best != CLICK_RANK:
+            break
+    return None if best == HIGHER_RANKS[-1] else best
 
 
 def with_settings(options: TrainingOptions, rate: float, l2: float) -> TrainingOptions:
@@ -86,13 +111,15 @@ def climb(judge: Callable[[Settings], float], start: Settings, place: int, facto
     return best
 
 
-def _judge(sample: Job, options: TrainingOptions, runs: dict[Settings, float]) -> Callable[[Settings], float]:
+def _judge(
+    sample: Job, options: TrainingOptions, runs: dict[tuple[int, Settings], float], rank: int
+) -> Callable[[Settings], float]:
     """Return a function that trains with given settings and returns the best validation loss; runs keeps its values."""
     name = options.loss.metrics[0]
     short = replace(
         options,
         model="fm",
-        ranks=(CLICK_RANK if options.loss.is_classification else RATING_RANK,),
+        ranks=(rank,),
         l2=options.l2[:1],
         levels=None,
         n_epochs=EPOCHS,
@@ -106,16 +133,34 @@ def _judge(sample: Job, options: TrainingOptions, runs: dict[Settings, float]) -
     )
 
     def loss_of(pair: Settings) -> float:
-        if pair not in runs:
+        key = rank, (float(f"{pair[0]:.6g}"), float(f"{pair[1]:.6g}"))  # a step there and back is the same
+        if key not in runs:
             try:
                 events = train_plain(sample, with_settings(short, *pair))
-                losses = [event.metrics[name] for event in events if isinstance(event, EpochFinished)]
-                runs[pair] = min((loss for loss in losses if loss is not None), default=np.inf)
+                runs[key] = best_loss(events, name, min(runs.values(), default=np.inf))
             except DivergenceError:
-                runs[pair] = np.inf
-        return runs[pair]
+                runs[key] = np.inf
+            sample.checkpoint.capture = lambda: None  # it held the run, and its memory
+        return runs[key]
 
     return loss_of
+
+
+def best_loss(events: Iterable[Event], name: str, rival: float) -> float:
+    """Return the lowest validation loss of a run, which ends once that of a rival is out of reach.
+
+    >>> epochs = (EpochFinished(k, 0.5, {"log_loss": 0.5 + 0.1 / k}, 1.0, True) for k in range(1, 9))
+    >>> round(best_loss(epochs, "log_loss", rival=0.4), 3), next(epochs).epoch
+    (0.525, 5)
+    """
+    losses: list[float] = []
+    for event in events:
+        if isinstance(event, EpochFinished):
+            found = event.metrics[name]
+            losses.append(np.inf if found is None else found)
+        if len(losses) > 1 and losses[-1] - FURTHER * max(losses[-2] - losses[-1], 0.0) > rival:
+            break
+    return min(losses, default=np.inf)
 
 
 def _sample(job: Job, seed: int) -> Job:

@@ -26,8 +26,10 @@ from .events import Distilled, Event, Finished, HeldOut, NotHeldOut, OneClass, P
 from .folds import Course, train_on_folds
 from .job import Stop
 from .loader import as_source, labelled_blocks
+from .measured_choice import measuring_for
 from .phases import Phase, Phases
 from .sampler_choice import sampler_for
+from .schedule import Schedule
 from .trainer import check_labels, train
 
 FEW_ROWS = 5_000  # no more rows than these are dealt out into folds; see decision 0016
@@ -48,6 +50,7 @@ class Found:
     seconds: float
     calibration: list[float] | None = None
     noise: float | None = None  # variance of labels, found by a sampler
+    schedule: Schedule | None = None  # if settings or ranks were searched, too
 
 
 Search = Generator[Event, None, tuple[Found, Model | None]]
@@ -79,6 +82,9 @@ def train_and_select(
     if start is None and (sampled := sampler_for(source, options, is_judged)) is not None:
         yield sampled
         options = sampled.options
+    if start is None and (measuring := measuring_for(source, options, is_judged)) is not None:
+        yield measuring
+        options = measuring.options or options
     if valid is not None and start is None and "learning_rate" in options.adaptable and not needs_validation(options):
         yield from slow_down(source, options, valid, checkpoint, stop)
         return
@@ -124,10 +130,16 @@ def usual_epochs(n_rows: int) -> int:
 
 
 def needs_validation(options: TrainingOptions) -> bool:
-    """Return whether a run finds its settings by validation rows, so that it cannot be repeated without."""
-    is_found = options.measured or options.searched
+    """Return whether a run finds its settings by validation rows."""
     is_calibrated = options.optimizer.is_sampler and options.loss.is_classification
-    return bool(is_found or options.rate_drops or is_calibrated)
+    return bool(options.measured or options.searched or options.rate_drops or is_calibrated)
+
+
+def scheduled(options: TrainingOptions, schedule: Schedule) -> TrainingOptions:
+    """Return options with the settings of a schedule, and nothing left to find but what depends on rows alone."""
+    l2 = options.l2 if schedule.l2 is None else (schedule.l2,) * len(options.l2)
+    free = options.adaptable - {"learning_rate", "l2"}
+    return replace(options, learning_rate=schedule.learning_rate, l2=l2, searched=(), adaptable=free)
 
 
 def slow_down(
@@ -172,9 +184,9 @@ class Selection:
     ):
         self.source, self.counts, self.options, self.start = source, counts, options, start
         self.room, self.stop, self.two_classes = room, stop, options.loss.is_classification
-        self.keeps_first = needs_validation(options)
-        self.is_sampled = options.optimizer.is_sampler
-        self.has_few_rows = counts.rows <= FEW_ROWS and not (self.keeps_first or self.is_sampled)
+        self.is_sampled, self.is_scheduled = options.optimizer.is_sampler, needs_validation(options)
+        self.keeps_first = self.is_scheduled and self.is_sampled  # what a sampler measures has no schedule
+        self.has_few_rows = counts.rows <= FEW_ROWS and not (self.is_scheduled or self.is_sampled)
 
     def is_possible(self) -> bool:
         """Return whether there are at least two different rows, or one that is repeated often."""
@@ -192,7 +204,7 @@ class Selection:
             if is_better_now:
                 best, model = found, own
             is_slow_enough = (
-                "learning_rate" not in options.adaptable or found.best_epoch > EARLY_EPOCH or self.keeps_first
+                "learning_rate" not in options.adaptable or found.best_epoch > EARLY_EPOCH or self.is_scheduled
             )
             if is_slow_enough or not is_better_now or found.reason in ("time", "callback"):
                 break
@@ -217,13 +229,14 @@ class Selection:
         """Train once on a part of the rows, or once for every fold; return what was found, and the model if any."""
         name, model = f"run {number}", None
         if known := phases.results.get(name):
-            return Found(**known), None
+            return Found(**{**known, "schedule": Schedule.from_plain(known.get("schedule"))}), None
         if self.has_few_rows:
             course = yield from self._on_folds(options, number == 1)
         else:
             course, model = yield from self._on_share(options, phases.named(name), number == 1)
         found = Found(options.learning_rate, **vars(course))
-        phases.results[name] = asdict(found)
+        plain = None if found.schedule is None else found.schedule.plain()
+        phases.results[name] = {**asdict(found), "schedule": plain}
         return found, model
 
     def _on_folds(self, options: TrainingOptions, is_first: bool) -> Generator[Event, None, Course]:
@@ -244,9 +257,11 @@ class Selection:
         valid = self._held_out(split)
         if self.is_sampled and not self.keeps_first:
             options = replace(options, n_epochs=min(options.n_epochs, NOISE_SWEEPS))
+        is_told = not is_first
         for event in train(self._side(split, 0, False), options, valid, checkpoint, self.start, self.stop):
-            if is_first and isinstance(event, Planned):
+            if not is_told:
                 yield HeldOut(self.counts.rows, valid.n_rows, for_noise=self.is_sampled and not self.keeps_first)
+                is_told = True
             if isinstance(event, Distilled):
                 noise = event.noise
             if not isinstance(event, Finished) and (is_first or not isinstance(event, Planned)):
@@ -255,7 +270,7 @@ class Selection:
         past, model = 0 if self.start is None else len(self.start.history), event.model
         own = [{**entry, "epoch": entry["epoch"] - past} for entry in model.history[past:]]
         found = (event.best_value, event.reason, event.seconds, model.options.get(KEY), noise)
-        return Course(own, model.best_epoch - past, *found), model
+        return Course(own, model.best_epoch - past, *found, event.schedule if self.is_scheduled else None), model
 
     def _side(self, split: Split, fold: int, is_inside: bool) -> Side:
         return Side(self.source, split, self.counts.first_rows, fold, is_inside)
@@ -276,8 +291,10 @@ class Selection:
         self.stop.requested = False
         # What a sampler found is the noise.
         n_epochs = self.options.n_epochs if self.is_sampled else found.best_epoch
-        limit = self.options.max_seconds
-        yield Selected(n_epochs, self.counts.rows)
+        limit, schedule = self.options.max_seconds, found.schedule
+        if schedule is not None:
+            n_epochs = schedule.n_epochs
+        yield Selected(n_epochs + (0 if schedule is None else schedule.fine_epochs), self.counts.rows)
         options = replace(
             self.options,
             learning_rate=found.learning_rate,
@@ -286,7 +303,10 @@ class Selection:
             patience=None,
             max_seconds=None if limit is None else max(limit - seconds, 0.0),
         )
-        for event in train(self.source, options, None, phases.named("all rows", True), self.start, self.stop):
+        if schedule is not None:
+            options = scheduled(options, schedule)
+        phase = phases.named("all rows", True)
+        for event in train(self.source, options, None, phase, self.start, self.stop, schedule):
             yield self._finished(event, found, model) if isinstance(event, Finished) else event
 
     def _finished(self, last: Finished, found: Found, model: Model | None) -> Finished:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import NEUTRAL, USUAL_OPTIMIZER
+from ..checks import AUTO, NEUTRAL, USUAL_OPTIMIZER
 from ..errors import ConfigError, DataValueError
 from ..losses.loss import Loss
 from ..metrics.evaluation import Metrics
@@ -41,6 +41,7 @@ from .loader import as_source, labelled_blocks
 from .measured import train_measured
 from .phases import Phase
 from .run import choose_label_scale
+from .schedule import Schedule
 from .search import search_settings, with_settings
 from .warm_start import check_start, warm_start
 
@@ -71,6 +72,7 @@ def train(
     checkpoint: Checkpoint | NoCheckpoint | Phase | None = None,
     start: Model | None = None,
     stop: Stop | None = None,
+    schedule: Schedule | None = None,
 ) -> Iterator[Event]:
     """Train a model, yielding events; the last event holds the model.
 
@@ -93,6 +95,8 @@ def train(
         promoted to the levels that their total counts allow.
     stop : Stop, default=None
         A request to stop, which consumers of the events can make.
+    schedule : Schedule, default=None
+        Without validation rows: what others chose, instead of `options.n_epochs` epochs.
     """
     if start is not None:
         options = _like(start, options)
@@ -110,7 +114,7 @@ def train(
     state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
     scale = choose_label_scale(found.label_spread, options.loss)
     job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state, stop or Stop())
-    job = job._replace(weight_scale=found.weight_scale if start is None else _weight_scale(start))
+    job = job._replace(weight_scale=found.weight_scale if start is None else _weight_scale(start), schedule=schedule)
     yield from with_calibration(_events(job, options, start), job.valid, options)
 
 
@@ -175,7 +179,7 @@ def _like(start: Model, options: TrainingOptions) -> TrainingOptions:
     if options.searched:
         rate, l2 = start.options.get("learning_rate") or options.learning_rate, start.options.get("l2")
         options = with_settings(options, rate, l2 if isinstance(l2, float) else options.l2[0])
-    if options.measured:
+    if options.measured or (options.may_measure and start.options.get("ranks") == AUTO):
         family, ranks = start.plan.family, start.plan.ranks
         options = replace(options, model=family, ranks=ranks, l2=options.l2[:1] * len(ranks), measured=False)
     return options

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..checks import AUTO, MEASURED
+from ..checks import AUTO, MEASURED, NEUTRAL_FOR_CLICKS
 from ..options import TrainingOptions
 
 PLAIN, MEASURE, SAMPLE = "plain", "auto", "gibbs"  # recipes: ranks by counts, measured ranks, sampling
@@ -30,8 +30,8 @@ class Space:
     n_fields : int
         Number of fields in the data.
     is_judged : bool
-        Whether the user gave validation rows. Otherwise the last step is to train on all rows, which dropping learning
-        rates do not allow.
+        Whether the user gave validation rows. Otherwise the last step is to train on all rows, and learning rates do
+        not drop.
     """
 
     options: TrainingOptions
@@ -59,7 +59,7 @@ class Space:
 
     def known(self) -> list[tuple[dict[str, Any], Settings]]:
         """Return the trials to begin with, which have the defaults: values to fix in the study, and settings."""
-        starts: list[tuple[dict[str, Any], Settings]] = [({"recipe": PLAIN, **self._defaults()}, self._stepped())]
+        starts: list[tuple[dict[str, Any], Settings]] = [({"recipe": PLAIN, **self._defaults()}, self._by_counts())]
         if SAMPLE in self.recipes():
             starts.append(({"recipe": SAMPLE, "rank": 3}, _sampled(3)))
         if MEASURE in self.recipes():
@@ -69,6 +69,11 @@ class Space:
     def _stepped(self) -> Settings:
         """Return what keeps ratings from being sampled, as they are if no option is given."""
         return {"optimizer": self.options.optimizer.name} if SAMPLE in self.recipes() else {}
+
+    def _by_counts(self) -> Settings:
+        """Return the settings of ranks by counts, which rows may not replace by a sampler or by measured ranks."""
+        may_measure = self.options.loss.is_classification and self.fixed <= {*NEUTRAL_FOR_CLICKS}
+        return {"optimizer": self.options.optimizer.name} if may_measure else self._stepped()
 
     def suggest(self, trial: Any) -> Settings:
         """Return the settings of a trial of Optuna."""

@@ -87,7 +87,8 @@ class Subject:
         if not found.measured:
             switches.pop("memory", None)
             switches.pop("reserved_bytes", None)
-        return replace(found, may_sample=False, **switches)  # samplers are trials of their own
+        # Samplers and measured ranks are trials of their own.
+        return replace(found, may_sample=False, may_measure=False, **switches)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,68 @@
+"""Decide whether ranks are measured, where no option asks for a model or an optimiser; see decision 0034."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..checks import AUTO, NEUTRAL_FOR_CLICKS
+from ..options import TrainingOptions, resolve
+from ..rows.source import RowSource
+from ..rows.stats import RowStats, count_rows
+from .events import MeasuringChosen
+from .loader import labelled_blocks
+from .measured import large_rank, megabytes_of
+from .search import CLICK_RANK, TRAIN_ROWS
+
+LEAST_OF_CLASS = 10_000  # rows of each class; with fewer, the tenth that is held out cannot tell which ranks are good
+SEARCH_PASSES, LARGE_PASSES = 80, 40  # over the rows, of the short runs together and of the large model
+ROW_SECONDS, NONZERO_SECONDS, FACTOR_SECONDS = 4e-7, 3e-8, 3e-10  # of a pass: by row, nonzero, and factor of one
+MOST_SECONDS, SHARE_OF_TIME = 900.0, 0.5  # without a limit of time, and of such a limit
+MOST_MEGABYTES = 2000.0  # without a limit of memory
+
+
+def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) -> MeasuringChosen | None:
+    """Return the event that ranks are measured, or that they would be if rows and time allowed it; else None.
+
+    is_judged: whether there are rows to choose the ranks by, given or to be held out.
+    """
+    if not (options.may_measure and is_judged and options.shuffle):
+        return None
+    found = count_rows(labelled_blocks(source, options.family))
+    if not has_many_of_each(found):
+        return None
+    seconds = seconds_of(found, large_rank(found, options))
+    if (obstacle := _obstacle(source, found, options, seconds)) is not None:
+        return MeasuringChosen(None, found.rows, seconds, obstacle)
+    given = {name: getattr(options, name) for name in NEUTRAL_FOR_CLICKS}
+    switches = {name: getattr(options, name) for name in ("keep_state", "memory", "reserved_bytes")}
+    chosen = replace(resolve(task=options.loss.task, **given, ranks=AUTO), **switches)
+    return MeasuringChosen(chosen, found.rows, seconds)
+
+
+def _obstacle(source: RowSource, found: RowStats, options: TrainingOptions, seconds: float) -> str | None:
+    """Return why ranks are not measured by default, None if they are."""
+    limit = MOST_SECONDS if options.max_seconds is None else SHARE_OF_TIME * options.max_seconds
+    room = MOST_MEGABYTES if options.memory is None else options.memory
+    megabytes = megabytes_of(found.ids.size, large_rank(found, options))
+    if seconds > limit:
+        return f"takes about {seconds:.0f} s on one core, more than {limit:g}"
+    if megabytes > room:
+        return f"takes {megabytes:.0f} MB besides the rows, more than {room:g}"
+    return None if source.in_memory else "is slow if the rows are not in memory"
+
+
+def has_many_of_each(found: RowStats) -> bool:
+    """Return whether there are enough rows of both classes."""
+    low, high = found.label_range
+    share = (found.label_mean - low) / (high - low) if high > low else 0.0
+    return min(share, 1 - share) * found.rows >= LEAST_OF_CLASS
+
+
+def seconds_of(found: RowStats, rank: int) -> float:
+    """Return about how long measuring takes on one core, by a constant speed: models must not depend on luck."""
+    nonzeros = found.nonzeros / max(found.rows, 1)  # of a row
+
+    def pass_of(n_rows: int, of_rank: int) -> float:
+        return n_rows * (ROW_SECONDS + nonzeros * (NONZERO_SECONDS + FACTOR_SECONDS * of_rank))
+
+    return SEARCH_PASSES * pass_of(min(found.rows, TRAIN_ROWS), CLICK_RANK) + LARGE_PASSES * pass_of(found.rows, rank)
