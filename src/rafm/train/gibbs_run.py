@@ -127,7 +127,10 @@ class GibbsRun(Run):
                 self.engine.draw_alpha(sweep, loss)
             mean = self._mean_loss(loss)
             self._check_divergence(mean, metrics, at.epoch)
-            best = bool(metrics) and is_better(self.options.metric, metrics[self.options.metric], at.best_value)
+            # The mean of the first samples is worse than the moving average of burn-in: compared with it, chains that
+            # still grow would seem to stall.
+            is_first, value = at.epoch == self.burn_in + 1, metrics.get(self.options.metric)
+            best = bool(metrics) and (is_first or is_better(self.options.metric, value, at.best_value))
             shown = self.options.loss.report(mean, self.label_scale)
             event = EpochFinished(at.epoch, shown, metrics, self.seconds() - self.epoch_begun, best)
             self._begin_epoch(event)
