@@ -99,10 +99,16 @@ def test_options_that_ask_for_another_model_are_heard(given, ratings):
     assert choice(ratings[0], **given) is None
 
 
+def test_rows_without_fields_are_sampled_if_they_have_two_features(ratings):
+    assert choice(ratings[0], fields=None).options.optimizer.name == "gibbs"
+    alone = {"indptr": np.arange(N_ROWS + 1), "indices": np.arange(N_ROWS) % 50, "values": np.ones(N_ROWS)}
+    assert choice(changed_rows(ratings[0], **alone), fields=None) is None
+
+
 def test_rows_that_are_no_ratings_are_trained_by_steps(ratings, monkeypatch):
     rows, tail = ratings[0], ratings[0].labels.copy()
     tail[0] = 1000 * tail.std()
-    assert choice(rows, fields=None) is None
+    assert choice(rows, fields=Fields.of_ranges(("all",), (0, 50))) is None
     assert choice(rows, is_judged=False) is None  # nothing tells the noise
     assert choice(changed_rows(rows, labels=tail)) is None
     assert choice(changed_rows(rows, values=np.full(rows.indices.size, 0.5))) is None
