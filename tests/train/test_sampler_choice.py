@@ -147,6 +147,7 @@ def test_the_noise_is_measured_on_rows_held_out_then_all_rows_are_sampled(rating
     first, second = (event for event in sampled if isinstance(event, Distilled))
     assert first.noise == pytest.approx(NOISE**2, rel=0.25)  # of 300 rows
     assert second.noise == pytest.approx(first.noise)
+    assert second.pull == first.pull
     last = sampled[-1]
     assert isinstance(last, Finished)
     assert last.model.n_rows == N_ROWS

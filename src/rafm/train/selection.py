@@ -48,6 +48,7 @@ class Found:
     seconds: float
     calibration: list[float] | None = None
     noise: float | None = None  # variance of labels, found by a sampler
+    pull: float | None = None  # of its distillation
 
 
 Search = Generator[Event, None, tuple[Found, Model | None]]
@@ -240,7 +241,7 @@ class Selection:
     def _on_share(
         self, options: TrainingOptions, checkpoint: Phase, is_first: bool
     ) -> Generator[Event, None, tuple[Course, Model]]:
-        split, noise = self._split(), None
+        split, noise, pull = self._split(), None, None
         valid = self._held_out(split)
         if self.is_sampled and not self.keeps_first:
             options = replace(options, n_epochs=min(options.n_epochs, NOISE_SWEEPS))
@@ -248,13 +249,13 @@ class Selection:
             if is_first and isinstance(event, Planned):
                 yield HeldOut(self.counts.rows, valid.n_rows, for_noise=self.is_sampled and not self.keeps_first)
             if isinstance(event, Distilled):
-                noise = event.noise
+                noise, pull = event.noise, event.pull
             if not isinstance(event, Finished) and (is_first or not isinstance(event, Planned)):
                 yield event
         assert isinstance(event, Finished)
         past, model = 0 if self.start is None else len(self.start.history), event.model
         own = [{**entry, "epoch": entry["epoch"] - past} for entry in model.history[past:]]
-        found = (event.best_value, event.reason, event.seconds, model.options.get(KEY), noise)
+        found = (event.best_value, event.reason, event.seconds, model.options.get(KEY), noise, pull)
         return Course(own, model.best_epoch - past, *found), model
 
     def _side(self, split: Split, fold: int, is_inside: bool) -> Side:
@@ -274,7 +275,7 @@ class Selection:
             yield Finished(self._as_given(model), found.reason, found.best_value)
             return
         self.stop.requested = False
-        # What a sampler found is the noise.
+        # What a sampler found is the noise, and how to distil.
         n_epochs = self.options.n_epochs if self.is_sampled else found.best_epoch
         limit = self.options.max_seconds
         yield Selected(n_epochs, self.counts.rows)
@@ -283,6 +284,7 @@ class Selection:
             learning_rate=found.learning_rate,
             n_epochs=n_epochs,
             noise=found.noise,
+            pull=found.pull,
             patience=None,
             max_seconds=None if limit is None else max(limit - seconds, 0.0),
         )
