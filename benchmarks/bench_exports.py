@@ -5,8 +5,8 @@
 A RaFM of ranks 8, 32, 128 on rows of ten features, in floats and with 8 and 4 bits, and its exports. All ways take
 turns in one run and are checked to agree; CPU microseconds per row, the best of the rounds. `batch` scores all rows in
 one call, everything else row by row. The C function is called in a loop of C. If LightGBM is installed, its call for
-one row is measured too: 100 trees of 31 leaves on the same ten columns, which are numbers to it; and xLearn's
-prediction of a file of these rows, which includes reading it.
+one row is measured too: 100 trees of 31 leaves on the same ten columns, which are numbers to it; and xLearn's, which
+reads the model and the row from files in each call, for the file of all rows and for that of one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from rafm.options import resolve
 from rafm.train.trainer import train_model
 
 ROWS, ROUNDS, RANKS, SLOW_ROWS = 20_000, 7, (8, 32, 128), 300
+XLEARN_CALLS = 20
 DRIVER = """
 #include "model.c"
 double run(const int64_t *ids, const float *values, size_t rows, size_t length, double *out)
@@ -116,21 +117,30 @@ def peer_ways(folder: Path, rows: Rows, ids: np.ndarray) -> dict[str, Way]:
     return found
 
 
-def xlearn_way(folder: Path, rows: Rows, ids: np.ndarray) -> dict[str, Way]:
-    """Return xLearn's prediction of a file with an FM of rank 32, if it is installed."""
+def xlearn_ways(folder: Path, rows: Rows, ids: np.ndarray) -> dict[str, Way]:
+    """Return xLearn's predictions of files with an FM of rank 32, if it is installed."""
     try:
         import xlearn
     except ImportError:
         return {}
     os.environ.setdefault("USER", "nobody")  # it crashes without
     lines = [f"{int(y)} " + " ".join(f"{id}:1" for id in row) for y, row in zip(rows.labels, ids.tolist())]
-    (folder / "rows.svm").write_text("\n".join(lines) + "\n")
+    whole, single, out = folder / "rows.svm", folder / "row.svm", str(folder / "out.txt")
+    whole.write_text("\n".join(lines) + "\n")
+    single.write_text(lines[0] + "\n")
     machine = xlearn.create_fm()
-    machine.setTrain(str(folder / "rows.svm"))
+    machine.setTrain(str(whole))
     machine.setQuiet()
     machine.fit({"task": "binary", "k": 32, "epoch": 1, "nthread": 1}, str(folder / "model.out"))
-    machine.setTest(str(folder / "rows.svm"))
-    return {"xLearn, a file": (ROWS, lambda: machine.predict(str(folder / "model.out"), str(folder / "out.txt")))}
+
+    def predict(path: Path) -> None:
+        machine.setTest(str(path))
+        machine.predict(str(folder / "model.out"), out)
+
+    return {
+        "xLearn, a file of all rows": (ROWS, lambda: predict(whole)),
+        "xLearn, a file of one row": (XLEARN_CALLS, lambda: [predict(single) for _ in range(XLEARN_CALLS)]),
+    }
 
 
 def measured(ways: dict[str, Way], rounds: int) -> dict[str, float]:
@@ -165,7 +175,7 @@ def main() -> None:
             for n_rows, score in own.values():
                 np.testing.assert_allclose(score(), expected[:n_rows], atol=2e-6)
             ways |= {f"{way}, {bits} bits": found for way, found in own.items()}
-        ways |= peer_ways(Path(name), rows, ids) | xlearn_way(Path(name), rows, ids)
+        ways |= peer_ways(Path(name), rows, ids) | xlearn_ways(Path(name), rows, ids)
         found = measured(ways, rounds)
     print(f"{rows}\nranks {RANKS}; CPU microseconds per row")
     for way, microseconds in found.items():

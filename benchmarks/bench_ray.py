@@ -5,24 +5,27 @@
 
 `make` writes rows of ids as Parquet and as a converted file: 12 nonzeros per row, half of them from fields of few
 values. `run` trains one epoch of FTRL on them, end to end (counting and training): by wide steps of one process, from
-the converted file; by the slots of a cluster in one process, from Parquet (--ray none); and by a cluster. It prints
-rows per second by the clock and per second of CPU, peak memory of every process, and bytes per row on the wire; and
-checks that the models of the last two are equal.
+the converted file; by the slots of a cluster in one process, from Parquet (--ray none); by a cluster; and by a cluster
+whose shards write the model as a folder of parts (--ways parts). It prints rows per second by the clock and per second
+of CPU, peak memory of every process beside what was reserved for it, and bytes per row on the wire; and checks that the
+models of the last three are equal.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 NONZEROS, GROUP_ROWS, FILE_ROWS = 12, 1 << 17, 1 << 21
-RANKS, CONVERTED, WIDE = "4,8", "rows.converted", "wide"
+RANKS, CONVERTED, WIDE, PARTS = "4,8", "rows.converted", "wide", "parts"
 
 
 def make(args):
@@ -71,8 +74,10 @@ def command(args, address, out):
 def train_once(given):
     """Train one epoch in this process or on a cluster; print what it took."""
     from rafm.distributed.config import ScalingConfig
+    from rafm.distributed.export import FolderExport, gather_model
     from rafm.distributed.inputs import open_training
     from rafm.distributed.planning import plan_slots
+    from rafm.distributed.reservations import with_reservations
     from rafm.distributed.run import Job, Run
     from rafm.distributed.training import group_of
     from rafm.model.file import Saved, save
@@ -90,20 +95,26 @@ def train_once(given):
     scaling = ScalingConfig(0 if given["address"] == "none" else given["workers"], given["shards"])
     plan, units = plan_slots(options, source.n_rows, given["slots"]), range(len(source.units))
     marks, last, features = {"opened": time.time() - begun}, None, 0
-    with group_of(given["address"], scaling) as group:
+    scaling, is_folder = with_reservations(scaling, source, units, options, None), given["address"] == PARTS
+    collect = FolderExport(given["out"]) if is_folder else gather_model
+    with group_of("local" if is_folder else given["address"], scaling) as group:
         marks["started"] = time.time() - begun
-        run = Run(group, Job(source, options, plan, units))
+        run = Run(group, Job(source, options, plan, units, collect=collect))
         for event in run.events():
             if isinstance(event, Planned | EpochFinished):
                 marks[type(event).__name__] = time.time() - begun
             features = event.plan.n_features if isinstance(event, Planned) else features
             last = event
     marks["gathered"] = time.time() - begun
-    if given["out"]:
+    plan = last.model.plan
+    if is_folder:
+        plan = replace(plan, sizes=(*collect.written.sizes(), 0))
+    elif given["out"]:
         save(given["out"], Saved(last.model))
     traffic = vars(run.traffic)
     result = {"rows": source.n_rows, "features": features, "loss": last.model.history[0]["train_loss"]}
-    print(json.dumps({**result, "marks": marks, "traffic": traffic, "parameters": last.model.plan.n_parameters}))
+    result |= {"parameters": plan.n_parameters, "reserved": [scaling.memory_per_shard, scaling.memory_per_worker]}
+    print(json.dumps({**result, "marks": marks, "traffic": traffic}))
 
 
 def train_wide(given, options):
@@ -193,6 +204,9 @@ def show(name, found, watch, seconds):
         print(
             f"  {traffic['steps']:,} steps; bytes per row pulled and pushed {floats:.0f}, features looked up {ids:.1f}"
         )
+    if found.get("reserved", [None])[0]:
+        shard, worker = (size / 2**20 for size in found["reserved"])
+        print(f"  reserved {shard:,.0f} MiB for each shard, {worker:,.0f} for each worker")
     for pid, peak in sorted(watch.peaks.items(), key=lambda item: -watch.cpu[item[0]])[:6]:
         print(f"  {watch.names[pid]:28s} peak {peak:8,.0f} MiB, CPU {watch.cpu[pid]:7.1f} s", flush=True)
 
@@ -200,15 +214,25 @@ def show(name, found, watch, seconds):
 def run(args):
     """Train in one process and on a cluster; compare."""
     folder, ways = Path(args.folder), args.ways.split(",")
-    files = {way: folder / f"{way}.rafm" for way in ("none", "local")}
+    files = {"none": folder / "none.rafm", "local": folder / "local.rafm", PARTS: folder / "model"}
     names = {WIDE: "wide steps of one process", "none": "slots in one process"}
     names["local"] = f"cluster of {args.workers} workers, {args.shards} shards"
+    names[PARTS] = f"{names['local']}, which write a folder"
     for way in ways:
         show(names[way], *measure(args, way, str(files.get(way, ""))))
-    if files.keys() <= set(ways):
-        one, other = (file.read_bytes() for file in files.values())
-        assert one == other, "the models differ"
-        print("the models of slots and cluster are equal, byte by byte")
+    digests = {way: model_digest(file) for way, file in files.items() if way in ways}
+    assert len(set(digests.values())) <= 1, f"the models differ: {digests}"
+    print(f"equal models: {', '.join(digests)}")
+
+
+def model_digest(path):
+    """Return the SHA-256 of ids, counts and parameters of a model."""
+    from rafm.model.file import load
+
+    model, found = load(path).model, hashlib.sha256()
+    for array in (model.numbering.ids, model.counts, *model.parameters.arrays().values()):
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def main():
@@ -225,7 +249,9 @@ def main():
     running.add_argument("--shards", type=int, default=1)
     running.add_argument("--slots", type=int, default=8)
     running.add_argument("--step-rows", type=int, default=32768)
-    running.add_argument("--ways", default="local,none,wide", help="which of local, none and wide, and in which order")
+    running.add_argument(
+        "--ways", default="local,none,wide", help="which of local, parts, none and wide, in which order"
+    )
     running.set_defaults(do=run)
     once = commands.add_parser("train")
     once.add_argument("given", type=json.loads)

@@ -43,7 +43,7 @@ def speed(given: argparse.Namespace) -> None:
         for trainee in trainees:
             trainee.epoch()
             trainee.engine.team.probe.alone = False  # the team as it is, never replaced by one thread
-            trainee.engine.team.probe.left = np.inf
+            trainee.engine.team.probe.left = 1e9  # seconds; infinity would mean that nothing has been trained yet
         taken = np.array([[least_seconds(trainee.epoch) for trainee in trainees] for _ in range(TURNS)])
         elapsed, cpu = taken[..., 0], taken[..., 1].min(axis=0)
         small, wide = 1e9 * cpu[:2] / rows.indices.size

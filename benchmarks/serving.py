@@ -72,6 +72,44 @@ class Server:
         return sum(len(os.listdir(f"/proc/{worker}/fd")) for worker in self.workers())
 
 
+def _scheduled(process: int | str) -> np.ndarray:
+    """Return the seconds for which the threads of a process have run, and waited for a core, both summed up."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return sum((np.array((task / "schedstat").read_text().split()[:2], float) for task in tasks), np.zeros(2)) / 1e9
+
+
+def cpu_of(server: Server) -> float:
+    """Return the CPU seconds of the workers."""
+    return float(sum(_scheduled(worker)[0] for worker in server.workers()))
+
+
+def waited_for_a_core(server: Server) -> float:
+    """Return the seconds for which the workers and this process could run, but other programs did."""
+    return float(sum(_scheduled(process)[1] for process in (*server.workers(), "self")))
+
+
+def busy_seconds() -> float:
+    """Return the CPU seconds of everything on this machine."""
+    fields = [*map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")  # less idle and waiting for disks
+
+
+class Cores:
+    """How many cores the workers, the client and everything else have used since the beginning."""
+
+    def __init__(self, server: Server):
+        self.server, self.begin = server, self._clocks(server)
+
+    @staticmethod
+    def _clocks(server: Server) -> np.ndarray:
+        return np.array([time.perf_counter(), cpu_of(server), time.process_time(), busy_seconds()])
+
+    def used(self) -> np.ndarray:
+        """Return the three numbers."""
+        seconds, workers, client, busy = self._clocks(self.server) - self.begin
+        return np.array([workers, client, busy - workers - client]) / seconds
+
+
 @contextlib.contextmanager
 def serving(model: Path, *flags: Any) -> Iterator[Server]:
     """Run a server on a free port."""
@@ -110,9 +148,11 @@ def get(path: str) -> bytes:
 
 @dataclass
 class Tally:
-    """What became of requests: seconds and versions of the answered ones, and counts of all."""
+    """What became of requests: seconds, heads and versions of the answered ones, seconds of the refused, and counts."""
 
     seconds: list[float] = field(default_factory=list)
+    heads: list[bytes] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     versions: Counter[str] = field(default_factory=Counter)
 
@@ -136,17 +176,20 @@ class Client:
         """Send a request; tally its outcome: a status, "refused" before it was sent, or "lost"."""
         due = time.perf_counter() if due is None else due
         for attempt in range(self.retries + 1):
-            outcome, body = await self._once(request, fresh=attempt > 0)
+            outcome, head, body = await self._once(request, fresh=attempt > 0)
             if outcome not in ("lost", "refused"):
                 break
         tally.outcomes[outcome] += 1
         if outcome == "200":
             tally.seconds.append(time.perf_counter() - due)
+            tally.heads.append(head)
             if found := re.search(rb'"sha256":"([0-9a-f]{8})', body):
                 tally.versions[found[1].decode()] += 1
+        elif outcome == "503":
+            tally.refused.append(time.perf_counter() - due)
         return int(outcome) if outcome.isdigit() else 0
 
-    async def _once(self, request: bytes, fresh: bool) -> tuple[str, bytes]:
+    async def _once(self, request: bytes, fresh: bool) -> tuple[str, bytes, bytes]:
         self.idle = [one for one in self.idle if not one[0].at_eof()]  # closed meanwhile, as any client notices
         try:
             if fresh or not self.idle:
@@ -154,7 +197,7 @@ class Client:
             else:
                 reader, writer = self.idle.pop()
         except OSError:
-            return "refused", b""
+            return "refused", b"", b""
         try:
             writer.write(request)
             head = await reader.readuntil(b"\r\n\r\n")
@@ -162,12 +205,12 @@ class Client:
             body = await reader.readexactly(length)
         except (OSError, asyncio.IncompleteReadError):
             writer.close()
-            return "lost", b""
+            return "lost", b"", b""
         if b"connection: close" in head.lower():
             writer.close()
         else:
             self.idle.append((reader, writer))
-        return head[9:12].decode(), body
+        return head[9:12].decode(), head, body
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -94,7 +94,7 @@ def run_alone(*arguments, **settings):
 
 
 def read_in_pieces(monkeypatch, n_bytes):
-    """Let libsvm text be read in pieces of about so many bytes."""
+    """Let libsvm text be read in pieces of about n_bytes."""
     monkeypatch.setattr(libsvm, "iterate_libsvm", functools.partial(libsvm.iterate_libsvm, chunk_bytes=n_bytes))
 
 

@@ -1,5 +1,6 @@
 """Property tests draw the same examples in every run, and two workers begin with what takes longest."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -32,6 +33,11 @@ def pytest_collection_modifyitems(items):
     else:
         front, back = front + back[len(items) - half :], back[: len(items) - half]
     items[:] = front + back
+
+
+def pytest_collection_finish(session):
+    """Spare the garbage collector what was imported and collected: it lives as long as the run."""
+    gc.freeze()
 
 
 def folder_of(item):

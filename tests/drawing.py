@@ -11,5 +11,5 @@ settings.register_profile("thorough", settings.get_profile(STEADY), max_examples
 
 
 def examples(times):
-    """Return settings with so many times the examples of other tests: fewer for slow ones, more for files."""
+    """Return settings with `times` the examples of other tests: fewer for slow ones, more for files."""
     return settings(max_examples=max(LEAST, round(times * settings.default.max_examples)))

@@ -1,13 +1,12 @@
 """What the README shows is what happens."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import run
+from worlds import run_python
 
 from rafm.lab.demo import write_rows
 
@@ -20,31 +19,29 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def run(arguments, folder):
-    """Run Python in a folder; return what it printed."""
-    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, env=os.environ)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_python_program_runs_and_prints_three_probabilities(tmp_path):
+def test_the_python_program_runs_and_prints_three_probabilities(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (program,) = blocks("python")
     assert len(program.strip().splitlines()) <= 12
-    printed = run(["-c", program], tmp_path)
+    printed = run_python("-c", program)
     assert re.fullmatch(r"\[[01]\.\d* +[01]\.\d* +[01]\.\d* *\] \d+\n", printed)
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
     """Run the console session on the rows that `rafm demo` writes; return (shown, printed) of each command."""
-    folder = tmp_path_factory.mktemp("session")
-    write_rows(folder / "rafm-demo")
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.chdir(tmp_path_factory.mktemp("session"))
+    write_rows(Path("rafm-demo"))
     (text,) = blocks("console")
     found = []
     for part in text.split("$ ")[1:]:
         command, _, shown = part.partition("\n")
         words = shlex.split(command.partition(" > ")[0])
-        found.append((shown, run(["-m", *words], folder)))
+        ran = run(*words[1:])
+        assert ran.code == 0, ran
+        found.append((shown, ran.out))
+    monkeypatch.undo()
     return found
 
 

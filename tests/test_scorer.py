@@ -207,10 +207,10 @@ def test_many_rows_and_tables_score_as_single_rows(of_table):
     np.testing.assert_array_equal(scorer.score_table(table.to_batches()[0]), expected[:80])
     odd = [*rows[:-1], {**rows[-1], "when": table["when"][79].as_py()}]  # of another type: row by row
     np.testing.assert_array_equal(scorer.score(odd), expected)
-    for name, wrong, message in (("user", "seven", "column 'user'"), ("price", 1e300, "row 170 has a value")):
+    for name, wrong, message in (("user", "seven", "column 'user'"), ("price", 1e300, "row 171 has a value")):
         with pytest.raises(DataValueError, match=message):
             scorer.score([*rows[:170], {**rows[170], name: wrong}, *rows[171:]])
-    with pytest.raises(DataValueError, match="row 170: column 'tags' is missing"):
+    with pytest.raises(DataValueError, match="row 171: column 'tags' is missing"):
         scorer.score([*rows[:170], {name: cell for name, cell in rows[170].items() if name != "tags"}, *rows[171:]])
     with pytest.raises(DataValueError, match="same number of cells"):
         scorer.score_table({**columns, "user": [1]})
@@ -248,9 +248,9 @@ def test_lists_of_ids_score_as_the_matrix(base, tmp_path):
         ({"ids": [[0.5]]}, "integers"),
         ({"ids": [[1]], "values": [["a"]]}, "lists of numbers"),
         ({"ids": [[1], [2]], "values": [[1.0, 2.0], []]}, "same lengths"),
-        ({"ids": [[1], [2]], "values": [[1.0], [None]]}, "row 1 has a value that is NaN"),
-        ({"ids": [[1], [-2]]}, "row 1 has a feature id that is too small"),
-        ({"ids": [[3], [1, 2, 1]]}, "row 1: a feature id occurs twice"),
+        ({"ids": [[1], [2]], "values": [[1.0], [None]]}, "row 2 has a value that is NaN"),
+        ({"ids": [[1], [-2]]}, "row 2 has a feature id that is too small"),
+        ({"ids": [[3], [1, 2, 1]]}, "row 2: a feature id occurs twice"),
         ({"ids": pa.array([[2**63]], pa.list_(pa.uint64()))}, "beyond 64 bits"),
     ],
 )
@@ -277,8 +277,8 @@ def test_threads_share_a_scorer(of_table):
     ("change", "message"),
     [
         ({"user": "seven"}, r"column 'user' was number in training"),
-        ({"price": float("inf")}, r"column 'price', row 0: inf is not finite"),
-        ({"price": 1e300}, r"row 0 has a value that is NaN, infinite or out of float32 range"),
+        ({"price": float("inf")}, r"column 'price', row 1: inf is not finite"),
+        ({"price": 1e300}, r"row 1 has a value that is NaN, infinite or out of float32 range"),
         ({"user": 2**70}, r"column 'user'"),
         ({"word": ["w1"]}, r"column 'word'"),
         ({"word": object()}, r"column 'word'"),
@@ -296,11 +296,11 @@ def test_a_bad_cell_is_refused_with_its_column(of_table, change, message):
 def test_rows_of_another_shape_are_refused(of_table, tmp_path):
     _, scorer, table = of_table
     row = table.to_pylist()[0]
-    with pytest.raises(DataValueError, match=r"row 1: column 'tags' is missing; use None \(null in JSON\) for"):
+    with pytest.raises(DataValueError, match=r"row 2: column 'tags' is missing; use None \(null in JSON\) for"):
         scorer.score([row, {name: cell for name, cell in row.items() if name != "tags"}])
-    with pytest.raises(DataValueError, match=r"row 0: expected 8 cells .* found 1"):
+    with pytest.raises(DataValueError, match=r"row 1: expected 8 cells .* found 1"):
         scorer.score(("w1",))
-    with pytest.raises(DataValueError, match="row 0: expected a dict or a tuple"):
+    with pytest.raises(DataValueError, match="row 1: expected a dict or a tuple"):
         scorer.score("w1")
     with pytest.warns(UserWarning, match="ignoring columns .*: colour"):
         scorer.score({**row, "colour": "red"})
@@ -311,7 +311,7 @@ def test_rows_of_another_shape_are_refused(of_table, tmp_path):
     ids = Scorer(tmp_path / "ids.rafm")
     bad = [{-1: 1.0}, {"x": 1.0}, {True: 1.0}, {1: "1"}, {1: None}, {1: 1.0, "1": 1.0}, (1.0, 2.0), 7]
     for wrong in bad:
-        with pytest.raises(DataValueError, match="row 0"):
+        with pytest.raises(DataValueError, match="row 1"):
             ids.score(wrong)
     assert ids.score({10**15: 1.0}) == ids.score({}) == ids.score({3: 0.0, 4: 1e-60})
 

@@ -334,7 +334,7 @@ class TrainingOptions:
         return math.log(self.negative_rate)
 
     def for_rows(self, n_rows: int, nonzeros: float, n_features: int = 0, label_spread: float = 0.5) -> TrainingOptions:
-        """Return the options with defaults that suit so many rows with so many nonzeros each; see decisions 0020, 0028.
+        """Return the options with defaults that suit the rows, with `nonzeros` each; see decisions 0020, 0028.
 
         A step moves all features of a row at once, so the score of a long row moves further, and it has more noise from
         pairs. Few rows cannot unlearn the noise of the start. Features of few rows need a stronger penalty, less so if

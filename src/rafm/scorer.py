@@ -33,7 +33,7 @@ class Scorer:
     Parameters
     ----------
     path : path
-        Model file (.rafm).
+        Model file (.rafm), or folder of parts.
 
     Attributes
     ----------

@@ -56,6 +56,11 @@ def test_importance_of_every_column(shop):
     assert table.splitlines()[0].split() == ["column", "importance", "standard", "error"]
 
 
+def test_importance_tells_of_values_never_seen_in_training(shop, tmp_path):
+    (tmp_path / "new.csv").write_text("user,film,year,liked\n" + "stranger,f1,1990.5,1\nu1,f2,1990.5,0\n" * 20)
+    assert "user" in run("importance", shop / "m.rafm", tmp_path / "new.csv").err
+
+
 def test_similar_films_are_listed(shop):
     found = run("similar", shop / "m.rafm", "film=f0", "--json", "--top", 3).json()
     assert found["name"] == "film=f0"

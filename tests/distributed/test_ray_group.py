@@ -1,8 +1,11 @@
 """A real cluster of two raylets: the bytes of one process, for any number of actors, and whoever is killed when."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +15,12 @@ ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from rafm.distributed.config import ScalingConfig  # noqa: E402
+from rafm.distributed.export import FolderExport  # noqa: E402
 from rafm.distributed.ray_group import Actors, RayGroup, import_ray, make_actors  # noqa: E402
+from rafm.distributed.scoring import PartScorer, rows_for  # noqa: E402
+from rafm.distributed.sources import Reader  # noqa: E402
 from rafm.errors import ClusterError  # noqa: E402
+from rafm.lab.paper.on_ray import ClusterRuns, compared  # noqa: E402
 from rafm.model.file import load  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # Ray warns about itself
@@ -35,7 +42,7 @@ def actors():
 
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
-    return write_ids(tmp_path_factory.mktemp("clicks") / "clicks.parquet", n_rows=400)
+    return write_ids(tmp_path_factory.mktemp("clicks") / "clicks.parquet", n_rows=200)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +59,38 @@ def on(actors, n_workers, n_shards, hook=None):
 @pytest.mark.parametrize("n_workers", range(1, MOST + 1))
 def test_models_equal_that_of_one_process(actors, clicks, usual, n_workers, n_shards):
     assert bytes_of(trained(on(actors, n_workers, n_shards), job_of(clicks))) == usual
+
+
+def test_experiment_b_of_the_paper_has_the_digits_of_one_process(actors, tmp_path):
+    days = {"rows_per_day": 500, "stream_seed": 0, "days": [0, 1], "judge": 2, "seed": 0}
+    task = {**days, "model": "rafm", "ranks": [1, 2], "scale": 1 / 16, "optimizer": "ftrl", "l2": 0.01, "passes": 1}
+    with ClusterRuns("auto", 2, tmp_path, on(actors, 2, 2)) as runs:
+        found, alone = (runs({**task, "ray": where}, tmp_path) for where in ("cluster", "none"))
+    assert compared([found], [alone]).startswith("All 1 runs on the cluster gave the digits of one process")
+
+
+def test_shards_write_a_folder_that_others_score_by_and_may_be_killed(actors, clicks, usual, tmp_path):
+    export, hook = FolderExport(str(tmp_path / "model")), killing("exported", 0, tmp_path / "killed")
+    common = trained(on(actors, 1, 2, hook), replace(job_of(clicks, folder=tmp_path / "states"), collect=export))
+    assert (tmp_path / "killed").exists()
+    assert common.plan.n_features == 0
+    files = {part.file for part in (export.written.common, *export.written.parts)}
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"model.json", *files}  # nothing of the first try
+    saved = load(tmp_path / "model")
+    assert bytes_of(saved.model) == usual
+    group, source = on(actors, 2, 3), rows_for(saved, clicks)
+    group.start([source])
+    scorer, expected = PartScorer(group, export.folder), [*scores_of(saved, source)]
+    assert [scored.scores.tobytes() for scored in scorer.score([0, 1], targets=True)] == expected[:2]
+    os.kill(ray.get(actors.shards[1].pid.remote()), signal.SIGKILL)
+    assert [scored.scores.tobytes() for scored in scorer.score([2, 3], targets=False)] == expected[2:4]
+    assert scorer.failures >= 1
+
+
+def scores_of(saved, source):
+    """Yield the scores of each unit by the whole model."""
+    reader = Reader(source)
+    return (saved.model.scores(reader.rows(unit)).tobytes() for unit in range(len(source.units)))
 
 
 @pytest.mark.parametrize("moment", ["pulling", "pushing to 1", "pushed"])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import alone, bytes_of, job_of, n_steps, options_of, trained, write_ids, write_table
+from clusters import alone, bytes_of, job_of, n_steps, options_of, rows_of_clicks, trained, write_ids, write_table
+from worlds import one_hot
 
 from rafm.distributed.group import LocalGroup
 from rafm.distributed.lanes import SlotPlan
@@ -16,7 +17,9 @@ from rafm.distributed.shard import Shard
 from rafm.distributed.spec import ModelSpec
 from rafm.encode.spec import TableSpec
 from rafm.errors import CheckpointError, ClusterError, DataValueError, DivergenceError
-from rafm.train.events import EpochFinished, StartJudged
+from rafm.plan.ranks import describe_plan
+from rafm.train.events import EpochFinished, Planned, StartJudged
+from rafm.train.trainer import train_model
 
 
 class Killed(BaseException):
@@ -79,6 +82,17 @@ def test_values_are_scaled_alike_by_any_number_of_shards(tmp_path):
     first, other = (alone(path, n_shards=n, n_epochs=1) for n in (1, 2))
     assert bytes_of(first) == bytes_of(other)
     assert np.abs(first.parameters.weights).max() < 0.1  # they were undone: values of 60 have small weights
+
+
+def test_defaults_adapt_to_the_rows_as_those_of_one_process_do(tmp_path):
+    """The learning rate, L2 and the initial spread follow from rows, features, their length and the labels."""
+    path, labels, ids = write_ids(tmp_path / "few.parquet", n_rows=90), *rows_of_clicks(90)
+    given = {"n_epochs": 1, "share": 0}
+    usual = train_model(one_hot(ids, labels), options_of(n_epochs=1, step_rows=0))
+    found = alone(path, **given)
+    assert options_of().l2[0] < usual.options["l2"]  # features of few rows need more
+    for name in ("l2", "learning_rate", "init_scale"):
+        assert found.options[name] == pytest.approx(usual.options[name], rel=1e-12)
 
 
 # ---- Interruptions
@@ -175,6 +189,13 @@ def test_the_first_line_is_that_of_a_constant(clicks):
     events = Run(LocalGroup(1), job_of(clicks)).events()
     start = next(event for event in events if isinstance(event, StartJudged))
     assert start.metrics["auc"] == 0.5
+
+
+def test_the_plan_is_that_of_the_models_counts_though_the_driver_has_none(clicks):
+    *events, last = Run(LocalGroup(3), job_of(clicks, n_epochs=1)).events()
+    planned, model = next(event for event in events if isinstance(event, Planned)), last.model
+    assert planned.counts.size == 0
+    assert planned.levels() == describe_plan(model.plan, model.counts, model.n_rows)
 
 
 def test_divergence_is_reported(clicks):

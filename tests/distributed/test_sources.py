@@ -50,6 +50,22 @@ def test_units_can_be_read_in_any_order(tmp_path):
         assert reader.rows(number).indices.tolist() == forwards[number]
 
 
+def test_a_directory_by_uri_gives_the_rows_of_its_files(tmp_path):
+    (tmp_path / "two days").mkdir()
+    for number in range(2):
+        write_ids(tmp_path / "two days" / f"{number} May.parquet", 100, seed=number)
+    by_uri = opened(f"file://{tmp_path}/two%20days/")
+    assert all(file.startswith("file:///") for file in by_uri.files)
+    assert ids_of(by_uri)[0].tolist() == ids_of(opened(tmp_path / "two days"))[0].tolist()
+
+
+def test_addresses_that_cannot_be_read_are_named_in_one_line(tmp_path):
+    for uri in (f"file://{tmp_path}/nothing.parquet", "nowhere://a/b.parquet"):
+        with pytest.raises(DataFormatError, match=f"^{uri}: cannot (read|open) this address: ") as found:
+            find_units(uri)
+        assert "\n" not in str(found.value)
+
+
 def test_arrow_files_and_uris_give_the_same_rows(tmp_path):
     path = write_ids(tmp_path / "a.parquet", 100, values=np.arange(300.0) + 1)
     table = parquet.read_table(path)
@@ -80,7 +96,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
         ({"label": [None, 1.0], "ids": [[1], [2]]}, "column 'label' has nulls"),
         ({"ids": [[1], [2]]}, "no labels"),
         ({"label": [3.0], "ids": [[2]]}, "never seen in training"),
-        ({"label": [1.0], "ids": [[-2]]}, "row 0 has feature id -2"),
+        ({"label": [1.0], "ids": [[-2]]}, "row 1 has feature id -2"),
     ],
 )
 def test_rows_that_make_no_sense_are_refused(tmp_path, columns, message):

@@ -174,9 +174,9 @@ def test_codes_of_more_values_than_two_bytes_hold_are_kept():
 @pytest.mark.parametrize("kind", ["number", "bins", "log_bins"])
 def test_an_infinite_number_is_refused_with_column_and_row(kind):
     spec = spec_of(x=kind)
-    with pytest.raises(DataValueError, match="column 'x', row 1: inf is not finite"):
+    with pytest.raises(DataValueError, match="column 'x', row 2: inf is not finite"):
         TableEncoder.learn(pa.table({"x": [1.0, np.inf]}), spec)
-    with pytest.raises(DataValueError, match="column 'x', row 0: -inf is not finite"):
+    with pytest.raises(DataValueError, match="column 'x', row 1: -inf is not finite"):
         TableEncoder.learn(pa.table({"x": [1.0]}), spec).encode(pa.table({"x": [-np.inf]}))
 
 
@@ -222,8 +222,8 @@ def test_a_date_has_the_hour_0_and_a_missing_time_is_missing_once():
 @pytest.mark.parametrize(
     ("cells", "format", "message"),
     [
-        (["2014-10-21T08:00", "soon"], None, "column 'x', row 1: expected a time like 2014.*found 'soon'"),
-        ([14102108, 14109908], "%y%m%d%H", "column 'x', row 1: expected a time like %y%m%d%H, found 14109908"),
+        (["2014-10-21T08:00", "soon"], None, "column 'x', row 2: expected a time like 2014.*found 'soon'"),
+        ([14102108, 14109908], "%y%m%d%H", "column 'x', row 2: expected a time like %y%m%d%H, found 14109908"),
         ([14102108], None, "column 'x' has type int64; set how to read it as a time: format ="),
         ([True], None, "column 'x' has type bool, which cannot be encoded as datetime"),
     ],

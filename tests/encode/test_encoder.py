@@ -240,7 +240,7 @@ def test_batches_must_agree_in_their_columns_and_types():
     first, other = (pa.RecordBatch.from_pydict({name: ["a"]}) for name in ("x", "z"))
     with pytest.raises(DataValueError, match="column 'x' is missing in some of the batches"):
         TableEncoder.learn([first, other])
-    with pytest.raises(DataValueError, match="column 'x' was text, but from row 1 on it is int64"):
+    with pytest.raises(DataValueError, match="column 'x' was text, but from row 2 on it is int64"):
         TableEncoder.learn([first, pa.RecordBatch.from_pydict({"x": [1]})])
     empty = pa.RecordBatch.from_pydict({"x": pa.nulls(1)})
     assert TableEncoder.learn([empty, first, empty]).feature_names() == ["x=a", "x=<missing>"]
@@ -267,7 +267,7 @@ def test_the_choice_of_kinds_is_reported_and_columns_may_be_ignored():
 
 def test_missing_values_are_refused_if_they_are_to_be_errors():  # case 47
     spec = TableSpec(missing="error")
-    with pytest.raises(DataValueError, match="column 'city', row 2: a value is missing; fill it, or set missing"):
+    with pytest.raises(DataValueError, match="column 'city', row 3: a value is missing; fill it, or set missing"):
         TableEncoder.learn(TABLE.select(["city"]), spec)
     table = pa.table({"city": ["Rome"], "age": [1.5], "tags": [["a"]], "at": pa.array([0], pa.timestamp("s"))})
     encoder = TableEncoder.learn(table, spec)
@@ -275,7 +275,7 @@ def test_missing_values_are_refused_if_they_are_to_be_errors():  # case 47
         broken = pa.concat_tables([table, table])
         cells = pa.array([table[name][0].as_py(), None], table[name].type)
         broken = broken.set_column(table.column_names.index(name), name, cells)
-        with pytest.raises(DataValueError, match=f"column '{name}', row 1: a value is missing"):
+        with pytest.raises(DataValueError, match=f"column '{name}', row 2: a value is missing"):
             encoder.encode(broken)
 
 

@@ -112,7 +112,7 @@ def late(cell, n_rows=SAMPLE_ROWS):
 
 
 def test_a_fraction_after_the_sample_of_a_file_is_refused_and_not_taken_for_a_category():
-    message = f"column 'x', row {SAMPLE_ROWS + 1}: the rows before have only whole numbers, found 0.5; set the kind"
+    message = f"column 'x', row {SAMPLE_ROWS + 2}: the rows before have only whole numbers, found 0.5; set the kind"
     with pytest.raises(DataValueError, match=message):
         TableEncoder.learn(late(0.5))
     assert kinds_of(late(2.0)) == {"x": "category"}
@@ -197,7 +197,7 @@ def test_an_object_that_exports_a_single_column_is_refused():
 
 
 def keyed(n_rows, n_values):
-    """Return a table of a column of so many different values, and one that repeats."""
+    """Return a table of a column of different values, and one that repeats."""
     return pa.table({"key": [f"k{row % n_values}" for row in range(n_rows)], "city": ["Rome", "Oslo"] * (n_rows // 2)})
 
 

@@ -73,5 +73,5 @@ def test_log_bins_are_those_of_each_number_alone(blocks, min_count):
 
 
 def test_an_infinite_count_is_refused_by_its_row():
-    with pytest.raises(DataValueError, match="column 'x', row 12: -inf is not finite"):
+    with pytest.raises(DataValueError, match="column 'x', row 13: -inf is not finite"):
         LogBinsLearner("x", 1).update(pa.array([3.0, None, -math.inf, math.inf]), 10)

@@ -135,7 +135,7 @@ def test_a_number_that_is_not_finite_is_refused_with_its_column_and_row(tmp_path
     prices = visits()["price"].to_numpy().copy()
     prices[7] = np.inf
     path = write(visits(price=prices), tmp_path / "t.parquet")
-    message = f"error: {path}: column 'price', row 7: inf is not finite\n"
+    message = f"error: {path}: column 'price', row 8: inf is not finite\n"
     assert refused(train(path)) == message
     assert refused(run("predict", model, path)) == message
 
@@ -160,7 +160,7 @@ def test_rows_are_counted_from_the_start_of_the_file(tmp_path, model, monkeypatc
     prices = visits()["price"].to_numpy().copy()
     prices[41] = np.inf
     path = write(visits(price=prices), tmp_path / "t.parquet")
-    assert "row 41: inf is not finite" in run("predict", model, path).err
+    assert "row 42: inf is not finite" in run("predict", model, path).err
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path):  # case 44
@@ -201,7 +201,7 @@ def test_an_empty_cell_is_a_feature_of_its_own_or_refused(tmp_path, format):  # 
     assert "city=<missing>" in load(tmp_path / "new.rafm").encoder_.feature_names()
     (tmp_path / "strict.toml").write_text('missing = "error"\n')
     found = refused(train(path, "--columns", tmp_path / "strict.toml"))
-    assert f"{path}: column 'city', row 0: a value is missing" in found
+    assert f"{path}: column 'city', row 1: a value is missing" in found
 
 
 # Frames

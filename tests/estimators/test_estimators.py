@@ -495,7 +495,7 @@ def test_mrma_names_the_row_that_does_not_have_two_features():
     X, y = two_fields()[0]
     X = sparse.csr_matrix(X, copy=True)
     X.data[6] = 0  # row 3
-    with pytest.raises(ValueError, match="row 3 has 1"):
+    with pytest.raises(ValueError, match="row 4 has 1"):
         make(model="mrma").fit(X, y)
 
 

@@ -86,7 +86,8 @@ def test_a_table_is_explained_by_names_of_columns_and_values(model):
     assert found[1].unseen == ("word",)
     frame = found.to_frame()
     np.testing.assert_allclose(frame.groupby("row")["value"].sum(), scores_of(fitted, unseen), rtol=1e-4)
-    assert "row 1: score" in str(found)
+    assert str(found).startswith("row 1: score")
+    assert "\n\nrow 2: score" in str(found)
 
 
 def test_mixtures_of_ranks_are_explained_too():

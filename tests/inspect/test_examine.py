@@ -204,8 +204,8 @@ def test_cells_that_are_not_finite_or_no_times_are_named(tmp_path):
     rows = pa.table({"y": [0, 1], "x": [0.5, float("inf")], "when": ["2014-10-21", "soon"]})
     parquet.write_table(rows, tmp_path / "t.parquet")
     report = inspect(tmp_path / "t.parquet", "--label", "y", "--column", "when=datetime")
-    assert any("column 'x', row 1: inf is not finite" in line for line in report["findings"])
-    assert any("column 'when', row 1: expected a time" in line for line in report["findings"])
+    assert any("column 'x', row 2: inf is not finite" in line for line in report["findings"])
+    assert any("column 'when', row 2: expected a time" in line for line in report["findings"])
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,14 @@ def test_the_command_writes_tables_numbers_and_pictures(tmp_path):
 
 @pytest.mark.slow
 def test_everyone_in_a_race_reaches_its_target(tmp_path):
-    budget = replace(FULL, race_rows=20_000, race_settings=1, race_epochs=2)
+    budget = replace(FULL, race_rows=20_000, race_settings=1, race_epochs=1)
     result = run_bench(["race"], ["sklearn"], budget, str)
     write_results(result, tmp_path)
     race = result["parts"]["race"]
     assert not any("failed" in line for line in race["lines"])
     assert {name: [point["epochs"] for point in points] for name, points in race["runs"].items()} == {
-        "rafm": [1, 2],
-        "sklearn": [1, 2],
+        "rafm": [1],
+        "sklearn": [1],
     }
     assert {(line["contestant"], line["threads"]) for line in race["lines"]} == {
         ("rafm", 1),
@@ -63,13 +63,13 @@ def test_everyone_in_a_race_reaches_its_target(tmp_path):
 
 @pytest.mark.slow
 def test_speed_and_roofline_agree_with_each_other(tmp_path):
-    budget = replace(QUICK.scaled(0.01), ranks=(8, 128))
+    budget = replace(QUICK.scaled(0.01), ranks=(8,))
     result = run_bench(choose_parts(["roofline"]), [], budget, str)
     write_results(result, tmp_path)
     parts = result["parts"]
     assert list(parts) == ["speed", "roofline"]
     measured = {(line["shape"], line["rank"]): line for line in parts["speed"]["lines"] if line["threads"] == 1}
-    assert len(measured) == 4
+    assert len(measured) == 2
     for line in parts["roofline"]["lines"]:
         size, own = parts["speed"]["shapes"][line["shape"]], measured[line["shape"], line["rank"]]
         assert line["seconds"] * size["nonzeros"] * line["rank"] == pytest.approx(own["cpu"])

@@ -73,7 +73,7 @@ def test_the_picture_is_a_png_and_is_named(shown):
 
 def test_without_matplotlib_the_demonstration_says_what_to_install(shown, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install 'rafm[report]'" in draw(shown[0], tmp_path / "x.png")
+    assert "pip install '.[report]'" in draw(shown[0], tmp_path / "x.png")
     assert not list(tmp_path.iterdir())
 
 

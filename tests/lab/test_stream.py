@@ -1,9 +1,15 @@
-"""The generated stream: the same from the same seed, drifting, and with a long tail."""
+"""The generated stream: the same from the same seed, drifting, and with a long tail; and Experiment B on it."""
 
 import numpy as np
 import pytest
 
+from rafm.errors import ConfigError
+from rafm.lab.paper.budget import QUICK
+from rafm.lab.paper.command import reproduce
 from rafm.lab.paper.industrial import SeenEnough, cheapest_sentence, stream_run
+from rafm.lab.paper.lab import Lab
+from rafm.lab.paper.on_ray import ClusterRuns, figure4_on_ray
+from rafm.lab.paper.store import Store
 from rafm.lab.paper.stream import BLOCK_ROWS, DAYS, FIELDS, Stream
 
 CONFIG = {
@@ -87,3 +93,40 @@ def test_the_sentence_on_sizes_follows_from_the_points():
     assert "FM 9.00 times LR's size; DiFacto more than the sizes tried; RaFM 1.70 times LR's size" in told
     lost = [{**point, "gain": [-0.001]} for point in points]
     assert "No FM gains anything" in cheapest_sentence(lost)
+
+
+# ---- By the slots of a cluster; on a real one: tests/distributed/test_ray_group.py
+
+
+def test_a_run_by_slots_learns_what_a_run_by_mini_batches_learns(tmp_path):
+    model = {"model": "rafm", "ranks": [1, 2], "scale": 1 / 64, "l2": 0.01}
+    with ClusterRuns("none", 1, tmp_path) as runs:
+        found = runs({**CONFIG, **model, "ray": "none"}, tmp_path)
+        again = runs({**CONFIG, **model, "ray": "none"}, tmp_path)
+    assert found == again
+    assert not [*tmp_path.iterdir()]
+    usual = stream_run({**CONFIG, **model}, tmp_path)
+    assert found["parameters"] == usual["parameters"]
+    assert found["valid"] == pytest.approx(usual["valid"], rel=0.02)
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-9])
+def test_the_page_says_whether_a_cluster_gave_the_digits_of_one_process(tmp_path, apart):
+    def result(task, folder):
+        auc = 0.6 + 0.01 * len(task["ranks"]) + task["l2"] + apart * (task["ray"] == "cluster")
+        return {"parameters": 1 + sum(task["ranks"]), "valid": 1 - auc, "test": {"auc": auc}, "sha256": "00"}
+
+    told = []
+    with Lab(tmp_path, Store(tmp_path / "runs.jsonl"), tell=told.append, execute=result) as lab:
+        found = figure4_on_ray(lab, QUICK, "local")
+        alone = figure4_on_ray(lab, QUICK, "none")
+    assert len(told) == 2 * 42 + 1  # 9 models, 4 values of L2 for all but one
+    sentence = "**42 of 42 runs on the cluster differ" if apart else "All 42 runs on the cluster gave the digits"
+    assert found.text[-1].startswith(sentence)
+    assert "differ" not in alone.text[-1]
+    assert (found.name, alone.name) == ("figure4-ray-cluster", "figure4-ray-none")
+
+
+def test_other_artefacts_are_not_trained_on_a_cluster(tmp_path):
+    with pytest.raises(ConfigError, match="rafm paper figure4 --ray ADDRESS"):
+        reproduce(["figure1", "figure4"], QUICK, tmp_path, tmp_path, tmp_path / "page.md", ray="none")

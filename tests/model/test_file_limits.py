@@ -103,7 +103,7 @@ def test_columns_that_no_file_could_describe_are_refused_before_training(path, t
 
 
 def declared(path, n_features, rank):
-    """Write a model of so many features, whose vectors of this rank are all zero and take no space."""
+    """Write a model of n features, whose vectors of this rank are all zero and take no space."""
     X, y = long_tail()
     make("binary", "fm", ranks=2).fit(X, y).save(path)
     header, _ = read_container(path)

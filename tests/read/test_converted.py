@@ -78,7 +78,7 @@ def within(folder, arguments):
 
 
 @pytest.mark.parametrize("arguments", USES.values(), ids=USES)
-def test_rows_of_another_encoder_are_refused_by_both_names_and_the_way_out(folder, arguments):  # fault 93
+def test_rows_of_another_encoder_are_refused_by_both_names_and_the_way_out(folder, arguments):  # case 93
     ran = run(*within(folder, arguments))
     assert ran.code == DATA
     message = ran.err.splitlines()[-1]
@@ -90,7 +90,7 @@ def test_rows_of_another_encoder_are_refused_by_both_names_and_the_way_out(folde
 
 
 @pytest.mark.parametrize("like", ["m.rafm", "a.arrow"])
-def test_rows_converted_like_a_model_are_scored_as_their_source(folder, tmp_path, like):  # fault 93
+def test_rows_converted_like_a_model_are_scored_as_their_source(folder, tmp_path, like):  # case 93
     out = tmp_path / "like.arrow"
     made = run("convert", folder / "b.csv", out, "--like", folder / like)
     assert made.code == 0, made.err
@@ -127,7 +127,7 @@ def ids(tmp_path_factory):
     return folder
 
 
-def test_the_index_base_travels_into_the_model(ids):  # fault 94
+def test_the_index_base_travels_into_the_model(ids):  # case 94
     assert [load(ids / f"{base}.rafm").index_base for base in (0, 1)] == [0, 1]
     for base in (0, 1):
         model = ids / f"{base}.rafm"
@@ -135,7 +135,7 @@ def test_the_index_base_travels_into_the_model(ids):  # fault 94
 
 
 @pytest.mark.parametrize("command", ["evaluate", "predict", "--resume-from", "--valid"])
-def test_another_index_base_is_refused(ids, command):  # fault 94
+def test_another_index_base_is_refused(ids, command):  # case 94
     used = {
         "--resume-from": ("train", ids / "0.arrow", "--resume-from", ids / "1.rafm", "--out", ids / "no"),
         "--valid": ("train", ids / "1.arrow", "--valid", ids / "0.arrow", "--out", ids / "no"),
@@ -147,7 +147,7 @@ def test_another_index_base_is_refused(ids, command):  # fault 94
     assert "rafm convert IN OUT --like" in ran.err
 
 
-def test_an_index_base_or_task_that_contradicts_the_file_is_refused(ids):  # faults 94, 95
+def test_an_index_base_or_task_that_contradicts_the_file_is_refused(ids):  # cases 94 and 95
     for option, value in (("--index-base", "0"), ("--task", "regression")):
         ran = run("train", ids / "1.arrow", "--out", ids / "no", option, value)
         assert ran.code == USAGE
@@ -155,7 +155,7 @@ def test_an_index_base_or_task_that_contradicts_the_file_is_refused(ids):  # fau
     assert run("train", ids / "1.arrow", "--out", ids / "same", "--index-base", 1, "--task", "binary").code == 0
 
 
-def test_rows_for_another_task_are_refused(ids, tmp_path):  # fault 95
+def test_rows_for_another_task_are_refused(ids, tmp_path):  # case 95
     (tmp_path / "r.svm").write_text("".join(f"{k % 5 + 1} {k % 7}:1\n" for k in range(100)))
     assert run("convert", tmp_path / "r.svm", tmp_path / "r.arrow", "--task", "regression").code == 0
     assert run("train", tmp_path / "r.arrow", "--out", tmp_path / "r.rafm").code == 0
@@ -188,7 +188,7 @@ def read_all(path):
     return rows.encoder, [rows.block(number) for number in range(rows.n_blocks)]
 
 
-def test_every_flipped_bit_is_an_error_of_the_data(small, tmp_path):  # fault 96
+def test_every_flipped_bit_is_an_error_of_the_data(small, tmp_path):  # case 96
     whole, path = small.read_bytes(), tmp_path / "flipped.arrow"
     assert len(read_all(small)[1]) == 3
     draw = np.random.default_rng(0)
@@ -200,7 +200,7 @@ def test_every_flipped_bit_is_an_error_of_the_data(small, tmp_path):  # fault 96
             read_all(path)
 
 
-def test_every_early_end_is_an_error_of_the_data(small, tmp_path):  # fault 96
+def test_every_early_end_is_an_error_of_the_data(small, tmp_path):  # case 96
     whole, path = small.read_bytes(), tmp_path / "cut.arrow"
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
@@ -325,7 +325,7 @@ def test_what_is_forged_here_is_otherwise_right(tmp_path, of_ids):
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_forged_files_are_one_line_in_every_command(case, tmp_path, of_ids):  # fault 96
+def test_forged_files_are_one_line_in_every_command(case, tmp_path, of_ids):  # case 96
     path = forged(tmp_path / "forged.arrow", **case)
     commands = (
         ["train", path, "--out", tmp_path / "m.rafm"],
@@ -374,7 +374,7 @@ def many_blocks(tmp_path):
     return paths
 
 
-def test_a_file_that_is_replaced_is_read_on_as_it_was(many_blocks):  # fault 97
+def test_a_file_that_is_replaced_is_read_on_as_it_was(many_blocks):  # case 97
     first, second = many_blocks
     source, expected = ArrowRows(first), ArrowRows(shutil.copy(first, first.with_suffix(".copy")))
     source.block(0)
@@ -384,7 +384,7 @@ def test_a_file_that_is_replaced_is_read_on_as_it_was(many_blocks):  # fault 97
 
 
 @pytest.mark.parametrize("change", ["written over", "cut"])
-def test_a_file_that_changes_in_place_is_an_error(many_blocks, change):  # fault 97
+def test_a_file_that_changes_in_place_is_an_error(many_blocks, change):  # case 97
     first, second = many_blocks
     source = ArrowRows(first)
     source.block(0)
@@ -399,7 +399,7 @@ def test_a_file_that_changes_in_place_is_an_error(many_blocks, change):  # fault
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", ["replaced", "written over", "cut"])
-def test_training_survives_what_happens_to_its_file(many_blocks, tmp_path, change):  # fault 97
+def test_training_survives_what_happens_to_its_file(many_blocks, tmp_path, change):  # case 97
     first, second = many_blocks
     arguments = [
         "train",
@@ -452,7 +452,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_other_options_convert_again(options, tmp_path):  # fault 98
+def test_other_options_convert_again(options, tmp_path):  # case 98
     data, out, usual = tmp_path / "t.csv", tmp_path / "t.arrow", ["--label", "click"]
     data.write_text("click,item,item_id\n" + "".join(f"{k % 2},i{k % 9},{k % 2}\n" for k in range(50)))
     if options[0] in ("--duplicates", "--max-features", "--max-line-bytes"):  # for rows of ids
@@ -464,7 +464,7 @@ def test_other_options_convert_again(options, tmp_path):  # fault 98
     assert "kept" in run("convert", data, out, *usual, *options).out
 
 
-def test_another_model_converts_again(folder, tmp_path):  # fault 98
+def test_another_model_converts_again(folder, tmp_path):  # case 98
     out, other = tmp_path / "o.arrow", tmp_path / "b.rafm"
     assert run("train", folder / "b.csv", "--label", "click", "--out", other, "--epochs", "1", "--ranks", "2").code == 0
     given = ("convert", folder / "b.csv", out, "--like")
@@ -489,7 +489,7 @@ def test_a_damaged_conversion_is_made_again(folder, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda end: end.name)
-def test_nothing_is_left_when_converting_is_ended(end, tmp_path):  # fault 109
+def test_nothing_is_left_when_converting_is_ended(end, tmp_path):  # case 109
     out = tmp_path / "out"
     out.mkdir()
     process = start("convert", "-", out / "rows.arrow", "--format", "libsvm", stdin=subprocess.PIPE)

@@ -107,7 +107,7 @@ def fitted():
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_malformed_matrices_are_refused_before_scipy_converts_them(case, fitted):  # fault 103
+def test_malformed_matrices_are_refused_before_scipy_converts_them(case, fitted):  # case 103
     X = MALFORMED[case]
     for use in (rows_of_matrix, fitted.predict, lambda X: RaFMClassifier(n_epochs=1).fit(X, [0, 1, 0, 1])):
         with pytest.raises(DataValueError, match=f"malformed {case[:3]} matrix: "):

@@ -71,6 +71,14 @@ def test_scores_are_those_of_the_library_and_name_the_file(server, model, folder
     assert server.ask("/score", {"rows": as_lists}).json() == answer
 
 
+def test_work_that_waits_for_its_turn_tells_its_times(server):
+    long, short = (server.ask("/score", {"rows": table_of(n_rows).to_pylist()}) for n_rows in (400, 1))
+    parts = [part.partition(";dur=") for part in long.headers["server-timing"].split(", ")]
+    assert [name for name, _, _ in parts] == ["read", "wait", "work", "cpu"]
+    assert all(float(milliseconds) >= 0 for *_, milliseconds in parts)
+    assert "server-timing" not in short.headers
+
+
 def test_an_explanation_adds_up_and_unknown_columns_are_named(server, model):
     table = table_of(2, seed=2)
     rows = [{**row, "colour": "red", "<b>": 1} for row in table.to_pylist()]

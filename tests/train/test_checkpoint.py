@@ -57,7 +57,7 @@ def bytes_of(model):
 
 
 def train_in(folder, data, chosen, valid=None, stop_after=None, **settings):
-    """Train with a checkpoint written after every piece; return all events, up to a kill after so many of them."""
+    """Train with a checkpoint written after every piece; return all events, up to a kill after `stop_after` of them."""
     seen = []
     try:
         with Checkpoint(folder, **{"seconds": 0, **settings}) as checkpoint:
@@ -456,7 +456,7 @@ def rows(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     (folder / "train.svm").write_text(rows_of_pairs(150_000))
     (folder / "valid.svm").write_text(rows_of_pairs(2000, seed=1))
-    assert run_alone(*command(folder, folder / "whole.rafm")).code == 0
+    assert run(*command(folder, folder / "whole.rafm")).code == 0
     return folder
 
 
@@ -483,11 +483,11 @@ def test_kills_later_the_model_has_the_same_bytes(rows, tmp_path):  # case 59
         process.kill()
         kills += finish(process).code == -signal.SIGKILL
     assert kills >= 2
-    ran = run_alone(*resuming)
+    ran = run(*resuming)
     assert ran.code == 0
     assert f"resuming from {tmp_path / 'states'}: " in ran.out
     assert (tmp_path / "m.rafm").read_bytes() == (rows / "whole.rafm").read_bytes()
-    assert run_alone(*resuming).out.splitlines()[-2].endswith("training is complete after 12 epochs")
+    assert run(*resuming).out.splitlines()[-2].endswith("training is complete after 12 epochs")
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ pytestmark = [
 
 
 def peaks(folder, n_rows):
-    """Return the most memory that each command took on so many rows with the same distinct values."""
+    """Return the most memory that each command took on n_rows rows with the same distinct values."""
     text, arrow, model = folder / "log.txt", folder / "log.arrow", folder / "m.rafm"
     BENCH["write_criteo"](text, n_rows, SIZES)
     options = ["--epochs", 1, "--ranks", 8, "--out", model]

@@ -360,7 +360,7 @@ def test_rows_without_features_train_a_constant():
 
 def test_mrma_wants_exactly_two_features_in_every_row():
     data = one_hot(np.array([[0, 1, 2], [0, 1, 3]]), np.array([0, 1]))
-    with pytest.raises(DataValueError, match="row 0 has 3"):
+    with pytest.raises(DataValueError, match="row 1 has 3"):
         train_model(data, options(model="mrma"))
 
 
@@ -528,6 +528,35 @@ def test_a_short_training_is_left_to_one_thread():
 def test_neither_slow_beginnings_nor_a_busy_moment_make_a_team_let_one_thread_work():
     slow = dict.fromkeys(range(21, 24), 900)  # when the helper begins
     assert 0 < share_alone(lambda call: (slow.get(call, 180 if call % 9 == 0 else 100), 170 if call else 1e6)) < 0.02
+
+
+TRIED = {  # seconds of the team's trials; one thread takes 2
+    "undisturbed": ([1, 1], False),
+    "a busy moment": ([9, 9, 9, 1, 1, 1, 1], False),
+    "busy neighbours, and lucky trials": ([1, 9, 9, 1, 9, 9, 9], True),
+    "busy neighbours": ([9] * 7, True),
+}
+
+
+@pytest.mark.parametrize(("team", "alone"), TRIED.values(), ids=TRIED)
+def test_a_busy_moment_does_not_decide_against_a_team_and_busy_neighbours_do(team, alone):
+    probe, trials = Probe(), iter([9, *team])  # the first one is a warm-up
+    for seconds in (9.0, 1.0, 1.0):
+        probe.note(TRIAL_ROWS, seconds)
+    while probe.probing:
+        probe.note(TRIAL_ROWS, 2.0 if probe.alone else next(trials))
+    assert probe.alone is alone
+    assert next(trials, None) is None
+
+
+def test_a_team_that_was_given_up_is_tried_again_soon():
+    probe, seconds = Probe(), 0.0
+    while seconds < 200 or probe.decided:
+        rows = TRIAL_ROWS if probe.probing else PIECE_ROWS
+        now = 1e-9 * rows * (200 if probe.alone else 900 if seconds < 200 else 100)
+        probe.note(rows, now)
+        seconds += now
+    assert 200 < seconds < 218
 
 
 def test_an_interrupt_before_the_first_thread_starts_leaves_no_thread_waiting():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -96,6 +97,12 @@ def common(
         print(context.get_help())
 
 
+@functools.cache
+def commands() -> Any:
+    """Return all commands as typer parses them; it would build them anew for every call of `app`."""
+    return typer.main.get_command(app)
+
+
 def main() -> NoReturn:
     """Run the command line; turn errors into one line on stderr and an exit code."""
     atexit.register(gc.freeze)  # skips the final garbage collection, which takes about 0.1 s
@@ -114,7 +121,8 @@ def main() -> NoReturn:
         ):
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
-            code = app(args=[argument for argument in arguments if argument != "--debug"], standalone_mode=False)
+            given = [argument for argument in arguments if argument != "--debug"]
+            code = commands().main(given, prog_name="rafm", standalone_mode=False)
             sys.stdout.flush()
     except Terminated:
         fail("terminated", 143)

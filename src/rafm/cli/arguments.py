@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FILE_FORMATS = format_help().removeprefix("auto, ").removesuffix(".")
 DATA_HELP = f'Data file ({FILE_FORMATS}). Text may be compressed with gzip or zstd; "-" reads standard input.'
 DataPath = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP)]
-ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="Model file (.rafm).")]
+ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="Model file (.rafm), or folder of parts.")]
 Format = Annotated[str, typer.Option(help=f"Input format: {format_help()}")]
 Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: label column.")]
 Positive = Annotated[

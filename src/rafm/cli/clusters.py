@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import Json, print_json, print_safely
+from .arguments import Json, check_output, print_json, print_safely
 from .groups import flag_name, in_flags
 
 if TYPE_CHECKING:
     from ..distributed.config import ScalingConfig
+    from ..model.folder import Manifest
 
 ray = typer.Typer(help="Training on a cluster: plan its size.", rich_markup_mode=None, no_args_is_help=True)
 RayAddress = Annotated[
@@ -37,10 +39,12 @@ class RayFlags:
         int, typer.Option(min=1, help="With --ray: parts of a step, which workers share. Models depend on it.")
     ] = 8
     worker_memory: Annotated[
-        float | None, typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each worker.")
+        float | None,
+        typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each worker (default: 600)."),
     ] = None
     shard_memory: Annotated[
-        float | None, typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each shard.")
+        float | None,
+        typer.Option(metavar="MB", help="With --ray: memory that Ray reserves for each shard (default: estimated)."),
     ] = None
 
     def scaling(self) -> ScalingConfig:
@@ -86,13 +90,38 @@ def check_cluster_flags(address: str, data: str, files: Any, given: set[str]) ->
         )
 
 
+def is_folder(out: str) -> bool:
+    """Return whether a model is to be written as a folder of parts."""
+    return out.endswith(("/", os.sep)) or os.path.isdir(out)
+
+
+def check_model_output(out: str, address: str | None, *inputs: str | None) -> None:
+    """Reject a model's path that cannot be written; a folder is checked when its shards are known to write it."""
+    from ..errors import ConfigError
+
+    if address is None and is_folder(out) and not os.path.isdir(out):
+        raise ConfigError(f"{out}: folders are written with --ray; give a file name, or add --ray none", key="out")
+    if address is None or not is_folder(out):
+        check_output(out, *inputs)
+
+
 def train_on_cluster(
-    data: str, valid: str | None, options: Any, files: Any, flags: RayFlags, running: Any, stream: Any, log: Any
-) -> tuple[Any, Any]:
-    """Train on a cluster, showing progress; return the last event, and the rows trained on."""
+    data: str,
+    valid: str | None,
+    options: Any,
+    files: Any,
+    flags: RayFlags,
+    running: Any,
+    stream: Any,
+    log: Any,
+    folder: str | None = None,
+) -> tuple[Any, Any, Manifest | None]:
+    """Train on a cluster, showing progress; return the last event, the rows trained on, and the parts of a folder."""
     from ..distributed.config import RunConfig
+    from ..distributed.export import FolderExport
     from ..distributed.inputs import check_options, open_training
     from ..distributed.training import train_events
+    from ..model.folder import begin_folder
     from ..rows.classes import BinaryLabels
     from ..train.event_log import log_events
     from ..train.progress import show_events
@@ -102,11 +131,16 @@ def train_on_cluster(
     given = open_training(data, files, report)
     if options.loss.is_classification and (line := BinaryLabels.known(given.classes).describe()):
         report(line)
-    kept = RunConfig(running.checkpoint, running.checkpoint_seconds)
-    events = train_events(given, options, valid, str(flags.ray), flags.slots, flags.scaling(), kept)
+    kept, export = RunConfig(running.checkpoint, running.checkpoint_seconds), None
+    if folder is not None:
+        begin_folder(folder)  # before training: it may be refused
+        classes = given.classes if options.loss.is_classification else None
+        export = FolderExport(os.path.abspath(folder), given.encoder, classes, files.index_base)
+    where = (str(flags.ray), flags.slots, flags.scaling(), kept)
+    events = train_events(given, options, valid, *where, export=export)
     for event in show_events(log_events(events, log), options, stream=stream, spell=in_flags):
         last = event
-    return last, given
+    return last, given, None if export is None else export.written
 
 
 @ray.command(epilog="Add --debug to see where an error came from.")

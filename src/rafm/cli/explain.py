@@ -57,14 +57,15 @@ def importance(
 
     For files of feature ids, every feature is a column; the 100 most frequent are examined.
     """
+    from ..encode.coverage import Coverage
     from ..errors import DataValueError
     from ..explain.importance import measure_importance
     from ..explain.names import FeatureNames
     from ..predictor import Predictor
     from ..rows.blocks import join_rows
 
-    predictor = Predictor.load(model)
-    batches = [*first_rows(predictor.batches(data, read_options("binary", format, duplicates)), rows)]
+    predictor, coverage, options = Predictor.load(model), Coverage(), read_options("binary", format, duplicates)
+    batches = [*first_rows(predictor.batches(data, options, coverage=coverage), rows)]
     if not batches:
         raise DataValueError("no rows", path=data)
     names = FeatureNames.of(predictor.saved)
@@ -75,6 +76,7 @@ def importance(
         print_json({"rows": sum(batch.n_rows for batch in batches), "columns": [asdict(one) for one in found]})
     else:
         _print_importance([asdict(one) for one in found])
+    print_notes(coverage)
 
 
 def first_rows(batches: Iterator[CheckedRows], n_rows: int) -> Iterator[CheckedRows]:

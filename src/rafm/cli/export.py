@@ -19,7 +19,7 @@ def export(
 
     All of them predict as `rafm predict` does, up to rounding. The C file is a library and a program that reads libsvm
     lines. The Python file needs the standard library alone and takes rows of ids or of raw values. The ONNX graph takes
-    ids and values, or raw columns if ONNX can encode all of them; it needs the package onnx, `rafm[export]`.
+    ids and values, or raw columns if ONNX can encode all of them; it needs the package onnx, of the extra `export`.
     """
     from ..errors import ConfigError
     from ..export.export import export as export_saved

@@ -56,10 +56,10 @@ def inspect(
     Bad lines are listed and skipped. The exit code is then 3, since training would stop at the first of them.
     """
     from ..errors import DataValueError
-    from ..files.container import is_container
+    from ..model.file import is_model
 
     # By name too, so that a damaged .rafm file is reported as such and not as odd data.
-    if path.endswith(".rafm") or (path != "-" and is_container(path)):
+    if path.endswith(".rafm") or (path != "-" and is_model(path)):
         report, lines = model_report(path)
     else:
         spec = table_spec(columns, column, label, weight, min_count)

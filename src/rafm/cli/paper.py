@@ -29,6 +29,14 @@ def paper(
         typer.Option(metavar="DIR", help="Directory of data sets (default: $RAFM_DATA, else ./rafm-data)."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Number of training processes.")] = 2,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help='figure4: train on a Ray cluster ("local" starts one, "auto" or HOST:PORT joins one), and compare '
+            'with one process without Ray; "none" trains that one alone.',
+        ),
+    ] = None,
     stream_rows: Annotated[
         int | None, typer.Option(min=1000, help="Rows per day in figure4; full scale needs millions.")
     ] = None,
@@ -55,6 +63,8 @@ def paper(
     if stream_rows is not None:
         budget = replace(budget, stream_rows_per_day=stream_rows)
         words.append(f" --stream-rows {stream_rows}")
+    if ray is not None:
+        words.append(f" --ray {ray}")
     command = "rafm paper" + "".join(words)
     reproduce(
         artefacts or [],
@@ -67,5 +77,6 @@ def paper(
         command,
         lambda text: print(text, file=sys.stderr, flush=True),
         stored,
+        ray,
     )
     print(f"written: {target}")

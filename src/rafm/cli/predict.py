@@ -63,11 +63,12 @@ def predict(
         check_output(out, model, data)  # before the imports below, which take longer than the check
     from ..encode.coverage import Coverage
     from ..files.atomic import write_atomically
+    from ..model.folder import load_common
     from ..predictor import Predictor
     from ..read.open import CellsBeside
 
     coverage, files = Coverage(), read_options("binary", format, duplicates)
-    predictor = Predictor.load(model)
+    predictor = Predictor.load(model) if ray is None else Predictor(load_common(model))  # workers have the rest
     check_ray_flags(ray, given_options(context))
     beside = CellsBeside(tuple(dict.fromkeys(with_))) if with_ else None
     if ray is None:

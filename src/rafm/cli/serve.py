@@ -39,7 +39,7 @@ def serve(
     loaded while the old one serves, and refused if it is damaged.
     """
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "httptools")):
-        raise ConfigError("rafm serve needs further packages: pip install 'rafm[serve]'")
+        raise ConfigError("rafm serve needs further packages: pip install '.[serve]' in a checkout of rafm")
     from ..serve.settings import Settings
     from ..serve.supervisor import Supervisor
 

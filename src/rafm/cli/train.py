@@ -15,14 +15,20 @@ from .arguments import (
     DataPath,
     Json,
     Task,
-    check_output,
     check_positive,
     check_valid_flags,
     given_options,
     print_json,
     print_safely,
 )
-from .clusters import RayFlags, check_cluster_flags, check_ray_flags, train_on_cluster
+from .clusters import (
+    RayFlags,
+    check_cluster_flags,
+    check_model_output,
+    check_ray_flags,
+    is_folder,
+    train_on_cluster,
+)
 from .groups import TrainingFlags, in_flags, with_groups
 from .reading import ReadingFlags, check_flags
 
@@ -60,7 +66,9 @@ class RunFlags:
 def train(
     context: typer.Context,
     data: DataPath,
-    out: Annotated[str, typer.Option(metavar="MODEL", help="Model file to write.")],
+    out: Annotated[
+        str, typer.Option(metavar="MODEL", help="Model file to write; with --ray, FOLDER/ writes a folder of parts.")
+    ],
     training: TrainingFlags,
     reading: ReadingFlags,
     running: RunFlags,
@@ -84,7 +92,7 @@ def train(
     check_valid_flags(valid, given_options(context))
     start = None if running.resume_from is None else _read_start(context, running.resume_from, reading.index_base)
     options = _options(context, task, training, running, start)
-    check_output(out, data, valid)
+    check_model_output(out, cluster.ray, data, valid)
     stream = sys.stderr if json or running.events == "-" else sys.stdout  # stdout must stay valid JSON
     base = base if start is None else start.index_base
     check_positive(reading.positive, options.loss)
@@ -301,11 +309,15 @@ def _run_on_cluster(
     from ..model.file import Saved, save
 
     begun = seconds_without_compiling()
-    last, given = train_on_cluster(data, valid, options, files, cluster, running, stream, log)
+    folder = out if is_folder(out) else None
+    last, given, written = train_on_cluster(data, valid, options, files, cluster, running, stream, log, folder)
     fitted = last.model
     classes = given.classes if fitted.loss.is_classification else None
-    check_size(given.encoder)
-    size = save(out, Saved(fitted, given.encoder, files.index_base, classes))
+    if written is None:
+        check_size(given.encoder)
+        size = save(out, Saved(fitted, given.encoder, files.index_base, classes))
+    else:  # by the shards; here the plan is all that is known of the features
+        fitted, size = replace(fitted, plan=replace(fitted.plan, sizes=(*written.sizes(), 0))), written.n_bytes
     return {
         **_summary(fitted, classes, None),
         "model_bytes": size,

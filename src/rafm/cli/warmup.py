@@ -15,7 +15,7 @@ SMALL = ("--epochs", "1", "--ranks", "2")
 
 
 def warmup(json: Json = False) -> None:
-    """Compile ahead what train, evaluate, predict, inspect and convert need, as when building a container image.
+    """Compile ahead what train, evaluate, predict, inspect, convert and serve need, as when building an image.
 
     Runs them on a few generated rows, in a temporary directory. The code is kept in the cache of compiled code, so that
     later runs on the same type of processor start at once.
@@ -38,9 +38,11 @@ def warmup(json: Json = False) -> None:
 
 def run_commands(folder: Path) -> None:
     """Run each command once for each kind of input that is compiled apart."""
+    from ..rows.texts import texts_of_bytes
     from . import app
 
     write_rows(folder)
+    texts_of_bytes(b"")  # `serve` needs it; all else of its kernels is compiled by `predict`
     for command in commands():
         app(args=[str(folder / word) if "." in word else word for word in command], standalone_mode=False)
 

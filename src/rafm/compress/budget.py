@@ -86,7 +86,7 @@ def compress(
 ) -> Saved:
     """Return a model file made smaller, without optimiser state.
 
-    It is cut to a size, or to B_{1,level} of a RaFM, or neither; then its vectors are rounded to so many bits. A model
+    It is cut to a size, or to B_{1,level} of a RaFM, or neither; then its vectors are rounded to `bits` bits. A model
     that has few bits already keeps them.
     """
     for name, value in (("max_parameters", max_parameters), ("max_bytes", max_bytes)):

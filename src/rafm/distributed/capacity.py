@@ -20,7 +20,8 @@ GROUPS = 400  # of features with about equal counts, when these are given by a l
 FEATURE_BYTES = 8 + 8 + 8 + 8 + 4 + 1 + 4 / LOAD * 1.5  # id, count, places in sums, scale, level, hash table
 LOOKUP_BYTES = 8 + 4 + 1  # id there; number and level back
 PLACE_BYTES = 4  # of a feature in a pull or push
-WORKER_BYTES = 500e6  # of a worker: Python, Ray, its units and buffers
+WORKER_BYTES = 600e6  # of a worker: Python, Ray, its units and buffers
+SHARD_BYTES = 300e6  # of a shard without features: Python, Ray, and the pushes of a step
 STEP_SECONDS = 0.01  # barriers of a step
 
 
@@ -93,9 +94,7 @@ def capacity(counts: Counts, options: TrainingOptions, step_rows: int, slots: in
         for lengths in (pull_lengths, push_lengths)
     )
     looked_up = float(present.sum()) * LOOKUP_BYTES / slot_rows
-    record_bytes = float((counts.features * 4 * np.array(layout.strides)[levels]).sum())
-    scoring = float((counts.features * 4 * pull_lengths(tables.widths)[levels]).sum())
-    held = record_bytes * (2 if options.averaging else 1) + scoring + counts.features.sum() * FEATURE_BYTES
+    held = held_bytes(counts, options)
     per_row, lines, machines = pulled + pushed + looked_up, [], 1
     while machines <= cluster.machines:
         lines.append(_line(machines, cluster, counts.rows, step_rows, slots, per_row, held))
@@ -111,6 +110,15 @@ def capacity(counts: Counts, options: TrainingOptions, step_rows: int, slots: in
         "looked_up": looked_up,
         "machines": lines,
     }
+
+
+def held_bytes(counts: Counts, options: TrainingOptions) -> float:
+    """Return the memory of all shards together: records, their average over epochs, the best ones, and the index."""
+    plan, levels = _plan(counts, options)
+    layout = RecordLayout(plan, True, options.optimizer.n_slots)
+    records = float((counts.features * 4 * np.array(layout.strides)[levels]).sum())
+    best = float((counts.features * 4 * pull_lengths(layout.tables().widths)[levels]).sum())
+    return records * (2 if options.averaging else 1) + best + float(counts.features.sum()) * FEATURE_BYTES
 
 
 def _plan(counts: Counts, options: TrainingOptions) -> tuple[RankPlan, np.ndarray]:

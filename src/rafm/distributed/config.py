@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from ..errors import ConfigError
 
-INSTALL = "a cluster needs Ray: pip install 'rafm[ray]'"
+INSTALL = "a cluster needs Ray: pip install '.[ray]' in a checkout of rafm"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class ScalingConfig:
     cpus_per_worker, cpus_per_shard : float, default=1.0 and 0.5
         CPUs that Ray reserves for each.
     memory_per_worker, memory_per_shard : int, default=None
-        Bytes of memory that Ray reserves for each; none by default. `rafm ray plan` computes them.
+        Bytes of memory that Ray reserves for each; by default 600 MB, and what `rafm ray plan` computes, from counts
+        of features in some of the rows.
     """
 
     num_workers: int = 2
@@ -83,8 +84,11 @@ class RunConfig:
         Minimum time between two checkpoints within an epoch.
     failure_config : FailureConfig
         What may fail.
+    sharded_model : bool, default=False
+        Write the model as a folder of parts, by the processes that hold its features, instead of one file.
     """
 
     storage_path: str | None = None
     checkpoint_seconds: float = 60.0
     failure_config: FailureConfig = field(default_factory=FailureConfig)
+    sharded_model: bool = False

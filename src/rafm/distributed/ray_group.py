@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .. import errors
@@ -21,6 +22,7 @@ from .spec import Hook, ModelSpec, ShardLost, WorkerLost, no_hook
 from .worker import Worker
 
 RETRIES, PAUSE_SECONDS = 60, 0.5  # while Ray restarts an actor
+SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 START_SECONDS = 900.0  # an autoscaler may have to start machines first
 
 
@@ -47,10 +49,31 @@ def connect(address: str, scaling: ScalingConfig) -> bool:
             return False
         wanted = scaling.num_workers * scaling.cpus_per_worker + scaling.n_shards * scaling.cpus_per_shard
         n_cpus = max(os.cpu_count() or 1, int(wanted + 1))
-        ray.init(address="local", num_cpus=n_cpus, _node_ip_address="127.0.0.1", **quiet)
+        with _on_loopback():
+            ray.init(address="local", num_cpus=n_cpus, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise ClusterError(f"cannot use the cluster {address}: {' '.join(str(error).split())[:300]}") from None
     return True
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let a cluster listen on 127.0.0.1 alone; that it asks for tokens is Ray's default.
+
+    Ray replaces a given address of this kind by one that other machines can reach; but where it expects no cluster of
+    several machines, which is on macOS and Windows, it keeps to the loopback.
+    """
+    from ray._private import ray_constants
+
+    before, given = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(SEVERAL_MACHINES)
+    ray_constants.ENABLE_RAY_CLUSTER, os.environ[SEVERAL_MACHINES] = False, "0"  # the latter for its processes
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+        os.environ.pop(SEVERAL_MACHINES)
+        if given is not None:
+            os.environ[SEVERAL_MACHINES] = given
 
 
 class Raised(NamedTuple):
@@ -82,6 +105,8 @@ class _Host:
             return getattr(self.held, method)(*arguments)
         except RafmError as error:
             return Raised(type(error).__name__, str(error))
+        except OSError as error:  # a full disk, a folder that this machine cannot reach
+            return Raised("ClusterError", f"{type(self.held).__name__.lower()}: {error}")
 
     def pid(self) -> int:
         """Return the id of the process."""
@@ -226,11 +251,11 @@ class RayGroup:
             raise ClusterError(f"{message} (max_failures)") from None
 
     def ask_shards(self, method: str, arguments: Callable[[int], tuple[Any, ...]]) -> list[Any]:
-        """See Group. A shard that was restarted is told its number before it loads a checkpoint."""
+        """See Group. A shard that was restarted is told its number before it loads a checkpoint or a model."""
         ray = import_ray()
         from ray.exceptions import RayActorError
 
-        if method == "load":
+        if method in ("load", "open_parts"):
             self._start_shards()
         shards = enumerate(self.actors.shards)
         refs = [shard.call.remote(method, *arguments(number)) for number, shard in shards]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -52,7 +52,7 @@ class Job:
 
     chosen: units of the training rows to train on; the others, `held`, are validation rows if `valid` is None.
     n_inputs: number of ids, None for the largest + 1. checkpoints: None to write none. max_failures: processes that may
-    be lost, -1 for any number.
+    be lost, -1 for any number. collect: makes the model of what shards hold, or writes it; see export.py.
     """
 
     train: Source
@@ -66,6 +66,7 @@ class Job:
     checkpoint_seconds: float = 60.0
     max_failures: int = 3
     hook: Hook = no_hook
+    collect: Callable[..., Model] = gather_model
 
     @property
     def sources(self) -> list[Source]:
@@ -124,10 +125,8 @@ class Run:
                 self._note(lost)
                 self.group.start(job.sources)
         one_class = self.spec.options.loss.is_classification and self.found.label_range[0] == self.found.label_range[1]
-        counts = self.group.ask_shards("level_counts", lambda _: (self.spec.life,))
-        falling = [part[k] for k in range(len(counts[0]) - 1, -1, -1) for part in counts]
-        yield Planned(self.plan, np.concatenate(falling), self.found.rows, one_class)
-        del counts, falling
+        seen = np.sum(self.group.ask_shards("occurrences", lambda _: (self.spec.life,)), axis=0)
+        yield Planned(self.plan, np.zeros(0, np.int64), self.found.rows, one_class, tuple(seen.tolist()))
         if resumed:
             yield Resumed(str(job.checkpoints and job.checkpoints.name), self.at.epoch, self.at.rows, self._is_over())
             return
@@ -408,7 +407,7 @@ class Run:
         """Return the model of the best epoch or, without validation rows, of the last one."""
         while True:
             try:
-                return gather_model(
+                return self.job.collect(
                     self.group,
                     self.spec,
                     self.plan,

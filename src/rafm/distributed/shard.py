@@ -10,6 +10,7 @@ import numpy as np
 
 from ..files.container import read_container, write_container
 from ..kernels.slots import draw_vectors, get_parameters, join_sums, step_features
+from ..model.folder import Part
 from ..optimizers.optimizer import Optimizer
 from ..plan.features import LARGE_VALUE, root_mean_squares, scales_of
 from ..plan.layout import RecordLayout
@@ -18,6 +19,7 @@ from ..rows.checked import read_only
 from ..rows.fields import Fields
 from ..train.average import move_half_way
 from .hashing import BUCKETS, IdTable, bucket_of, shard_of
+from .parts import Target, read_parts, write_parts
 from .spec import Hook, ModelSpec, ShardLost, no_hook, pull_lengths, push_lengths
 
 KIND = "shard"
@@ -42,11 +44,16 @@ class Totals(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """Where features are: number within the shard (-1: unknown), level, and scale of values (None: the common one)."""
+    """Where features are: number within the shard (-1: unknown), level, and scale of values (None: the common one).
+
+    counts, fields: of a saved model, whose features a row sums in the order of level, count and id.
+    """
 
     numbers: np.ndarray
     levels: np.ndarray
     scales: np.ndarray | None
+    counts: np.ndarray | None = None
+    fields: np.ndarray | None = None
 
 
 class Shard:
@@ -120,10 +127,12 @@ class Shard:
 
         self.records = self.layout.drawn(draw, options.optimizer.first_state, spec.first_slot())
 
-    def _begin(self, spec: ModelSpec, scales: np.ndarray) -> None:
-        """Prepare for training of the features in self.ids, self.counts and self.sizes."""
+    def _begin(self, spec: ModelSpec, scales: np.ndarray, with_states: bool = True) -> None:
+        """Prepare for training of the features in self.ids, self.counts and self.sizes, or for scoring."""
         self.spec, self.scales, self.pushes = spec, scales, {}
-        self.layout = RecordLayout(spec.plan(self.sizes), True, spec.options.optimizer.n_slots)
+        self.is_saved, self.fields = not with_states, None  # type: bool, np.ndarray | None
+        n_slots = spec.options.optimizer.n_slots if with_states else 0
+        self.layout = RecordLayout(spec.plan(self.sizes), with_states, n_slots)
         self.tables, self.settings = self.layout.tables(), spec.settings()
         self.levels = self.layout.plan.levels().astype(np.int8)
         self.index = IdTable.of(self.ids)
@@ -143,7 +152,10 @@ class Shard:
         numbers = self.index.find(ids)
         levels = np.where(numbers < 0, np.int8(-1), self.levels[numbers]) if self.ids.size else numbers.astype(np.int8)
         scales = self.scales[numbers] if spec.has_scales and self.ids.size else None
-        return Lookup(numbers, levels, scales)
+        if not self.is_saved:
+            return Lookup(numbers, levels, scales)
+        known = [None if each is None else _of(each, numbers) for each in (self.counts, self.fields)]
+        return Lookup(numbers, levels, scales, *known)
 
     def pull(self, life: int, numbers: np.ndarray, which: str = CURRENT) -> np.ndarray:
         """Return the parameters of features, one after another."""
@@ -202,10 +214,31 @@ class Shard:
         found = self.best if best and self.best else _named(*self.layout.unpack(self._records(AVERAGE)))
         return {"ids": self.ids, "counts": self.counts, "scales": self.scales, **found}
 
-    def level_counts(self, life: int) -> list[np.ndarray]:
-        """Return the counts of the features of each level, from level 0 up."""
+    def fields_used(self, life: int, fields: Fields) -> np.ndarray:
+        """Return the fields of the features, each once."""
         self._check(life)
-        return [self.counts[self.sizes[k + 1] : self.sizes[k]] for k in range(len(self.sizes) - 1)]
+        return np.unique(fields.of(self.ids))
+
+    def export(self, life: int, best: bool, target: Target) -> list[Part]:
+        """Write the features to the folder of a model; return the parts."""
+        found = write_parts(target, self.number, self.n_shards, self.parameters(life, best), self.sizes)
+        self.hook("exported", 0)
+        return found
+
+    def open_parts(self, spec: ModelSpec, folder: str, parts: tuple[Part, ...]) -> None:
+        """Take the features of this shard from the folder of a model, to be scored."""
+        n_levels = len(spec.options.ranks)
+        found = _merged([_none(spec), *read_parts(folder, parts, self.number, self.n_shards)])
+        self.ids, self.counts, levels = found["ids"], found["counts"], found["levels"]
+        self.sizes = (*(int((levels >= k).sum()) for k in range(n_levels + 1)), 0)
+        self._begin(spec, np.ones(0, np.float32), with_states=False)
+        blocks = [found[f"factors.{k}"] for k in range(1, n_levels + 1)]
+        self.records, self.fields = self.layout.pack(found["weights"], blocks), found.get("fields")
+
+    def occurrences(self, life: int) -> list[int]:
+        """Return how often features of level k or higher occur, from level 0 up."""
+        self._check(life)
+        return [int(self.counts[:size].sum()) for size in self.sizes[:-1]]
 
     def memory(self) -> dict[str, int]:
         """Return the bytes of the tables, and of everything that grows with pushes."""
@@ -233,7 +266,7 @@ class Shard:
 
     def load(self, spec: ModelSpec, paths: list[str], step: int) -> None:
         """Take the features of this shard from the files of a checkpoint, written by any number of shards."""
-        found = _merged([self._own(path) for path in paths], len(spec.options.ranks))
+        found = _merged([self._own(path) for path in paths])
         self.ids, self.counts, levels = found["ids"], found["counts"], found["levels"]
         self.sizes = (*(int((levels >= k).sum()) for k in range(len(spec.options.ranks) + 1)), 0)
         self._begin(spec, found["scales"])
@@ -268,6 +301,19 @@ def digest_of(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _of(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return the values of features; 0 for unknown ones."""
+    return np.where(numbers < 0, 0, values[numbers]) if values.size else np.zeros(numbers.size, values.dtype)
+
+
+def _none(spec: ModelSpec) -> Arrays:
+    """Return the arrays of no features."""
+    wholes = ("ids", "counts", "levels", *(("fields",) if spec.field_names else ()))
+    ranks = enumerate(spec.plan((0,) * (len(spec.options.ranks) + 2)).block_ranks, start=1)
+    blocks = {f"factors.{k}": np.zeros((0, rank), np.float32) for k, rank in ranks}
+    return {**{name: np.zeros(0, np.int64) for name in wholes}, "weights": np.zeros(0, np.float32), **blocks}
+
+
 def _named(weights: np.ndarray, factors: list[np.ndarray]) -> Arrays:
     return {"weights": weights, **_blocks(factors)}
 
@@ -286,7 +332,7 @@ def block_of_name(name: str) -> int:
     return int(last) if last.isdigit() else 0
 
 
-def _merged(parts: list[Arrays], n_levels: int) -> Arrays:
+def _merged(parts: list[Arrays]) -> Arrays:
     """Join features of several files, ordered by level, count and id."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     levels, ids, counts = joined["levels"].astype(np.int64), joined["ids"], joined["counts"]

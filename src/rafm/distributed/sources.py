@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from .lanes import Unit
 ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 MAX_ID = 2**62  # ids of rows of ids are below this
 UNIT_ROWS = 1 << 15
+MESSAGE_CHARS = 300
 
 
 def open_place(path: str) -> tuple[fs.FileSystem, str]:
@@ -39,7 +41,12 @@ def open_place(path: str) -> tuple[fs.FileSystem, str]:
     try:
         return fs.FileSystem.from_uri(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataFormatError(f"cannot open this address: {error}", path=path) from None
+        raise DataFormatError(f"cannot open this address: {_first_line(error)}", path=path) from None
+
+
+def _first_line(error: Exception) -> str:
+    """Return the beginning of a message; that of a missing libjvm, say, lists all places where it is not."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:MESSAGE_CHARS]
 
 
 def find_files(path: str) -> list[str]:
@@ -50,20 +57,34 @@ def find_files(path: str) -> list[str]:
             return arrow or parquet_files(path)
         return parquet_files(path)
     system, place = open_place(path)
-    scheme = path.split("://")[0]
-    if system.get_file_info(place).type != fs.FileType.Directory:
-        return [path]
-    inside = system.get_file_info(fs.FileSelector(place, recursive=True))
+    with _naming(path):
+        if system.get_file_info(place).type != fs.FileType.Directory:
+            return [path]
+        inside = system.get_file_info(fs.FileSelector(place, recursive=True))
     names = sorted(info.path for info in inside if info.path.endswith((*SUFFIXES, *ARROW_SUFFIXES)))
     if not names:
         raise DataFormatError("no Parquet or Arrow files found", path=path)
-    return [f"{scheme}://{name}" if scheme != "file" else name for name in names]
+    return [uri_inside(path, name.removeprefix(place)) for name in names]
+
+
+def uri_inside(uri: str, name: str) -> str:
+    """Return the URI of a file in a directory; host, user and settings stay.
+
+    >>> uri_inside("s3://bucket/days/?region=eu-west-1", "/1 May.parquet")
+    's3://bucket/days/1%20May.parquet?region=eu-west-1'
+    """
+    base, mark, settings = uri.partition("?")
+    return f"{base.rstrip('/')}/{quote(name.lstrip('/'))}{mark}{settings}"
 
 
 @contextmanager
 def _naming(file: str) -> Iterator[None]:
     try:
         yield
+    except OSError as error:
+        if "://" not in file:
+            raise
+        raise DataFormatError(f"cannot read this address: {_first_line(error)}", path=file) from None
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise DataFormatError(f"broken file ({' '.join(str(error).split())}); write it again", path=file) from None
 

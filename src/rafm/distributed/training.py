@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import ConfigError
 from ..files.lock import lock_file
 from ..model.file import Saved, save
+from ..model.folder import begin_folder
 from ..options import TrainingOptions, resolve
 from ..read.open import ReadOptions
 from ..rows.classes import BinaryLabels
@@ -19,14 +20,16 @@ from ..train.checkpoint import plain_value
 from ..train.events import Event, Finished
 from ..version import __version__
 from .config import RunConfig, ScalingConfig, check_address
+from .export import FolderExport, gather_model
 from .group import Group, LocalGroup
 from .inputs import Input, check_options, choose_units, open_like, open_training
 from .manifest import Checkpoints
 from .planning import SLOTS, plan_slots
+from .reservations import check_room, with_reservations
 from .run import Job, Run
 from .spec import Hook, no_hook
 
-MODEL_FILE = "model.rafm"
+MODEL_FILE, MODEL_FOLDER = "model.rafm", "model"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Result:
     Attributes
     ----------
     checkpoint : str
-        Path of the model file; `rafm.load` opens it.
+        Path of the model file or folder; `rafm.load` opens it.
     path : str
         The directory that it is in.
     metrics : dict
@@ -64,7 +67,7 @@ def train(
     callback: Callable[[Event], Any] | None = None,
     **options: Any,
 ) -> Result:
-    """Train a model on a Ray cluster and write it to `storage_path`/model.rafm.
+    """Train a model on a Ray cluster and write it to `storage_path`/model.rafm, or by parts to `storage_path`/model.
 
     Parameters
     ----------
@@ -101,13 +104,18 @@ def train(
     spec = None if label is None else TableSpec.from_arguments((), label=label)
     files = ReadOptions(chosen.loss.task, spec=spec, labels=BinaryLabels())
     given = open_training(data, files)
-    for event in train_events(given, chosen, valid, address, slots, scaling_config, run_config):
+    classes = given.classes if chosen.loss.is_classification else None
+    os.makedirs(run_config.storage_path, exist_ok=True)
+    path = os.path.join(run_config.storage_path, MODEL_FOLDER if run_config.sharded_model else MODEL_FILE)
+    export = FolderExport(os.path.abspath(path), given.encoder, classes) if run_config.sharded_model else None
+    if export is not None:
+        begin_folder(path)  # before training: it may be refused
+    for event in train_events(given, chosen, valid, address, slots, scaling_config, run_config, export=export):
         if callback is not None:
             callback(event)
     assert isinstance(event, Finished)
-    os.makedirs(run_config.storage_path, exist_ok=True)
-    path = os.path.join(run_config.storage_path, MODEL_FILE)
-    save(path, Saved(event.model, given.encoder, 0, given.classes if chosen.loss.is_classification else None))
+    if export is None:
+        save(path, Saved(event.model, given.encoder, 0, classes))
     best = next((entry for entry in event.model.history if entry["epoch"] == event.model.best_epoch), {})
     return Result(path, run_config.storage_path, best, event.model.history)
 
@@ -121,8 +129,14 @@ def train_events(
     scaling: ScalingConfig | None = None,
     run_config: RunConfig | None = None,
     hook: Hook = no_hook,
+    group: Group | None = None,
+    export: FolderExport | None = None,
 ) -> Iterator[Event]:
-    """Train on opened rows, yielding events; the last one holds the model. See `train`."""
+    """Train on opened rows, yielding events; the last one holds the model. See `train`.
+
+    group: processes that are running already, which are left running; by default they are started for this training.
+    export: lets the shards write the model; then that of the last event is without its features.
+    """
     scaling, run_config = scaling or ScalingConfig(), run_config or RunConfig()
     check_options(options)
     if not 1 <= slots <= 1024:
@@ -133,11 +147,14 @@ def train_events(
     plan = plan_slots(options, n_rows, slots)
     storage = run_config.storage_path
     failures = run_config.failure_config.max_failures
-    with group_of(address, scaling, failures, hook) as group, _storage(storage, address, scaling) as folder:
+    if group is None:
+        scaling = with_reservations(scaling, given.source, chosen, options, given.n_inputs)
+    processes = group_of(address, scaling, failures, hook) if group is None else nullcontext(group)
+    with processes as ready, _storage(storage, address, scaling) as folder:
         states = None if folder is None else Checkpoints(folder, identity(given, options, valid, slots))
         seconds = run_config.checkpoint_seconds
         job = Job(given.source, options, plan, chosen, held, held_out, given.n_inputs, states, seconds, failures, hook)
-        yield from Run(group, job).events()
+        yield from Run(ready, replace(job, collect=export or gather_model)).events()
 
 
 def identity(given: Input, options: TrainingOptions, valid: str | None, slots: int) -> dict[str, Any]:
@@ -178,11 +195,14 @@ def group_of(address: str, scaling: ScalingConfig, max_failures: int = 3, hook: 
         return
     from .ray_group import RayGroup, connect, import_ray, make_actors
 
-    is_started = connect(address, scaling)
-    group = RayGroup(make_actors(scaling), max_failures, hook)
+    is_started, group = connect(address, scaling), None
     try:
+        if is_started:
+            check_room(scaling, import_ray().available_resources().get("memory", 0.0), "this machine")
+        group = RayGroup(make_actors(scaling), max_failures, hook)
         yield group
     finally:
-        group.close()
+        if group is not None:
+            group.close()
         if is_started:
             import_ray().shutdown()

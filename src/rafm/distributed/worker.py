@@ -56,7 +56,7 @@ class Located(Numbering):
 class Prepared(NamedTuple):
     """Rows whose features are numbered by level and id, and where these are.
 
-    owners, places: shard of each feature, and its number there.
+    owners, places: shard of each feature, and its number there. fields: the field of each, if shards know them.
     """
 
     rows: Rows
@@ -64,6 +64,7 @@ class Prepared(NamedTuple):
     owners: np.ndarray
     places: np.ndarray
     layout: RecordLayout
+    fields: np.ndarray | None = None
 
 
 class StepResult(NamedTuple):
@@ -183,12 +184,18 @@ class Worker:
         parts = [np.flatnonzero(owners == shard) for shard in range(self.n_shards)]
         found: list[Lookup] = self.ask("lookup", [(spec.life, ids[own]) for own in parts])
         places, levels = np.empty(ids.size, np.int32), np.empty(ids.size, np.int8)
-        scales = np.ones(ids.size, np.float32)
+        scales, counts, fields = np.ones(ids.size, np.float32), None, None
         for own, one in zip(parts, found):
             places[own], levels[own] = one.numbers, one.levels
             if one.scales is not None:
                 scales[own] = one.scales
-        order = np.lexsort((ids, -levels))
+            if one.counts is not None:
+                counts = np.zeros(ids.size, np.int64) if counts is None else counts
+                counts[own] = one.counts
+            if one.fields is not None:
+                fields = np.zeros(ids.size, np.int64) if fields is None else fields
+                fields[own] = one.fields
+        order = np.lexsort((ids, -levels) if counts is None else (ids, -counts, -levels))
         order = order[: int((levels >= 0).sum())]  # unknown features come last
         numbers = np.full(ids.size, -1, np.int32)
         numbers[order] = np.arange(order.size, dtype=np.int32)
@@ -204,7 +211,8 @@ class Worker:
         n_levels = len(spec.options.ranks)
         sizes = (*(int((levels >= k).sum()) for k in range(n_levels + 1)), 0)
         layout = RecordLayout(spec.plan(sizes, with_fields=True), False)
-        return Prepared(numbered, ids[order], owners[order], places[order], layout)
+        known = None if fields is None else fields[order]
+        return Prepared(numbered, ids[order], owners[order], places[order], layout, known)
 
     def _pull(self, spec: ModelSpec, found: Prepared, which: str) -> tuple[Tables, np.ndarray, int]:
         """Return tables and records of all features, and the number of values pulled."""
@@ -213,7 +221,9 @@ class Worker:
         records, tables = found.layout.pack(np.zeros(found.ids.size, np.float32), []), self._tables(found.layout)
         for own, values in zip(parts, given):
             put_parameters(read_only(own), read_only(values), tables, records)
-        if spec.field_names:
+        if found.fields is not None:
+            found.layout.put_fields(records, found.fields)
+        elif spec.field_names:
             assert spec.field_numbers is not None
             fields = self.sources[0].fields
             raw = np.full(found.ids.size, -1) if fields is None else fields.of(found.ids)
@@ -313,16 +323,22 @@ class Worker:
     # ---- Scoring
 
     def score(
-        self, life: int, source: int, number: int, which: str, bias: float, field_weights: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels, scores and weights of a unit, with labels as trained on."""
+        self,
+        life: int,
+        source: int,
+        number: int,
+        which: str,
+        bias: float,
+        field_weights: np.ndarray | None,
+        targets: bool = True,
+    ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+        """Return labels, scores and weights of a unit, with labels as trained on, or None if they are not wanted."""
         spec = self._spec(life)
-        rows = self.readers[source].rows(number)
+        rows = self.readers[source].rows(number, targets=targets)
         found = self._prepare(spec, rows)
         _, records, _ = self._pull(spec, found, which)
         tables = found.layout.tables()
         weights = None if field_weights is None else field_weights[0]
         scores = score(found.rows, tables, records, np.float32(bias), field_weights=weights)
-        assert rows.labels is not None
         own = np.ones(rows.n_rows, np.float32) if rows.weights is None else rows.weights
         return rows.labels, scores, own

@@ -126,7 +126,7 @@ def check_finite(numbers: np.ndarray, name: str, row: int) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
         bad = int(infinite.argmax())
-        raise DataValueError(f"column {name!r}, row {row + bad}: {numbers[bad]} is not finite")
+        raise DataValueError(f"column {name!r}, row {row + bad + 1}: {numbers[bad]} is not finite")
 
 
 def as_times(cells: pa.Array, format: str | None, name: str, row: int) -> pa.Array:
@@ -152,7 +152,7 @@ def as_times(cells: pa.Array, format: str | None, name: str, row: int) -> pa.Arr
     if bad.size:
         expected = f"a time like {format}" if format else "a time like 2014-10-21T08:00, or a format"
         raise DataValueError(
-            f"column {name!r}, row {row + bad[0]}: expected {expected}, found {cells[bad[0]].as_py()!r}"
+            f"column {name!r}, row {row + bad[0] + 1}: expected {expected}, found {cells[bad[0]].as_py()!r}"
         )
     return times
 
@@ -187,7 +187,7 @@ def _check_years(counts: np.ndarray, unit: str, name: str, row: int) -> None:
     if far.any():
         bad = int(far.argmax())
         raise DataValueError(
-            f"column {name!r}, row {row + bad}: {int(counts[bad])} {unit} since 1970 is not within the years 1 to "
+            f"column {name!r}, row {row + bad + 1}: {int(counts[bad])} {unit} since 1970 is not within the years 1 to "
             "9999; leave the cell empty if it has no time"
         )
 
@@ -209,7 +209,7 @@ def _numbers_in(text: pa.Array, format: str, name: str, row: int) -> pa.Array:
     if bad.size:
         found = text[int(bad[0])].as_py()
         raise DataValueError(
-            f"column {name!r}, row {row + bad[0]}: expected a number for a time like {format}, found {found!r:.80}"
+            f"column {name!r}, row {row + bad[0] + 1}: expected a number for a time like {format}, found {found!r:.80}"
         )
     return pc.replace_substring_regex(trimmed, r"^\+", "").cast(pa.float64())
 

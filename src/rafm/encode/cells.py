@@ -76,7 +76,7 @@ class CellEncoder:
                 cells = pa.array([cell])
                 cells = cells.cast(pa.large_string()) if is_bytes(cells.type) else cells
             except (TypeError, UnicodeError) as error:
-                raise DataValueError(f"column {name!r}, row {row}: {str(error)[:200]}") from None
+                raise DataValueError(f"column {name!r}, row {row + 1}: {str(error)[:200]}") from None
             if self.column.cell_type == "time" and self.column.kind == "category" and isinstance(cell, str):
                 return as_times(cells, None, name, row)
             return cells

@@ -132,7 +132,7 @@ class ColumnLearner:
             self.cell_type = found
         if found not in (self.cell_type, "nothing"):
             raise DataValueError(
-                f"column {self.spec.name!r} was {self.cell_type}, but from row {row} on it is {cells.type}"
+                f"column {self.spec.name!r} was {self.cell_type}, but from row {row + 1} on it is {cells.type}"
             )
         if self.must_be_whole and found == "number":
             _check_whole(cells, self.spec.name, row)
@@ -189,8 +189,8 @@ def _check_whole(cells: pa.Array, name: str, row: int) -> None:
     wrong = first_place(~np.isnan(numbers) & (numbers != np.floor(numbers)))
     if wrong >= 0:
         raise DataValueError(
-            f"column {name!r}, row {row + wrong}: the rows before have only whole numbers, found {numbers[wrong]:g}; "
-            "set the kind of the column: bins or category"
+            f"column {name!r}, row {row + wrong + 1}: the rows before have only whole numbers, "
+            f"found {numbers[wrong]:g}; set the kind of the column: bins or category"
         )
 
 
@@ -232,4 +232,4 @@ def without_type(cells: pa.Array, expected: str) -> pa.Array:
 
 def refuse_missing(name: str, row: int) -> None:
     """Raise the error about a missing value."""
-    raise DataValueError(f'column {name!r}, row {row}: a value is missing; fill it, or set missing = "feature"')
+    raise DataValueError(f'column {name!r}, row {row + 1}: a value is missing; fill it, or set missing = "feature"')

@@ -390,7 +390,9 @@ def _warn_of(choices: list[Choice], metadata: dict[bytes, bytes] | None) -> None
         warnings.warn(DataWarning(message, kinds), stacklevel=caller_level())
     for choice in choices:
         if choice.stray and b"strays" not in (metadata or {}):
-            message = f"column {printable(choice.column.name)!r}, row {choice.stray.place}: {choice.stray}; {TEXT_NOW}"
+            message = (
+                f"column {printable(choice.column.name)!r}, row {choice.stray.place + 1}: {choice.stray}; {TEXT_NOW}"
+            )
             warnings.warn(DataWarning(message, {choice.column.name: "category"}), stacklevel=caller_level())
     flags = [choice for choice in choices if choice.reason in FLAG_REASONS]
     if len(flags) >= max(MANY_FLAGS, 0.9 * len(choices)):

@@ -57,11 +57,11 @@ def checked_rows(ends: np.ndarray, ids: np.ndarray, values: np.ndarray, n_inputs
     """Return the rows, if none has a negative id or one twice."""
     rows = np.repeat(np.arange(ends.size - 1), np.diff(ends))
     if (ids < 0).any():
-        raise DataValueError(f"row {rows[np.argmax(ids < 0)]} has a feature id that is too small")
+        raise DataValueError(f"row {rows[np.argmax(ids < 0)] + 1} has a feature id that is too small")
     order = np.lexsort((ids, rows))
     twice = (np.diff(ids[order]) == 0) & (np.diff(rows[order]) == 0)
     if twice.any():
-        raise DataValueError(f"row {rows[order][np.argmax(twice)]}: a feature id occurs twice")
+        raise DataValueError(f"row {rows[order][np.argmax(twice)] + 1}: a feature id occurs twice")
     return Batch(ends, ids, values, max(n_inputs, 1 + int(ids.max(initial=0))))
 
 

@@ -51,7 +51,7 @@ class TableRows:
         if isinstance(row, tuple | list):
             row = self._named(row, number)
         elif not isinstance(row, Mapping):
-            raise DataValueError(f"row {number}: expected a dict or a tuple of cells, found {type(row).__name__}")
+            raise DataValueError(f"row {number + 1}: expected a dict or a tuple of cells, found {type(row).__name__}")
         n_found = 0
         for name, cells in self._cells.items():
             try:
@@ -60,7 +60,7 @@ class TableRows:
                 if partial:
                     continue
                 raise DataValueError(
-                    f"row {number}: column {name!r} is missing; use None (null in JSON) for a missing value"
+                    f"row {number + 1}: column {name!r} is missing; use None (null in JSON) for a missing value"
                 ) from None
             cells.add(cell, number, ids, values)
             n_found += 1
@@ -84,7 +84,9 @@ class TableRows:
 
     def _named(self, row: Sequence[Any], number: int) -> dict[str, Any]:
         if len(row) != len(self.columns):
-            raise DataValueError(f"row {number}: expected {len(self.columns)} cells {self.columns}, found {len(row)}")
+            raise DataValueError(
+                f"row {number + 1}: expected {len(self.columns)} cells {self.columns}, found {len(row)}"
+            )
         return dict(zip(self.columns, row))
 
     def _warn(self, row: Mapping[str, Any]) -> None:
@@ -106,18 +108,18 @@ class IdRows:
     def add(self, row: Any, number: int, ids: list[int], values: list[float], partial: bool = False) -> None:
         if isinstance(row, tuple | list):
             if len(row) != self.n_inputs:
-                raise DataValueError(f"row {number}: expected {self.n_inputs} values, found {len(row)}")
+                raise DataValueError(f"row {number + 1}: expected {self.n_inputs} values, found {len(row)}")
             entries: Any = enumerate(row)
         elif isinstance(row, Mapping):
             entries = ((self._id(name, number), value) for name, value in row.items())
         else:
-            raise DataValueError(f"row {number}: expected a dict or a tuple of values, found {type(row).__name__}")
+            raise DataValueError(f"row {number + 1}: expected a dict or a tuple of values, found {type(row).__name__}")
         first = len(ids)
         for id, value in entries:
             ids.append(id)
             values.append(self._value(value, id, number))
         if len({*ids[first:]}) < len(ids) - first:
-            raise DataValueError(f"row {number}: a feature id occurs twice")
+            raise DataValueError(f"row {number + 1}: a feature id occurs twice")
 
     def batch(self, rows: Sequence[Any]) -> pa.RecordBatch | None:
         return None
@@ -134,12 +136,12 @@ class IdRows:
         id = int(name) - self.index_base if is_id else -1
         if not 0 <= id < 2**63:
             rule = f"a feature id from {self.index_base} on" + (", or a column name" if self.columns else "")
-            raise DataValueError(f"row {number}: expected {rule}, found {str(name)[:80]!r}")
+            raise DataValueError(f"row {number + 1}: expected {rule}, found {str(name)[:80]!r}")
         return id
 
     def _value(self, value: Any, id: int, number: int) -> float:
         found = plain_number(value.item() if hasattr(value, "item") else value)
         if found is None:
             what = "a missing value" if is_missing(value) else repr(value)[:80]
-            raise DataValueError(f"row {number}, feature {id + self.index_base}: expected a number, found {what}")
+            raise DataValueError(f"row {number + 1}, feature {id + self.index_base}: expected a number, found {what}")
         return found

@@ -21,7 +21,7 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor | RaFMRanker:
     Parameters
     ----------
     path : path
-        Model file (.rafm), written by `save` or by `rafm train`.
+        Model file (.rafm), written by `save` or by `rafm train`, or folder of parts, by `rafm train --ray`.
 
     Returns
     -------

@@ -40,7 +40,7 @@ def tune(
     """Find learning rate, L2, ranks and other options by trials on validation rows.
 
     The first trial has the defaults. Parameters of the estimator that differ from their defaults are not changed.
-    Needs Optuna: `pip install 'rafm[tune]'`.
+    Needs Optuna: `pip install '.[tune]'` in a checkout of rafm.
 
     Parameters
     ----------

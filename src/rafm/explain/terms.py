@@ -104,7 +104,7 @@ class Explanations(Sequence[Explanation]):
         return Explanations(self.rows[row]) if isinstance(row, slice) else self.rows[row]
 
     def __str__(self) -> str:
-        return "\n\n".join(f"row {number}: {row}" for number, row in enumerate(self.rows))
+        return "\n\n".join(f"row {number}: {row}" for number, row in enumerate(self.rows, 1))
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one line per row and term; the bias is a term without features."""

@@ -11,7 +11,7 @@ from ..files.atomic import PathLike, write_atomically
 from ..model.file import Saved
 
 TARGETS = {  # module, the function in it that yields the file in parts, and a description
-    "onnx": (".onnx:onnx_model", "an ONNX graph; needs the package onnx, rafm[export]"),
+    "onnx": (".onnx:onnx_model", "an ONNX graph; needs the package onnx, of the extra export"),
     "c": (".c:c_source", "one C99 file without dependencies"),
     "python": (".python:python_source", "one Python file that needs the standard library alone"),
 }

@@ -19,7 +19,7 @@ from .onnx_columns import column_inputs, unsupported
 
 MAX_BYTES = 2**31 - 2**24  # of a protocol buffer, less some room
 LINKS = {"sigmoid": "Sigmoid", "exp": "Exp", "identity": "Identity"}
-NO_PACKAGE = "the onnx package is missing; install rafm[export]"
+NO_PACKAGE = "the onnx package is missing; pip install '.[export]' in a checkout of rafm"
 
 
 def onnx_model(saved: Saved) -> Iterator[bytes]:

@@ -33,25 +33,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..errors import ModelFileError, ModelFormatError, ModelIntegrityError, ModelVersionError
 from .atomic import Chunk, PathLike, write_atomically
 from .other_files import describe_start
+from .tensor_index import DTYPES, MAX_TENSORS, Place, check_index
 
 MAX_HEADER_BYTES = 16 * 2**20
-MAX_TENSORS = 4096
-MAX_DIMENSIONS = 8
-MAX_ITEMS = 2**56
 
 Header = dict[str, Any]
 Tensors = dict[str, np.ndarray]
@@ -60,24 +57,7 @@ _MAGIC = b'{"__metadata__":{"format":"rafm","format_version":"'
 _NO_DIGEST = "0" * 64
 _MAX_QUOTES = 18 + 10 * MAX_TENSORS  # quotes of the metadata, and of each entry
 _VERSION = re.compile(rb'([1-9][0-9]{0,8})"')
-_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
-_DTYPES: dict[str, np.dtype] = {
-    "F64": np.dtype("<f8"),
-    "I64": np.dtype("<i8"),
-    "F32": np.dtype("<f4"),
-    "I32": np.dtype("<i4"),
-    "U8": np.dtype("u1"),
-}
-_DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-
-
-class Place(NamedTuple):
-    """Type, shape and byte range of a tensor in the data."""
-
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    begin: int
-    end: int
+_DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 # Writing
@@ -111,7 +91,7 @@ def container_chunks(tensors: Tensors, header: Header) -> list[Chunk]:
     _check_finite(arrays)  # before anything is written: an existing file stays
     text = _header_text(header)
     index = _index_of(arrays)
-    _check_index(index)
+    check_index(index)
     _check_head_size(len(_encode(text, _NO_DIGEST, index)))
     views = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
     head = _encode(text, _digest(_encode(text, _NO_DIGEST, index), views), index)
@@ -207,6 +187,33 @@ def parse_container(data: Chunk) -> tuple[Header, Tensors]:
     return _reader(head)(head, file, size)
 
 
+def peek_container(path: PathLike, names: Iterable[str]) -> tuple[str, Tensors]:
+    """Return the digest that a file records, and some of its arrays; only `read_container` checks that they are whole.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     n_bytes = write_container(f"{folder}/m.rafm", {"weights": np.float32([1, 2])}, {"task": "binary"})
+    ...     peek_container(f"{folder}/m.rafm", ["weights"])[1]
+    {'weights': array([1., 2.], dtype=float32)}
+    """
+    with _messages_starting_with(path):
+        _check_regular(path)
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = _read_head(file, size)
+            _reader(head)  # rejects other versions
+            _, digest, index = _decode(head)
+            places, found = check_index(index), {}
+            _check_size(8 + len(head) + max((place.end for place in places.values()), default=0), size)
+            for name in names:
+                if name not in places:
+                    raise ModelFormatError(f"tensor {name!r} is missing")
+                place = places[name]
+                file.seek(8 + len(head) + place.begin)
+                found[name] = _read_data(file, place.end - place.begin).view(place.dtype).reshape(place.shape)
+            return digest, found
+
+
 def is_container(path: PathLike) -> bool:
     """Return whether a file starts like a container; nothing else is checked."""
     if not os.path.isfile(path):
@@ -273,7 +280,7 @@ def _reader(head: bytes) -> Callable[[bytes, BinaryIO, int], tuple[Header, Tenso
 def _read_version_1(head: bytes, file: BinaryIO, size: int) -> tuple[Header, Tensors]:
     """Check the structure, read the data, then check digest, canonical form and values."""
     text, digest, index = _decode(head)
-    places = _check_index(index)
+    places = check_index(index)
     n_bytes = max((place.end for place in places.values()), default=0)
     _check_size(8 + len(head) + n_bytes, size)
     data = _read_data(file, n_bytes)
@@ -311,63 +318,6 @@ def _check_metadata(metadata: Any) -> None:
     is_complete = isinstance(metadata, dict) and set(metadata) == keys
     if not is_complete or not all(isinstance(text, str) for text in metadata.values()):
         raise ModelFormatError("its metadata must have the text fields format, format_version, header and sha256.")
-
-
-def _check_index(index: dict[str, Any]) -> dict[str, Place]:
-    """Return the place of each tensor; they must follow each other without gaps or overlap."""
-    if len(index) > MAX_TENSORS:
-        raise ModelFormatError(f"lists {len(index)} tensors, but at most {MAX_TENSORS} are allowed.")
-    places, position = {}, 0
-    for name, entry in index.items():
-        _check_name(name)
-        places[name] = _place(name, entry, position)
-        position = places[name].end
-    return places
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or name == "__metadata__":
-        raise ModelFormatError(f"invalid tensor name {name!r:.80}: names are letters, digits and _, joined by dots.")
-
-
-def _place(name: str, entry: Any, begin: int) -> Place:
-    """Return the place that an index entry describes; it must start at `begin`."""
-    if not isinstance(entry, dict) or list(entry) != ["dtype", "shape", "data_offsets"]:
-        raise ModelFormatError(f"tensor {name} must have dtype, shape and data_offsets, in this order.")
-    dtype = _dtype(name, entry["dtype"])
-    shape = _naturals(name, entry["shape"])
-    _check_addressable(name, shape)
-    end = begin + math.prod(shape) * dtype.itemsize
-    _check_offsets(name, _naturals(name, entry["data_offsets"]), (begin, end), dtype.itemsize)
-    return Place(dtype, shape, begin, end)
-
-
-def _dtype(name: str, dtype: Any) -> np.dtype:
-    if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise ModelFormatError(f"tensor {name} has dtype {dtype!r:.80}; allowed are {', '.join(_DTYPES)}.")
-    return _DTYPES[dtype]
-
-
-def _naturals(name: str, numbers: Any) -> tuple[int, ...]:
-    """Return a short list of non-negative integers as a tuple; True and 1.0 are not integers."""
-    is_short = isinstance(numbers, list) and len(numbers) <= MAX_DIMENSIONS
-    if not is_short or any(type(number) is not int or number < 0 for number in numbers):
-        raise ModelFormatError(f"tensor {name}: {numbers!r:.80} must be at most {MAX_DIMENSIONS} integers >= 0.")
-    return tuple(numbers)
-
-
-def _check_addressable(name: str, shape: tuple[int, ...]) -> None:
-    """Reject shapes that NumPy cannot index, even those of empty tensors."""
-    if math.prod(max(n, 1) for n in shape) > MAX_ITEMS:  # NumPy skips zeros in its own check
-        raise ModelFormatError(f"tensor {name} has shape {shape!r:.80}, but at most {MAX_ITEMS} items are allowed.")
-
-
-def _check_offsets(name: str, found: tuple[int, ...], expected: tuple[int, int], alignment: int) -> None:
-    if found != expected or expected[0] % alignment:
-        raise ModelFormatError(
-            f"tensor {name} has data_offsets {found!r:.80}, expected {expected} from its shape and the tensors before "
-            f"it, starting at a multiple of {alignment}."
-        )
 
 
 def _check_size(expected: int, size: int) -> None:

@@ -8,41 +8,40 @@ from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from .compile import FAST
-from .emit import elements, emit_columns, joined, lanes_of, pieces, turns, zeros
+from .emit import elements, emit_columns, joined, lanes_of, turns, zeros
 
 WORD, FLOAT = ir.IntType(32), ir.FloatType()
-TABLE_LANES = 16
+TABLE_LANES, LOOKUP = 16, "llvm.x86.avx512.permvar.sf.512"
 
 
 class CodeColumns:
-    """Emits the sums over all listed vectors, for one range of lanes; the first range adds the squared norms.
+    """Emits the sums over all listed vectors, for one range of elements; the first range adds the squared norms.
 
-    A lane is a code, or with halves a byte of two: its upper half belongs to the sums half a vector behind.
+    An element is a code, or with halves a byte of two codes. The sums of a range fill one piece of all sums, in any
+    order, since only their norm is used: a processor is slow to read what it has just written in other pieces.
     """
 
-    def __init__(self, builder, listed, sets, half, anew, total):
+    def __init__(self, builder, listed, sets, halves, anew, total):
         self.builder, self.listed, self.sets = builder, listed, sets
-        self.half, self.anew, self.total = half, anew, total
+        self.halves, self.anew, self.total = halves, anew, total
 
     def emit(self, position, width):
         b, (places, count, records, codes) = self.builder, self.listed
-        slots = [self._slots(sums, position, width) for _, sums in self.sets]
+        slots = [self._slot(sums, position, width) for _, sums in self.sets]
         norms = cgutils.alloca_once_value(b, ir.Constant(FLOAT, 0.0))
         b.store(ir.Constant(FLOAT, 0.0), norms)
         per_element = count.type(WORD.width // codes.type.pointee.width)
-        with turns(b, count, unrolled=True) as index:
+        with turns(b, count, unrolled=False) as index:
             place = b.load(b.gep(places, [index]))
             scale, norm = (b.load(b.gep(records, [b.add(place, place.type(before))])) for before in (-2, -1))
             values = [b.load(b.gep(given, [index])) for given, _ in self.sets]
             start = b.gep(b.gep(codes, [b.mul(place, per_element)]), [position])
-            start = b.bitcast(start, ir.VectorType(codes.type.pointee, width).as_pointer())
-            vectors = self._vectors(b.load(start, align=1))
-            for x, own in zip(values, slots):
-                factor = lanes_of(b, b.fmul(x, scale, flags=FAST), width)
-                for vector, (slot, _) in zip(vectors, own):
-                    b.store(b.fadd(b.fmul(vector, factor, flags=FAST), b.load(slot), flags=FAST), slot)
+            vector = self._vector(start, width)
+            for x, (slot, _) in zip(values, slots):
+                factor = lanes_of(b, b.fmul(x, scale, flags=FAST), vector.type.count)
+                b.store(b.fadd(b.fmul(vector, factor, flags=FAST), b.load(slot), flags=FAST), slot)
             b.store(b.fadd(b.load(norms), b.fmul(self._square(values), norm, flags=FAST), flags=FAST), norms)
-        for slot, out in (each for own in slots for each in own):
+        for slot, out in slots:
             b.store(b.load(slot), out, align=4)
         with b.if_then(b.icmp_signed("==", position, position.type(0))):
             b.store(b.fadd(b.load(self.total), b.load(norms), flags=FAST), self.total)
@@ -53,39 +52,40 @@ class CodeColumns:
         x, *others = (b.fmul(value, value, flags=FAST) for value in values)
         return b.fsub(x, others[0], flags=FAST) if others else x
 
-    def _slots(self, sums, position, width):
-        """Return pairs of a register slot, set to 0 or the sums so far, and the place of these sums."""
-        b, kind = self.builder, ir.VectorType(FLOAT, width)
-        starts = [position] if self.half is None else [position, b.add(position, self.half)]
-        found = []
-        for start in starts:
-            out, slot = b.bitcast(b.gep(sums, [start]), kind.as_pointer()), cgutils.alloca_once(b, kind)
-            b.store(zeros(kind) if self.anew else b.load(out, align=4), slot)
-            found.append((slot, out))
-        return found
+    def _slot(self, sums, position, width):
+        """Return a register slot, set to 0 or the sums so far, and the place of these sums."""
+        b, codes = self.builder, 2 if self.halves else 1
+        kind = ir.VectorType(FLOAT, codes * width)
+        out = b.bitcast(b.gep(sums, [b.mul(position, position.type(codes))]), kind.as_pointer())
+        slot = cgutils.alloca_once(b, kind)
+        b.store(zeros(kind) if self.anew else b.load(out, align=4), slot)
+        return slot, out
 
-    def _vectors(self, codes):
-        """Return codes as floats; both halves of bytes, each a two's complement number of 4 bits."""
-        b, wide = self.builder, ir.VectorType(WORD, codes.type.count)
-        if self.half is None:
-            return [self._floats(b.sext(codes, wide))]
+    def _vector(self, start, width):
+        """Return codes as floats: bytes, or both halves of bytes, each a two's complement number of 4 bits."""
+        b, wide = self.builder, ir.VectorType(WORD, width)
+        if self.halves and 2 * width >= TABLE_LANES and has_table_lookup():
+            return joined(b, [self._looked_up(b.gep(start, [WORD(at)])) for at in range(0, width, 8)])
+        codes = b.load(b.bitcast(start, ir.VectorType(start.type.pointee, width).as_pointer()), align=1)
+        if not self.halves:
+            return self._floats(b.sext(codes, wide))
         words = b.zext(codes, wide)  # first: the instructions below are for words
-        if wide.count >= TABLE_LANES and has_table_lookup():
-            return [self._looked_up(words), self._looked_up(b.lshr(words, _all(wide, 4)))]
         # to the upper end of the word, then back to the lower one with the sign
-        return [self._floats(b.ashr(b.shl(words, _all(wide, up)), _all(wide, 28))) for up in (28, 24)]
+        return joined(b, [self._floats(b.ashr(b.shl(words, _all(wide, up)), _all(wide, 28))) for up in (28, 24)])
 
     def _floats(self, words):
         return self.builder.sitofp(words, ir.VectorType(FLOAT, words.type.count))
 
-    def _looked_up(self, words):
-        """Return the numbers of the lowest 4 bits of words, from a register that holds all sixteen of them."""
-        b, parts = self.builder, pieces(self.builder, words, TABLE_LANES)
-        kind = ir.VectorType(FLOAT, TABLE_LANES)
-        signature = ir.FunctionType(kind, [kind, ir.VectorType(WORD, TABLE_LANES)])
-        lookup = cgutils.get_or_insert_function(b.module, signature, "llvm.x86.avx512.permvar.sf.512")
+    def _looked_up(self, start):
+        """Return the numbers of the halves of 8 bytes, from a register that holds all sixteen numbers."""
+        b, kind, words = self.builder, ir.VectorType(FLOAT, TABLE_LANES), ir.VectorType(WORD, TABLE_LANES)
+        eight = b.load(b.bitcast(start, ir.IntType(64).as_pointer()), align=1)
+        # all 8 bytes in each pair of lanes, which costs nothing while loading; then each lane has another code lowest
+        copies = b.bitcast(lanes_of(b, eight, TABLE_LANES // 2), words)
+        places = b.lshr(copies, ir.Constant(words, [4 * (lane // 2) for lane in range(TABLE_LANES)]))
+        lookup = cgutils.get_or_insert_function(b.module, ir.FunctionType(kind, [kind, words]), LOOKUP)
         table = ir.Constant(kind, [float(code - 16 * (code > 7)) for code in range(16)])
-        return joined(b, [b.call(lookup, [table, part]) for part in parts])
+        return b.call(lookup, [table, places])  # which only looks at the lowest 4 bits
 
 
 def _all(kind, number):
@@ -104,10 +104,9 @@ def _emit(builder, held, listed, sets, size, kind):
     (records, codes), (places, count, shift), (anew, halves) = held, listed, kind
     codes = builder.gep(codes, [builder.mul(shift, shift.type(WORD.width // codes.type.pointee.width))])
     total = cgutils.alloca_once_value(builder, ir.Constant(FLOAT, 0.0))
-    half = builder.lshr(size, size.type(1)) if halves else None
     listed = (places, count, builder.gep(records, [shift]), codes)
-    columns = CodeColumns(builder, listed, sets, half, anew, total)
-    emit_columns(builder, columns, size if half is None else half)
+    columns = CodeColumns(builder, listed, sets, halves, anew, total)
+    emit_columns(builder, columns, builder.lshr(size, size.type(1)) if halves else size)
     return builder.load(total)
 
 

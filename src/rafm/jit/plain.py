@@ -57,7 +57,10 @@ def add_codes(records, codes, places, q, values, e, count, shift, sums, j, n):
 
 @compiled
 def add_halves(records, codes, places, q, values, e, count, shift, sums, j, n):
-    """Do the same with two codes in each byte: code f in the lower half of byte f, code f + n / 2 in the upper one."""
+    """Do the same with two codes in each byte: code f in the lower half of byte f, code f + n / 2 in the upper one.
+
+    The sums may stand in another order, which depends on n alone, since only their squared norm is used.
+    """
     total, half = np.float32(0), n // 2
     for k in range(count):
         o, x = places[q + k] + shift, values[e + k]

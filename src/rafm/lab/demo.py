@@ -123,7 +123,7 @@ def draw(results: list[Result], path: Path) -> str:
     try:
         import matplotlib
     except ImportError:
-        return "no picture: it needs matplotlib, which `pip install 'rafm[report]'` brings"
+        return "no picture: it needs matplotlib, which `pip install '.[report]'` in a checkout brings"
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersionError
 from ..families import FAMILIES
 from ..files.atomic import PathLike
-from ..files.container import container_chunks, read_container, write_container
+from ..files.container import container_chunks, is_container, read_container, write_container
 from ..losses import TASKS, loss_for
 from ..optimizers import OPTIMIZERS, optimizer_class
 from ..options import from_summary, resolve
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ..encode.encoder import TableEncoder
     from ..losses.loss import Loss
 
+MANIFEST = "model.json"  # of a folder of parts; see folder.py
 STATES_VERSION = 1
 MAX_FIELDS = 2**24  # with weights: records hold the field as a float32
 LARGEST = 2**62  # integers below this fit into int64 even after additions
@@ -125,7 +127,7 @@ def _read_back(path: PathLike) -> Callable[[str], Any]:
 
     def check(temporary: str) -> None:
         try:
-            load(temporary)
+            load_file(temporary)
         except ModelFileError as error:
             reason = str(error).removeprefix(f"{Path(temporary).name}: ")
             raise type(error)(f"{Path(path).name}: not saved, because it would not load: {reason}") from None
@@ -134,7 +136,21 @@ def _read_back(path: PathLike) -> Callable[[str], Any]:
 
 
 def load(path: PathLike) -> Saved:
-    """Read a model file and check that its parts are consistent; nothing in it is ever executed."""
+    """Read a model file, or a folder of parts, and check that all is consistent; nothing in it is ever executed."""
+    if os.path.isdir(path):
+        from .folder import load_folder  # it imports this module
+
+        return load_folder(path)
+    return load_file(path)
+
+
+def is_model(path: PathLike) -> bool:
+    """Return whether a file starts like a model, or a folder has the manifest of one; nothing else is checked."""
+    return (Path(path) / MANIFEST).is_file() or is_container(path)
+
+
+def load_file(path: PathLike) -> Saved:
+    """Read a model file."""
     header, tensors = read_container(path)
     try:
         take_names("columns", header, tensors)

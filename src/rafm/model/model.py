@@ -92,7 +92,9 @@ class Model:
         if not np.isfinite(found).all():
             row = int(np.flatnonzero(~np.isfinite(found))[0])
             largest = float(np.abs(take_rows(batch, row, row + 1).values).max())  # a likely cause, for the message
-            raise DataValueError(f"the score of row {row} is out of float32 range; its largest value is {largest:g}")
+            raise DataValueError(
+                f"the score of row {row + 1} is out of float32 range; its largest value is {largest:g}"
+            )
         return found
 
     def _score(self, batch: CheckedRows, level: int | None) -> np.ndarray:

@@ -19,7 +19,7 @@ from .grouping import Grouping, one_group
 from .ranks import RankPlan
 
 AUTO_STEP, LEAST_AUTO_STEP = 1 << 12, 1 << 10  # rows of a step, halved down to the second for large ranks
-AUTO_FLOATS = 1 << 20  # at most so many sums of a step's rows, and nonzeros
+AUTO_FLOATS = 1 << 20  # limit of the sums of a step's rows, and of its nonzeros
 FIRST_STEP, STEPS_PER_SIZE, DOUBLINGS = 16, 32, 12  # at most 65,536 rows, whose positions take 16 bits
 LEAST_DAMPING = 16.0
 STEPS_PER_EPOCH = 50  # at least, or steps are too few and too long to learn by
@@ -29,7 +29,7 @@ DIGITS = 1 << DIGIT_BITS
 
 
 def choose_step_rows(wanted: str | int, plan: RankPlan, nonzeros: float) -> int:
-    """Return the rows per wide step, of so many nonzeros each: those wanted, or as many as the cache has room for.
+    """Return the rows per wide step: those wanted, or as many as the cache has room for.
 
     >>> [choose_step_rows("auto", RankPlan("fm", (rank,), (9, 9, 0)), nonzeros=39) for rank in (32, 512)]
     [4096, 2048]
@@ -77,7 +77,7 @@ class WholeSteps(Grouping):
 
 
 def whole_steps(plan: RankPlan, step_rows: int, nonzeros: float) -> WholeSteps:
-    """Keep the order of the features, for steps of so many rows with so many nonzeros each.
+    """Keep the order of the features, for steps of `step_rows` rows; nonzeros: of one row, on average.
 
     All features of a row step at once, so the score of the row moves further the more there are: damp them all by that
     number, see optimizers/descent.py.

@@ -84,7 +84,7 @@ def check_batch(batch: Batch) -> CheckedRows:
 
     >>> check_batch(Batch(np.array([0, 1]), np.array([7]), np.array([1.0]), n_features=5))
     Traceback (most recent call last):
-    rafm.errors.FeatureRangeError: row 0 has feature id 7, but ids must be between 0 and 4
+    rafm.errors.FeatureRangeError: row 1 has feature id 7, but ids must be between 0 and 4
     """
     indptr, indices, values = _contiguous(batch.indptr, np.int64), np.asarray(batch.indices), _float32(batch.values)
     _check_offsets(indptr, indices, values)
@@ -94,11 +94,13 @@ def check_batch(batch: Batch) -> CheckedRows:
     _check_ids(indptr, indices, batch.n_features)
     if not np.isfinite(values).all():
         row = _row_of(int(np.flatnonzero(~np.isfinite(values))[0]), indptr)
-        raise DataValueError(f"row {row} has a value that is NaN, infinite or out of float32 range")
+        raise DataValueError(f"row {row + 1} has a value that is NaN, infinite or out of float32 range")
     labels = _check_column(batch.labels, "label", indptr.size - 1)
     weights = _check_column(batch.weights, "sample weight", indptr.size - 1)
     if weights is not None and weights.size and weights.min() < 0:
-        raise DataValueError(f"sample weight of row {weights.argmin()} is {weights.min()}; weights must be at least 0")
+        raise DataValueError(
+            f"sample weight of row {weights.argmin() + 1} is {weights.min()}; weights must be at least 0"
+        )
     return CheckedRows._passed(indptr, indices, values, batch.n_features, labels, weights)
 
 
@@ -143,7 +145,7 @@ def _check_ids(indptr: np.ndarray, indices: np.ndarray, n_features: int) -> None
     if indices.size and (indices.min() < 0 or indices.max() >= n_features):
         entry = int(np.flatnonzero((indices < 0) | (indices >= n_features))[0])
         raise FeatureRangeError(
-            f"row {_row_of(entry, indptr)} has feature id {indices[entry]}, "
+            f"row {_row_of(entry, indptr) + 1} has feature id {indices[entry]}, "
             f"but ids must be between 0 and {n_features - 1}"
         )
 
@@ -160,6 +162,6 @@ def _check_column(column: np.ndarray | None, name: str, n_rows: int) -> np.ndarr
         raise DataValueError(f"expected one {name} for each of {n_rows} rows, found shape {found.shape}")
     if not np.isfinite(found).all():
         raise DataValueError(
-            f"{name} of row {np.flatnonzero(~np.isfinite(found))[0]} is not finite, or beyond 3.4e38 (float32)"
+            f"{name} of row {np.flatnonzero(~np.isfinite(found))[0] + 1} is not finite, or beyond 3.4e38 (float32)"
         )
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from starlette.applications import Starlette
@@ -10,13 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ..errors import RafmError
 from . import inference
 from .arrow_bodies import is_arrow, read_table, write_scores
 from .describe import columns_of
 from .inference import HEAD_LENGTH
-from .limits import Gate, Lane
+from .limits import LIGHT_BYTES, Gate, Lane
 from .metrics import SharedMetrics
 from .openapi import MAX_EXPLAINED, MAX_ITEM, MAX_TERMS, MAX_TOP, openapi
 from .page import PAGE, PAGE_HEADERS
@@ -34,7 +37,6 @@ from .requests import (
 from .served import ModelStore, ServedModel
 from .settings import Settings
 
-LIGHT_BYTES = 1 << 13  # requests up to this size are answered at once, larger ones in their turn
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -49,9 +51,23 @@ class Application:
             RequestError: _on_request_error,
             Exception: _on_crash,
         }
-        app = Starlette(routes=self._routes(), exception_handlers=handlers)
-        app.router.redirect_slashes = False
-        self.gate = Gate(app, metrics, token, settings.timeout_seconds)
+        self._app = Starlette(routes=self._routes(), exception_handlers=handlers)
+        self._app.router.redirect_slashes = False
+        self.gate = Gate(self._answer, metrics, self.lane, token, settings.timeout_seconds)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let Starlette answer; but scores at once, since its layers take as long as scoring a row."""
+        if scope["path"] != "/score" or scope["method"] != "POST":
+            return await self._app(scope, receive, send)
+        scope["endpoint"] = self.score
+        try:
+            response = await self.score(Request(scope, receive))
+        except RequestError:
+            raise  # the gate answers it
+        except Exception as error:
+            await (await _on_crash(Request(scope), error))(scope, receive, send)
+            raise  # to the log, as Starlette does
+        await response(scope, receive, send)
 
     def _routes(self) -> list[Route]:
         model = "/v2/models/{name}"
@@ -90,19 +106,25 @@ class Application:
 
     async def _work(self, request: Request, answer: Callable[[ServedModel, bytes], Response]) -> Response:
         """Answer a request: at once if it is small, else in its turn."""
+        begin, cpu = time.perf_counter(), time.process_time()
         model, body = self.models.current, await self.bodies.read(request)  # one model from here on
+        times = [begin, time.perf_counter()]
 
         def job() -> Response:
+            times.append(time.perf_counter())
             try:
                 return answer(model, body)
             except RafmError as error:
                 raise RequestError(422, str(error)) from None
 
         # an explanation, or the best of many items, takes milliseconds even for one row
-        is_quick = answer != self._recommend and b'"explain"' not in body
-        if is_quick and len(body) <= LIGHT_BYTES:
+        if len(body) <= LIGHT_BYTES and answer != self._recommend and b'"explain"' not in body:
             return job()
-        return await self.lane.run(job)
+        response: Response = await self.lane.run(job)
+        seconds = [b - a for a, b in pairwise([*times, time.perf_counter()])] + [time.process_time() - cpu]
+        parts = zip(("read", "wait", "work", "cpu"), seconds)
+        response.headers["Server-Timing"] = ", ".join(f"{name};dur={1e3 * each:.2f}" for name, each in parts)
+        return response
 
     def _score(self, model: ServedModel, body: bytes) -> Response:
         found = parse_json(body)

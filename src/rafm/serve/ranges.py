@@ -67,7 +67,7 @@ class Ranges:
 
 def _check(cell: Any, found: Range, name: Any, place: int) -> None:
     if type(cell) in (int, float) and not found[0] <= cell <= found[1]:
-        _refuse(name, f", row {place}", found)
+        _refuse(name, f", row {place + 1}", found)
 
 
 def _refuse(name: Any, where: str, found: Range) -> None:

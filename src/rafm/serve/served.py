@@ -16,9 +16,10 @@ import pyarrow as pa
 from ..errors import DataValueError, ModelFileError, RafmError
 from ..explain.names import FeatureNames
 from ..explain.terms import explain_rows
-from ..model.file import load
+from ..model.file import MANIFEST, load
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.numbering import number_row
+from ..rows.texts import texts_of_bytes
 from ..scorer import MANY_ROWS, Scorer
 from .ranges import Ranges
 from .settings import Settings
@@ -132,14 +133,18 @@ def load_served(settings: Settings) -> tuple[ServedModel, Signature]:
 
 
 def signature_of(path: str) -> Signature:
-    """Return what changes when a file is replaced or written to."""
-    found = os.stat(path)
+    """Return what changes when a file is replaced or written to, or the manifest of a folder of parts."""
+    found = os.stat(_main_file(path))
     return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _main_file(path: str) -> str:
+    return os.path.join(path, MANIFEST) if os.path.isdir(path) else path
 
 
 def _digest(path: str) -> str:
     sha = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open(_main_file(path), "rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             sha.update(chunk)
     return sha.hexdigest()
@@ -155,6 +160,7 @@ def warm_up(scorer: Scorer) -> None:
     assert one_row is not None
     model.score_numbered(one_row)
     model.scores(empty_rows(2))
+    texts_of_bytes(b"")
 
 
 def empty_rows(n_rows: int) -> CheckedRows:

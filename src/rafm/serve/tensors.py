@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..rows.arrow import array_of
+from ..rows.texts import texts_of_bytes
 from .requests import RequestError, as_integer, check_keys
 
 KINDS = {  # datatypes of numbers, and their bytes
@@ -90,20 +91,9 @@ def _of_bytes(data: memoryview, kind: str, name: str) -> pa.Array:
     """Return the values of a tensor's bytes, little-endian; texts have their lengths, in 4 bytes, before them."""
     try:
         if kind == "BYTES":
-            return pa.array(_texts(data), pa.string())
+            return texts_of_bytes(data)
         if kind == "BOOL":
             return pa.array(np.frombuffer(data, np.uint8) != 0)
         return array_of(np.frombuffer(data, KINDS[kind]), KINDS[kind].type)
     except (ValueError, pa.ArrowException) as error:
         raise RequestError(422, f"input {name[:80]!r}: its bytes are not {kind}: {str(error)[:100]}") from None
-
-
-def _texts(data: memoryview) -> list[str]:
-    texts, at, whole = [], 0, bytes(data)
-    while at < len(whole):
-        start = at + 4
-        at = start + int.from_bytes(whole[at:start], "little")
-        if at > len(whole):
-            raise ValueError("a text ends beyond the input")
-        texts.append(whole[start:at].decode())
-    return texts

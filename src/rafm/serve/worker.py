@@ -9,6 +9,7 @@ gone.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -154,6 +155,7 @@ def main(text: str) -> int:
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # a line for each malformed request would fill the disk
     warnings.simplefilter("ignore")  # answers say which columns are ignored
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.freeze()  # modules stay; looking for garbage among them would stop all requests for a tenth of a second
     metrics = SharedMetrics(given["metrics"], settings.workers, number)
     metrics.add("starts")
     listener = socket.socket(fileno=given["listener"])

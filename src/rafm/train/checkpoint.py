@@ -177,7 +177,7 @@ class Checkpoint:
     # Writing
 
     def is_due(self, seconds: float | None = None) -> bool:
-        """Return whether so many seconds, by default those of the checkpoint, have passed since the last state."""
+        """Return whether the last state is older than this; seconds: if fewer than those of the checkpoint."""
         return time.monotonic() - self.last >= (self.seconds if seconds is None else min(seconds, self.seconds))
 
     def write(self, finished: bool = False) -> str | None:

@@ -23,7 +23,7 @@ PIECE_ROWS = 1 << 16  # about this many rows are trained between two checks of t
 FIRST_FIELD_WEIGHT = 0.3  # anything from 0.1 to 0.6 trains to the same; at 0 gradients would be 0
 WIDE_ROWS = 1 << 22  # data with at least this many rows train by wide steps
 LONG_BATCH = 1 << 20  # maximum nonzeros of a mini-batch if all its rows were as long as the longest
-LARGE_SUMS = 1 << 22  # maximum floats of its rows' sums in a field-aware model
+LARGE_SUMS = 1 << 15  # maximum floats of its sums in a field-aware model: they and the vectors should stay in the cache
 
 
 class RowShape(NamedTuple):
@@ -122,7 +122,7 @@ def batch_size_of(shape: RowShape, options: TrainingOptions, plan: RankPlan) -> 
 
 
 def has_wide_steps(options: TrainingOptions, n_rows: int) -> bool:
-    """Return whether training on so many rows takes wide steps; see plan/steps.py."""
+    """Return whether training on n_rows rows takes wide steps; see plan/steps.py."""
     if options.step_rows != "auto":
         return options.step_rows != 0
     is_usual = options.optimizer.batch_size == Optimizer.batch_size and not options.optimizer.is_sampler

@@ -45,7 +45,7 @@ def make_engine(
 
 
 def threads_used(options: TrainingOptions, n_rows: int = 0) -> int:
-    """Return how many of the threads asked for can train this family on so many rows.
+    """Return how many of the threads asked for can train this family.
 
     >>> from rafm.options import resolve
     >>> [threads_used(resolve(task="binary", threads=8, model=model)) for model in ("rafm", "mrma")]

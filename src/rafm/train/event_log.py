@@ -29,7 +29,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
-from ..plan.ranks import describe_plan
 from .events import (
     Calibrated,
     CheckpointWritten,
@@ -107,7 +106,7 @@ def event_record(event: Event) -> dict[str, Any]:
         case StartJudged():
             return {"event": "start", **{f"valid_{name}": value for name, value in event.metrics.items()}}
         case Planned():
-            *levels, _ = describe_plan(event.plan, event.counts, event.n_rows) or [{}]
+            *levels, _ = event.levels() or [{}]
             sizes = {"features": event.plan.n_features, "parameters": event.plan.n_parameters}
             return {"event": "planned", "rows": event.n_rows, **sizes, "model": event.plan.family, "plan": levels}
         case Continued():

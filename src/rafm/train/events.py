@@ -9,7 +9,7 @@ import numpy as np
 
 from ..model.model import Model
 from ..options import TrainingOptions
-from ..plan.ranks import RankPlan
+from ..plan.ranks import RankPlan, describe_levels, describe_plan
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class NotHeldOut:
-    """No rows choose the number of epochs, and there are more epochs than so many rows usually bear."""
+    """No rows choose the number of epochs, and there are more epochs than usually do good."""
 
     n_rows: int
     n_epochs: int
@@ -62,12 +62,22 @@ class Selected:
 
 @dataclass(frozen=True)
 class Planned:
-    """Ranks are assigned; training has not started."""
+    """Ranks are assigned; training has not started.
+
+    counts: of the features, by number; of a cluster's, occurrences of features of level k or higher instead: `seen`.
+    """
 
     plan: RankPlan
     counts: np.ndarray
     n_rows: int
     one_class: bool = False
+    seen: tuple[float, ...] | None = None
+
+    def levels(self) -> list[dict[str, float]]:
+        """Describe the levels; see `describe_plan`."""
+        if self.seen is not None:
+            return describe_levels(self.plan, self.seen, self.n_rows)
+        return describe_plan(self.plan, self.counts, self.n_rows)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from .gibbs_engine import Gap, GibbsEngine
 from .gibbs_run import GibbsRun
 from .loader import Blocks
 
-LOGIT_SCALE = 1.7  # log odds are about so many times the score of the probit model
+LOGIT_SCALE = 1.7  # log odds divided by the score of the probit model, about
 LEAST_PROBABILITY, LEAST_WEIGHT = 1e-4, 0.02  # in distillation
 N_SETS = 6  # of recombined rows; sweeps take turns to score one of them
 DISTILLING_SWEEPS, DISTILLING_PULL = 16, 3.0

@@ -110,7 +110,7 @@ class GibbsEngine:
         return collect_scores(self.design, self.chain.errors, self.totals, collects)
 
     def make_room(self, n_samples: int) -> None:
-        """Make room for so many samples of the parameters."""
+        """Make room for samples of the parameters."""
         names = Samples.stacked([self.parameters()]).arrays() if n_samples else {}
         self.kept = {name: np.zeros((n_samples, *array.shape[1:]), array.dtype) for name, array in names.items()}
 

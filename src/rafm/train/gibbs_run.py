@@ -143,7 +143,7 @@ class GibbsRun(Run):
         return max(1, (self.options.n_epochs - self.burn_in) // max(self.options.keep_samples, 1))
 
     def _keep_sample(self) -> None:
-        """Keep every so many samples, in place of the oldest."""
+        """Keep one sample of each stride, in place of the oldest."""
         number, rest = divmod(int(self.engine.collected[0]), self._stride)
         if self.options.keep_samples and number and not rest:
             self.engine.keep_sample((number - 1) % self.options.keep_samples)
@@ -252,7 +252,7 @@ class GibbsRun(Run):
 
 
 def _whole(blocks: Blocks, found: RowStats, plan: RankPlan, megabytes: float | None) -> Rows:
-    """Return all rows as one block; refuse rows that are neither in memory nor fit into so many megabytes."""
+    """Return all rows as one block; refuse rows that are not in memory and would not fit."""
     nonzeros, needed = int(found.counts.sum()), sampler_bytes(found, plan.n_features * (1 + sum(plan.block_ranks)))
     if not blocks.source.in_memory and needed > 1e6 * (megabytes or 0):
         raise ResourceLimitError(

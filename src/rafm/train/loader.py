@@ -45,7 +45,7 @@ def _check_lengths(batch: CheckedRows, family: Family, done: int) -> None:
         row = int(np.flatnonzero(lengths != family.features_per_row)[0])
         raise DataValueError(
             f"model {family.name!r} needs exactly two features in every row, such as user and item; "
-            f"row {done + row} has {lengths[row]}. Keep two columns, or use model='rafm'."
+            f"row {done + row + 1} has {lengths[row]}. Keep two columns, or use model='rafm'."
         )
 
 

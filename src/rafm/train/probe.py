@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 TRIAL_ROWS = 1 << 13  # approximate number of rows per trial
-TRIALS = 2  # trials per mode: other processes may disturb a single one
+TRIALS, MAX_TRIALS = 2, 7  # trials per mode: if all of the team's are faster than all of one thread, and otherwise
 ALONE_SECONDS, WARM_UP_SECONDS = 0.25, 0.2  # single-threaded time at the start, and team time before a probe
 SLOW_SECONDS = 0.1  # probe again after the team has been slower than one thread for this long
-FIRST_SPAN_SECONDS, LONGEST_SPAN_SECONDS = 2.0, 64.0  # time between two probes
+FIRST_SPAN_SECONDS = 2.0  # time between two probes; it doubles while their result is the same
+LONGEST_SPANS = (64.0, 16.0)  # for the team, and for one thread: a team that was disturbed should not be lost for long
 
 
 class Probe:
@@ -19,6 +20,10 @@ class Probe:
     runs for a while before a probe: an idle core of a virtual machine may take many milliseconds to become available.
     The first call is ignored, because it may compile.
 
+    Trials last milliseconds, so other programs can disturb several in a row, a team's above all, which needs all its
+    cores at once. So both modes take turns, and unless the first trials agree on the team, the medians of more decide:
+    a busy moment does not count, and busy neighbours do.
+
     >>> probe = Probe()
     >>> [probe.note(TRIAL_ROWS, seconds) or probe.alone for seconds in (9.0, ALONE_SECONDS, WARM_UP_SECONDS)]
     [True, False, False]
@@ -26,13 +31,15 @@ class Probe:
     ...     probe.note(TRIAL_ROWS, 2.0 if probe.alone else 1.0)
     ...     return probe.alone, probe.probing
     >>> [one_trial() for _ in range(2 * TRIALS + 1)]
-    [(False, True), (False, True), (True, True), (True, True), (False, False)]
+    [(False, True), (True, True), (False, True), (True, True), (False, False)]
     """
 
     def __init__(self) -> None:
-        self.alone, self.probing, self.decided = True, False, True
+        self.alone, self.probing = True, False
+        self.decided: bool | None = None  # by the last probe, whether one thread trains
         self.left, self.span = np.inf, FIRST_SPAN_SECONDS  # seconds until the next probe, and between probes
-        self.seconds = [np.inf, np.inf]  # best seconds per row in the last probe: as a team, and alone
+        self.seconds = [np.inf, np.inf]  # median seconds per row in the last probe: as a team, and alone
+        self.trials: tuple[list[float], list[float]] = ([], [])  # seconds per row, in the same order
         self.slow = 0.0  # seconds for which the team has been slower than one thread was
 
     def note(self, rows: int, seconds: float) -> None:
@@ -51,15 +58,21 @@ class Probe:
         if self.alone:
             self.alone, self.left = False, WARM_UP_SECONDS
         else:
-            self.probing, self.trials, self.seconds = True, 0, [np.inf, np.inf]
+            self.probing, self.is_warm, self.trials = True, False, ([], [])
 
     def _note_trial(self, seconds: float) -> None:
-        if self.trials:  # the first trial is a warm-up
-            self.seconds[self.alone] = min(seconds, self.seconds[self.alone])
-        self.trials += 1
-        self.alone = self.trials > TRIALS
-        if self.trials > 2 * TRIALS:
-            before, self.decided = self.decided, self.seconds[True] < self.seconds[False]
-            self.alone, self.probing, self.slow = self.decided, False, 0.0
-            self.span = min(2 * self.span, LONGEST_SPAN_SECONDS) if self.decided == before else FIRST_SPAN_SECONDS
-            self.left = self.span
+        if not self.is_warm:  # the first trial
+            self.is_warm = True
+            return
+        self.trials[self.alone].append(seconds)
+        self.alone = not self.alone
+        team, one = self.trials
+        if len(one) == MAX_TRIALS or (len(one) == len(team) == TRIALS and max(team) < min(one)):
+            self._decide()
+
+    def _decide(self) -> None:
+        self.seconds = [float(np.median(each)) for each in self.trials]
+        before, self.decided = self.decided, self.seconds[True] < self.seconds[False]
+        self.alone, self.probing, self.slow = self.decided, False, 0.0
+        self.span = min(2 * self.span, LONGEST_SPANS[self.alone]) if self.alone == before else FIRST_SPAN_SECONDS
+        self.left = self.span

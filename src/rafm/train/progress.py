@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from ..files.board import LiveBoard, PlainBoard
 from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
-from ..plan.ranks import RankPlan, describe_plan
+from ..plan.ranks import RankPlan
 from .events import (
     Begun,
     Calibrated,
@@ -53,7 +53,7 @@ def plan_lines(event: Planned) -> list[str]:
     model                                            661       2644         35.5  rafm with weights and bias
        FM    16       100              1.000        1701       6804         80.8  for comparison
     """
-    return level_lines(event.plan, describe_plan(event.plan, event.counts, event.n_rows))
+    return level_lines(event.plan, event.levels())
 
 
 def level_lines(plan: RankPlan, described: list[dict[str, float]]) -> list[str]:

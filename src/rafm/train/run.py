@@ -32,7 +32,7 @@ from .events import EpochFinished, PieceFinished
 from .loader import Blocks
 from .negatives import Negatives
 
-ODD_LABEL = 1e6  # a label so many times the median is named when training diverges
+ODD_LABEL = 1e6  # a label this many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this
 DIVERGED_RATIO = 100.0  # training has diverged if its loss exceeds this many times that of the best constant
 

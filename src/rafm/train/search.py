@@ -128,7 +128,7 @@ def _sample(job: Job, seed: int) -> Job:
 
 
 def _some(source: RowSource, most: int, seed: int) -> CheckedRows:
-    """Return at most so many rows of a source, the same share of each block."""
+    """Return at most `most` rows of a source, the same share of each block."""
     sizes = [source.block(number).n_rows for number in range(source.n_blocks)]
     share = min(1.0, most / max(sum(sizes), 1))
     return join_rows(list(_parts(source, share, np.random.default_rng([seed, 1]))))

@@ -30,7 +30,7 @@ from .phases import Phase, Phases
 from .sampler_choice import sampler_for
 from .trainer import check_labels, train
 
-FEW_ROWS = 5_000  # up to so many rows are dealt out into folds; see decision 0016
+FEW_ROWS = 5_000  # no more rows than these are dealt out into folds; see decision 0016
 SAFE_EPOCHS, EPOCH_ROWS = 3, 20_000  # without validation, more epochs than both give can be worse than a constant
 NOISE_SWEEPS = 100  # of the sampler, enough to measure the noise on rows that are held out
 EARLY_EPOCH, SLOWER, MAX_RUNS = 3, 4.0, 3  # if the best epoch is that early, try this fraction of the learning rate
@@ -116,7 +116,7 @@ def _check_calibration(options: TrainingOptions, has_rows: bool) -> None:
 
 
 def usual_epochs(n_rows: int) -> int:
-    """Return how many epochs so many rows bear without harm.
+    """Return how many epochs do no harm without rows to stop by.
 
     >>> usual_epochs(8_000), usual_epochs(1_000_000)
     (3, 50)

@@ -23,7 +23,7 @@ from .space import Settings, Space
 
 NAME = "rafm"
 STARTUP_TRIALS = 8  # random ones, after the known ones
-REDUCTION = 3  # of each rung, one trial in so many goes on
+REDUCTION = 3  # one trial in three of each rung goes on
 SEED_STEP = 1_000_003  # a prime, so that trials of neighbouring seeds draw differently
 
 
@@ -121,7 +121,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise ConfigError("tuning needs Optuna: pip install 'rafm[tune]'", key="tune") from None
+        raise ConfigError("tuning needs Optuna: pip install '.[tune]' in a checkout of rafm", key="tune") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 

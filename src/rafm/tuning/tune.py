@@ -31,7 +31,7 @@ from .records import COMPLETE, DIVERGED, PRUNED, TIMED_OUT, TOO_LARGE, Record, b
 from .space import AUTO, Settings, Space
 from .study import Study, open_study
 
-DEFAULT_TRAININGS = 30  # the default budget: as long as so many trainings with the defaults
+DEFAULT_TRAININGS = 30  # the default budget is the time of 30 trainings with the defaults
 FIRST_RUNG = 3  # trials are compared from this fraction of the epochs of the defaults on
 MAX_REJECTED = 200  # suggestions in a row that are too large
 

@@ -75,11 +75,11 @@ def test_a_command_warns_of_it_once_with_its_own_flag(tmp_path):
 
 def test_frames_and_parquet_files_name_the_row(tmp_path):
     frame = pd.DataFrame({"price": [line.split(",")[2] for line in prices("abc")[1:]]})
-    with pytest.warns(DataWarning, match="column 'price', row 30: 'abc' is not a number, unlike 39 of 40 cells; the"):
+    with pytest.warns(DataWarning, match="column 'price', row 31: 'abc' is not a number, unlike 39 of 40 cells; the"):
         RaFMClassifier(ranks=2, n_epochs=1).fit(frame, [0, 1] * 20)
     parquet.write_table(pa.table({"y": [0, 1] * 20, "price": frame.price.tolist()}), tmp_path / "t.parquet")
     done = run("train", tmp_path / "t.parquet", *KEPT, "--out", tmp_path / "m.rafm")
-    assert "warning: column 'price', row 30: 'abc' is not a number" in done.err
+    assert "warning: column 'price', row 31: 'abc' is not a number" in done.err
 
 
 # No header

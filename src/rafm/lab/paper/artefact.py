@@ -48,7 +48,7 @@ def write_artefact(folder: Path, artefact: Artefact, command: str) -> None:
         write_atomically(own / file, [(json.dumps(content, indent=1, sort_keys=True) + "\n").encode()])
     if artefact.draw:
         artefact.draw(own / f"{artefact.name}.png")
-    again = f"    {command} {artefact.name}\n"
+    again = f"    {command}\n"
     picture = f"\n![{artefact.title}]({artefact.figure})\n" if artefact.draw else ""
     text = f"# {artefact.title}\n\n" + "\n\n".join(artefact.text) + f"\n{picture}\nMade by\n\n{again}"
     write_atomically(own / "README.md", [text.encode()])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from .curves import figure1, figure3, table2
 from .frontier import frontier, size_claims, size_tables
 from .industrial import figure4
 from .lab import Lab
+from .on_ray import ClusterRuns, figure4_on_ray
 from .page import write_page
 from .store import Store
 from .tables34 import authors, claims, competitions, rules, tables34
@@ -45,6 +48,15 @@ def chosen(names: Sequence[str], with_authors: bool) -> dict[str, Callable[[Lab,
     return {name: known[name] for name in known if name in wanted}  # the frontier, then in the order of the paper
 
 
+def check_ray(address: str, wanted: Iterable[str]) -> None:
+    """Refuse an address without Ray, and artefacts that are not trained on a cluster."""
+    from ...distributed.config import check_address
+
+    check_address(address)
+    if list(wanted) != ["figure4"]:
+        raise ConfigError("--ray trains Experiment B alone: rafm paper figure4 --ray ADDRESS", key="ray")
+
+
 def reproduce(
     names: Sequence[str],
     budget: Budget,
@@ -56,16 +68,27 @@ def reproduce(
     command: str = "rafm paper",
     tell: Callable[[str], Any] = print,
     stored: bool = False,
+    ray: str | None = None,
 ) -> list[Artefact]:
-    """Execute missing runs, unless only stored results may be used, then write the artefacts' folders and the page."""
-    wanted = chosen(names, with_authors)
-    with Lab(data, Store(folder / "runs.jsonl"), workers, tell, stored) as lab:
+    """Execute missing runs, unless only stored results may be used, then write the artefacts' folders and the page.
+
+    ray: address of a cluster to train on, which figure4 alone can do.
+    """
+    wanted, store = chosen(names, with_authors), Store(folder / "runs.jsonl")
+    with ExitStack() as stack:
+        lab = Lab(data, store, workers, tell, stored)
+        if ray is not None:
+            check_ray(ray, wanted)
+            wanted = {"figure4": partial(figure4_on_ray, address=ray)}
+            runs = stack.enter_context(ClusterRuns(ray, workers, folder))
+            lab = Lab(data, store, 1, tell, stored, runs)
+        stack.enter_context(lab)
         found = []
         for name, make in wanted.items():
             tell(f"{name}")
             found.append(make(lab, budget))
             own = command if name in OPTIONAL else command.replace(" --authors-protocol", "")
-            write_artefact(folder, found[-1], own.replace(" --stored", ""))
+            write_artefact(folder, found[-1], f"{own.replace(' --stored', '')} {name}")
         # What a claim needs is in the store if its artefact was made.
         verdicts = size_claims(size_tables(lab, budget)) if "frontier" in wanted else []
         verdicts += claims(competitions(lab, budget)) if "tables34" in wanted else []

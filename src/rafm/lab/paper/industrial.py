@@ -11,7 +11,7 @@ import numpy as np
 
 from ...metrics.evaluation import evaluate
 from ...model.model import Model
-from ...options import resolve
+from ...options import TrainingOptions, resolve
 from ...rows.blocks import join_rows
 from ...train.trainer import train_model
 from .artefact import Artefact, table
@@ -43,13 +43,25 @@ class SeenEnough:
 
 def stream_run(config: dict[str, Any], folder: Path) -> Result:
     """Train on some days and evaluate on another."""
+    training, later = streams_of(config)
+    start = time.process_time()
+    model = train_model(training, options_of(config))
+    seconds = time.process_time() - start
+    return {**judged(model, later), "train_seconds": seconds}
+
+
+def streams_of(config: dict[str, Any]) -> tuple[Stream, Stream]:
+    """Return the days to train on, and the day to evaluate on."""
     shape = {"rows_per_day": config["rows_per_day"], "seed": config["stream_seed"]}
-    training, later = Stream(days=tuple(config["days"]), **shape), Stream(days=(config["judge"],), **shape)
-    ranks = tuple(config["ranks"])
-    options = resolve(
+    return Stream(days=tuple(config["days"]), **shape), Stream(days=(config["judge"],), **shape)
+
+
+def options_of(config: dict[str, Any]) -> TrainingOptions:
+    """Return the training options of a run."""
+    return resolve(
         task="binary",
         model=config["model"],
-        ranks=ranks or None,
+        ranks=tuple(config["ranks"]) or None,
         levels=SeenEnough(config["scale"]) if config["model"] in ("rafm", "difacto") else None,
         optimizer=config["optimizer"],
         l2=config["l2"],
@@ -60,13 +72,14 @@ def stream_run(config: dict[str, Any], folder: Path) -> Result:
         patience=None,
         seed=config["seed"],
     )
-    start = time.process_time()
-    model = train_model(training, options)
-    seconds = time.process_time() - start
+
+
+def judged(model: Model, later: Stream) -> Result:
+    """Return the size of a model and its metrics on a later day."""
     held_out = join_rows([later.block(number) for number in range(later.n_blocks)])
     assert held_out.labels is not None
     metrics = evaluate(model.loss, held_out.labels, model.scores(held_out), np.ones(held_out.n_rows))
-    return {"parameters": nonzeros(model), "valid": metrics["log_loss"], "test": metrics, "train_seconds": seconds}
+    return {"parameters": nonzeros(model), "valid": metrics["log_loss"], "test": metrics}
 
 
 def nonzeros(model: Model) -> int:
@@ -93,38 +106,44 @@ def name_of(each: dict[str, Any]) -> str:
 
 def figure4(lab: Lab, budget: Budget) -> Artefact:
     """Choose L2 on the seventh day with one seed, then train on seven days and test on the eighth."""
-    shared = {"kind": "stream", "rows_per_day": budget.stream_rows_per_day, "optimizer": OPTIMIZER, "passes": PASSES}
+    return stream_artefact(budget, stream_points(lab, budget, {})[0])
+
+
+def stream_points(lab: Lab, budget: Budget, how: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return size and AUC of all models, and the tasks that were executed; how: added to every task."""
+    shared = {**shared_settings(budget), **how}
     models = [(family, each) for family, own in contenders(budget).items() for each in own]
     tries = [  # train on the first six days, validate on the seventh
         {**shared, **each, "l2": l2, "days": list(range(DAYS - 2)), "judge": DAYS - 2, "seed": 0, "stream_seed": 0}
         for _, each in models
         for l2 in (L2_VALUES if each["ranks"] else (0.0,))  # LR has no vectors to penalise
     ]
-    done = iter(lab.results(tries))
     losses: dict[str, dict[float, float]] = {}
-    for each in tries:
-        losses.setdefault(f"{each['model']} {each['ranks']} {each['scale']}", {})[each["l2"]] = next(done)["valid"]
-    points = []
+    for each, done in zip(tries, lab.results(tries)):
+        losses.setdefault(f"{each['model']} {each['ranks']} {each['scale']}", {})[each["l2"]] = done["valid"]
+    points, finals = [], []
     for family, each in models:
         own = losses[f"{each['model']} {each['ranks']} {each['scale']}"]
-        final = {
-            **shared,
-            **each,
-            "l2": min(own, key=own.__getitem__),
-            "days": list(range(DAYS - 1)),
-            "judge": DAYS - 1,
-        }
-        tasks = [{**final, "seed": seed, "stream_seed": seed} for seed in budget.stream_seeds]
-        points.append({"family": family, "name": name_of(each), "l2": final["l2"], "tasks": tasks})
-    results = iter(lab.results([task for point in points for task in point["tasks"]]))
+        l2, days = min(own, key=own.__getitem__), list(range(DAYS - 1))
+        final = {**shared, **each, "l2": l2, "days": days, "judge": DAYS - 1}
+        finals += [{**final, "seed": seed, "stream_seed": seed} for seed in budget.stream_seeds]
+        points.append({"family": family, "name": name_of(each), "l2": l2})
+    results = iter(lab.results(finals))
     for point in points:
-        found = [next(results) for _ in point.pop("tasks")]
+        found = [next(results) for _ in budget.stream_seeds]
         point["auc"] = [one["test"]["auc"] for one in found]
         point["parameters"] = int(np.mean([one["parameters"] for one in found]))
-    return _artefact(budget, shared, points)
+    return points, tries + finals
 
 
-def _artefact(budget: Budget, shared: dict[str, Any], points: list[dict[str, Any]]) -> Artefact:
+def shared_settings(budget: Budget) -> dict[str, Any]:
+    """Return what all tasks have in common."""
+    rows = budget.stream_rows_per_day
+    return {"kind": "stream", "rows_per_day": rows, "optimizer": OPTIMIZER, "passes": PASSES}
+
+
+def stream_artefact(budget: Budget, points: list[dict[str, Any]]) -> Artefact:
+    """Return the table and figure of sizes and AUC."""
     from .figures import draw_sizes
 
     unit = points[0]["parameters"]  # LR comes first
@@ -146,7 +165,7 @@ def _artefact(budget: Budget, shared: dict[str, Any], points: list[dict[str, Any
     return Artefact(
         "figure4",
         "Experiment B and Figure 4: an industrial stream",
-        {**shared, "stream_seeds": list(budget.stream_seeds), "l2": list(L2_VALUES)},
+        {**shared_settings(budget), "stream_seeds": list(budget.stream_seeds), "l2": list(L2_VALUES)},
         points,
         [text, table(header, lines, 2), cheapest_sentence(points)],
         lambda path: draw_sizes(path, points),

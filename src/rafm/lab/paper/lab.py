@@ -54,11 +54,21 @@ class NotStored(ConfigError):
 
 
 class Lab:
-    """Executes tasks that are not in the store yet, and stores their results; if `stored`, it executes none."""
+    """Executes tasks that are not in the store yet, and stores their results; if `stored`, it executes none.
+
+    execute: what executes a task in this process, if there is one worker.
+    """
 
     def __init__(
-        self, folder: Path, store: Store, workers: int = 1, tell: Callable[[str], Any] = print, stored: bool = False
+        self,
+        folder: Path,
+        store: Store,
+        workers: int = 1,
+        tell: Callable[[str], Any] = print,
+        stored: bool = False,
+        execute: Callable[[Task, Path], Result] = execute,
     ):
+        self.execute = execute
         self.folder, self.store, self.workers, self.tell, self.stored = folder, store, workers, tell, stored
         self.data: dict[str, list[str]] = {}
         self.pool: ProcessPoolExecutor | None = None
@@ -96,7 +106,7 @@ class Lab:
     def _do(self, missing: dict[str, Task]) -> None:
         if self.workers == 1:
             for done, (key, task) in enumerate(missing.items(), start=1):
-                self._keep(key, task, execute(task, self.folder), f"{done}/{len(missing)}")
+                self._keep(key, task, self.execute(task, self.folder), f"{done}/{len(missing)}")
             return
         running = {self._pool().submit(execute, task, self.folder): key for key, task in missing.items()}
         done = 0
