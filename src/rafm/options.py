@@ -309,6 +309,7 @@ class TrainingOptions:
     may_sample: bool = field(default=False)  # whether rows may decide that the model is sampled
     may_measure: bool = field(default=False)  # whether rows may decide that ranks are measured
     noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
+    pull: float | None = field(default=None)  # of its distillation, likewise
 
     @property
     def family(self) -> Family:

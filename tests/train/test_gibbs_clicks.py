@@ -16,11 +16,11 @@ from rafm.kernels.gibbs_tables import Draw
 from rafm.kernels.tables import Rows
 from rafm.options import resolve
 from rafm.plan.ranks import RankPlan
-from rafm.rows.fields import Fields
+from rafm.rows.fields import NO_FIELD, Fields
 from rafm.rows.source import InMemory
 from rafm.train import gibbs_engine, gibbs_run
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.gibbs_clicks import ClickEngine, calibration, recombined
+from rafm.train.gibbs_clicks import N_SETS, ClickEngine, calibration, recombined
 from rafm.train.trainer import Continued, Distilled, Finished, train
 
 
@@ -102,13 +102,15 @@ def test_sweeps_take_turns_to_collect_recombined_rows(clicks):
     engine = ClickEngine(packed, RankPlan("fm", (2,), (50, 50, 0)), fields, 0, bias=0.0)
     half = 0.5 * np.ones(rows.n_rows)  # of a chain that knows nothing
     engine.chain.numbers[:] = 0
-    for found in ([1, 0, 0], [1, 1, 0], [1, 1, 1], [2, 1, 1]):
+    for sweep in range(N_SETS + 1):
         engine.collected += 1, 0
         engine.collect(True)
+        found = (sweep + N_SETS - np.arange(N_SETS)) // N_SETS
         np.testing.assert_allclose(engine.other_totals, np.outer(found, half))
+    np.testing.assert_array_equal(found, [2, *[1] * (N_SETS - 1)])
     student, gap = engine.student()
     assert gap.before == gap.after == 0  # each set was divided by the number of its turns
-    assert student.design.labels.size == 3 * rows.n_rows
+    assert student.design.labels.size == N_SETS * rows.n_rows
 
 
 def test_recombined_rows_have_one_field_of_another_row():
@@ -131,6 +133,16 @@ def test_recombined_rows_have_one_field_of_another_row():
         assert all(tuple(new[fields[new] == k]) in parts[k] for k in range(3))
         changed.update(different)
     assert changed == {0, 1, 2}
+
+
+def test_every_other_set_of_rows_changes_large_fields_more_often():
+    fields, n = np.repeat([0, 1, NO_FIELD], [900, 4, 2]), 4000
+    ids = np.arange(n)[:, None] % [900, 4, 2] + [0, 900, 904]
+    rows, shares = pack_rows([(own, np.ones(3)) for own in ids], np.zeros(n), None, np.float32), []
+    for number in range(2):
+        changed = (recombined(rows, fields, 0, number).indices.reshape(-1, 3) != ids).mean(axis=0)
+        shares.append(changed / [1 - 1 / 900, 1 - 1 / 4, 1])  # a partner may have the same feature
+    np.testing.assert_allclose(shares, [[0.5, 0.5, 0], [30 / 32, 2 / 32, 0]], atol=0.03)
 
 
 def test_calibration_is_logistic_regression():

@@ -13,9 +13,9 @@ from rafm.train import gibbs_engine
 from rafm.train.trainer import Finished, train
 
 
-def world(n_users, n_items, n_rows, noise, with_pairs):
+def world(n_users, n_items, n_rows, noise, with_pairs, seed=0):
     """Return training rows, validation rows, test rows and the truth of these."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     users, items = rng.integers(0, n_users, n_rows), rng.integers(0, n_items, n_rows)
     truth = rng.normal(0, 0.7, n_users)[users] + rng.normal(0, 0.7, n_items)[items]
     vectors = rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2))
@@ -47,6 +47,12 @@ def test_too_large_a_first_precision_of_factors_stalls_the_chain(monkeypatch):
     found = error(*known)
     monkeypatch.setattr(gibbs_engine, "FIRST_PRECISIONS", (5.0, 1000.0))
     assert error(*known) > 1.25 * found
+
+
+def test_a_chain_whose_factors_grow_slowly_is_not_ended_early():
+    known = world(1300, 600, 22_000, noise=0.8, with_pairs=0.38, seed=2)
+    given = {"ranks": 8, "n_epochs": 120}
+    assert error(*known, patience=3, **given) == error(*known, patience=None, **given)
 
 
 def test_what_samples_do_not_know_is_no_noise():

@@ -99,10 +99,16 @@ def test_options_that_ask_for_another_model_are_heard(given, ratings):
     assert choice(ratings[0], **given) is None
 
 
+def test_rows_without_fields_are_sampled_if_they_have_two_features(ratings):
+    assert choice(ratings[0], fields=None).options.optimizer.name == "gibbs"
+    alone = {"indptr": np.arange(N_ROWS + 1), "indices": np.arange(N_ROWS) % 50, "values": np.ones(N_ROWS)}
+    assert choice(changed_rows(ratings[0], **alone), fields=None) is None
+
+
 def test_rows_that_are_no_ratings_are_trained_by_steps(ratings, monkeypatch):
     rows, tail = ratings[0], ratings[0].labels.copy()
     tail[0] = 1000 * tail.std()
-    assert choice(rows, fields=None) is None
+    assert choice(rows, fields=Fields.of_ranges(("all",), (0, 50))) is None
     assert choice(rows, is_judged=False) is None  # nothing tells the noise
     assert choice(changed_rows(rows, labels=tail)) is None
     assert choice(changed_rows(rows, values=np.full(rows.indices.size, 0.5))) is None
@@ -141,6 +147,7 @@ def test_the_noise_is_measured_on_rows_held_out_then_all_rows_are_sampled(rating
     first, second = (event for event in sampled if isinstance(event, Distilled))
     assert first.noise == pytest.approx(NOISE**2, rel=0.25)  # of 300 rows
     assert second.noise == pytest.approx(first.noise)
+    assert second.pull == first.pull
     last = sampled[-1]
     assert isinstance(last, Finished)
     assert last.model.n_rows == N_ROWS

@@ -129,6 +129,7 @@ def event_record(event: Event) -> dict[str, Any]:
         case Distilled():
             found = {f"valid_{name}": value for name, value in event.metrics.items()}
             gap = {"samples": event.samples, "before": event.before, "after": event.after, "noise": event.noise}
+            gap |= {"pull": event.pull}
             return {"event": "distilled", **gap, **found}
         case Finished():
             ended = {"epochs": len(event.model.history), "best_epoch": event.model.best_epoch}

@@ -34,6 +34,7 @@ class Course:
     calibration: list[float] | None = None  # scale and offset of scores, of folds none
     noise: float | None = None  # variance of labels, found by a sampler
     schedule: Schedule | None = None  # what was searched besides
+    pull: float | None = None  # of its distillation
 
     def note(self, event: EpochFinished, metric: str) -> EpochFinished:
         """Add an epoch; return it with the mark of the best one so far."""

@@ -19,6 +19,7 @@ from ..metrics import shown_metrics
 from ..metrics.evaluation import Metrics
 from ..model.parameters import Parameters
 from ..plan.ranks import RankPlan
+from ..rows.fields import NO_FIELD
 from .events import Distilled
 from .gibbs_engine import Gap, GibbsEngine
 from .gibbs_run import GibbsRun
@@ -26,7 +27,8 @@ from .loader import Blocks
 
 LOGIT_SCALE = 1.7  # log odds divided by the score of the probit model, about
 LEAST_PROBABILITY, LEAST_WEIGHT = 1e-4, 0.02  # in distillation
-N_SETS = 3  # of recombined rows; sweeps take turns to score one of them
+N_SETS = 6  # of recombined rows; sweeps take turns to score one of them
+DISTILLING_SWEEPS, DISTILLING_PULL = 16, 3.0
 NEWTON_STEPS, LEAST_SCALE = 20, 0.05
 
 
@@ -87,7 +89,7 @@ class ClickEngine(GibbsEngine):
         if kept:
             self.chain.numbers[:], self.chain.bias[0] = self.chain.means / kept, self.collected[1] / kept
             self.field_means[0] = self.field_means[1] / kept
-        rows, start = self.given, self.parameters().undo_scaling(LOGIT_SCALE, np.ones(self.plan.n_features, np.float32))
+        rows = self.given
         if self.others and kept:  # rows whose own labels the samples know would make the student too certain
             turns = (int(kept) - 1 - np.arange(N_SETS)) // N_SETS + 1
             sets = np.flatnonzero(turns > 0)
@@ -96,14 +98,30 @@ class ClickEngine(GibbsEngine):
         found = np.clip(found, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         weights = np.maximum(found * (1 - found), LEAST_WEIGHT)  # as log loss weighs errors of log odds
         rows = rows._replace(labels=logit(found).astype(np.float32), weights=weights.astype(np.float32))
+        start = self.parameters().undo_scaling(self._scale_to(rows), np.ones(self.plan.n_features, np.float32))
         engine = GibbsEngine(rows, self.plan, self.fields, 0, 0.0, len(self.team.teams))
-        return engine, engine.distil_into(start, rows.labels)
+        return engine, engine.distil_into(start, rows.labels, DISTILLING_SWEEPS, DISTILLING_PULL)
+
+    def _scale_to(self, rows: Rows) -> float:
+        """Return the factor of the current scores that is best for these labels.
+
+        The scores of mean parameters are further apart than the mean of scores.
+        """
+        scores, weights = self.scorer()(rows).astype(float), rows.weights.astype(float)
+        scores -= np.average(scores, weights=weights)
+        square, product = (weights * scores**2).sum(), (weights * scores * rows.labels).sum()
+        return max(float(product / square), LEAST_SCALE) if square > 0 else LOGIT_SCALE
 
 
 def recombined(rows: Rows, fields: np.ndarray, seed: int, number: int = 0) -> Rows:
-    """Return as many rows, in each of which the features of one field come from another row; number: of such a set."""
+    """Return as many rows, in each of which the features of one field come from another row; number: of such a set.
+
+    In every other set large fields are changed more often: what is asked of a model is mostly other users and items.
+    """
     rng, n, sizes = np.random.default_rng([seed, 1 + number]), rows.labels.size, np.diff(rows.indptr)
-    partner, field = rng.permutation(n), rng.integers(0, int(fields.max(initial=0)) + 1, n)
+    counts = np.bincount(fields[fields != NO_FIELD], minlength=1)
+    chances = np.sqrt(np.maximum(counts, 1)) ** (number % 2)
+    partner, field = rng.permutation(n), rng.choice(chances.size, n, p=chances / chances.sum())
     owner = np.repeat(np.arange(n), sizes)
     own = np.flatnonzero(fields[rows.indices] != field[owner])  # entries that stay
     starts, lengths = rows.indptr[partner], sizes[partner]

@@ -139,10 +139,10 @@ class GibbsEngine:
 
     # Distillation
 
-    def distil(self) -> Gap:
+    def distil(self, pull: float = DISTILLING_PULL) -> Gap:
         """Replace the parameters by those of one model close to the mean of the sampled scores on the training rows.
 
-        It starts from the mean of the parameters and moves each in turn to its best value, with a weak pull back.
+        It starts from the mean of the parameters and moves each in turn to its best value, pulled back to that mean.
         """
         chain, (kept, bias) = self.chain, self.collected
         if kept == 0:  # stopped during burn-in: the last sample stands for all
@@ -150,7 +150,7 @@ class GibbsEngine:
         target = (self.totals / kept).astype(np.float32)
         chain.numbers[:], chain.bias[0] = chain.means / kept, bias / kept
         self.field_means[0] = self.field_means[1] / kept
-        return self._approach(target)
+        return self._approach(target, DISTILLING_SWEEPS, pull)
 
     def mean_scores(self) -> np.ndarray:
         """Return the mean of the sampled scores of the training rows, in their order; the current ones if none."""
@@ -158,10 +158,12 @@ class GibbsEngine:
         found[self.arrangement.row_order] = self.totals / kept if kept else self.design.labels - chain.errors
         return found
 
-    def distil_into(self, start: Parameters, target: np.ndarray) -> Gap:
+    def distil_into(
+        self, start: Parameters, target: np.ndarray, sweeps: int = DISTILLING_SWEEPS, pull: float = DISTILLING_PULL
+    ) -> Gap:
         """Replace the parameters by those of a model near `start` close to a target for each training row."""
         self._put(start)
-        return self._approach(target[self.arrangement.row_order])
+        return self._approach(target[self.arrangement.row_order], sweeps, pull)
 
     def _put(self, given: Parameters) -> None:
         """Set the parameters, given in the order of the plan."""
@@ -172,13 +174,13 @@ class GibbsEngine:
             numbers[first : first + block.shape[1], places[: len(block)]] = block.T
             first += block.shape[1]
 
-    def _approach(self, target: np.ndarray) -> Gap:
+    def _approach(self, target: np.ndarray, sweeps: int, pull: float) -> Gap:
         """Move all parameters in turn to their best values for a target, pulled back to where they are now."""
         self.chain.centres[:] = self.chain.numbers
         self._run(gibbs.renew_errors, target)
         before = self._distance()
-        for sweep in range(DISTILLING_SWEEPS):
-            draw = Draw(sweep, *self.key, 1.0, False, False, DISTILLING_PULL)
+        for sweep in range(sweeps):
+            draw = Draw(sweep, *self.key, 1.0, False, False, pull)
             self._run(gibbs.sample_factors, 0, self.n_factors + 1, draw=draw)
         self._run(gibbs.renew_errors, target)
         return Gap(before, self._distance())

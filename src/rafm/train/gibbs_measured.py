@@ -24,6 +24,7 @@ from .measured import order_of, reserved_bytes, smallest_good, validation_loss
 from .sampler_choice import NUMBER_BYTES
 
 LARGE_RANK, LEAST_RANK, ROWS_PER_RANK = 32, 8, 1000  # of the model to be cut
+PULL = 50.0  # towards the vectors that were cut, which know more of the samples than the training rows alone
 
 
 def train_sampled_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
@@ -70,7 +71,7 @@ def _cut_and_distil(
     chosen = replace(options, model=plan.family, ranks=plan.ranks, l2=l2, measured=False, keep_samples=0)
     last = make_run(job, small, chosen)
     last.at, last.begun = at, run.begun  # history and time are those of the large model
-    yield last.distil_into(_scaled(cut, last), target, first.samples)
+    yield last.distil_into(_scaled(cut, last), target, first.samples, PULL)
     yield Finished(model_of(last, small, job.found.rows), reason)
 
 

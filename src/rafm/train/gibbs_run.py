@@ -21,7 +21,7 @@ from ..plan.grouping import Grouping, one_group
 from ..plan.ranks import RankPlan
 from ..rows.stats import RowStats
 from .events import Begun, Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
-from .gibbs_engine import Gap, GibbsEngine
+from .gibbs_engine import DISTILLING_PULL, Gap, GibbsEngine
 from .gibbs_start import begin_from
 from .job import Job, model_of
 from .loader import Blocks
@@ -31,6 +31,7 @@ from .sampler_choice import ENTRY_BYTES, NUMBER_BYTES, ROW_BYTES, sampler_bytes
 BURN_IN, BURN_IN_SHARE = 30, 0.15  # first sweeps that are not collected, and their share in short runs
 MEMORY = 0.9  # weight of earlier sweeps in the moving average of validation scores, which shows the noise
 LEAST_NOISE = 0.25  # share of the mean squared error that is noise at least, where samples differ much
+PULLS = 0.5, 5.0, 50.0  # of distillation: weak where mean parameters say little, as chains change signs of factors
 PATIENCE_SWEEPS = 10  # sweeps per unit of patience: the mean of many samples moves slowly
 SHOWN_SECONDS = 0.2  # time between two progress events
 
@@ -127,7 +128,10 @@ class GibbsRun(Run):
                 self.engine.draw_alpha(sweep, loss)
             mean = self._mean_loss(loss)
             self._check_divergence(mean, metrics, at.epoch)
-            best = bool(metrics) and is_better(self.options.metric, metrics[self.options.metric], at.best_value)
+            # The mean of the first samples is worse than the moving average of burn-in: compared with it, chains that
+            # still grow would seem to stall.
+            is_first, value = at.epoch == self.burn_in + 1, metrics.get(self.options.metric)
+            best = bool(metrics) and (is_first or is_better(self.options.metric, value, at.best_value))
             shown = self.options.loss.report(mean, self.label_scale)
             event = EpochFinished(at.epoch, shown, metrics, self.seconds() - self.epoch_begun, best)
             self._begin_epoch(event)
@@ -202,15 +206,30 @@ class GibbsRun(Run):
         """Distil the samples into one model, whose epoch is the last one: it is made of all."""
         with self.uninterrupted():
             self.is_released = True  # no more checkpoints: the chain is overwritten
-            kept, gap = int(self.engine.collected[0]), self.engine.distil()
+            kept, (gap, pull) = int(self.engine.collected[0]), self._distil_best()
             self.at = replace(self.at, best_epoch=self.at.epoch - 1)
-            return replace(self._distilled(kept, gap), noise=self.label_scale**2 / float(self.engine.alpha[0]))
+            noise = self.label_scale**2 / float(self.engine.alpha[0])
+            return replace(self._distilled(kept, gap), noise=noise, pull=pull)
 
-    def distil_into(self, start: Parameters, target: np.ndarray, samples: int) -> Distilled:
+    def _distil_best(self) -> tuple[Gap, float]:
+        """Distil with each pull and keep what is best on the validation rows; without them, use the pull given."""
+        if self.held_out is None or not self.engine.collected[0]:
+            pull = self.options.pull or DISTILLING_PULL
+            return self.engine.distil(pull), pull
+        chain, best, found = self.engine.chain, None, None
+        for pull in PULLS:
+            gap, value = self.engine.distil(pull), self._judge(self.held_out).get(self.options.metric)
+            if found is None or is_better(self.options.metric, value, best):
+                best, found = value, (gap, pull, chain.numbers.copy(), chain.bias.copy())
+        assert found is not None
+        chain.numbers[:], chain.bias[:] = found[2:]
+        return found[:2]
+
+    def distil_into(self, start: Parameters, target: np.ndarray, samples: int, pull: float) -> Distilled:
         """Fit these parameters to the mean scores of the training rows, in their order, of samples of another run."""
         with self.uninterrupted():
             self.is_released = True
-            return self._distilled(samples, self.engine.distil_into(start, target))
+            return self._distilled(samples, self.engine.distil_into(start, target, pull=pull))
 
     def _distilled(self, samples: int, gap: Gap) -> Distilled:
         metrics = {} if self.held_out is None else self._judge(self.held_out)

@@ -15,7 +15,8 @@ from .events import SamplerChosen
 from .loader import labelled_blocks
 
 LEAST_ROWS = 5_000  # with fewer, folds choose the epochs, and models are trained by steps
-LEAST_FIELDS, MOST_NONZEROS = 2, 40  # of a row
+LEAST_FIELDS = 2  # if they are known; as many features per row if not
+MOST_NONZEROS = 40  # of a row
 LABEL_SPREADS = 12.0  # ratings have no long tails: at most this range, in standard deviations
 LARGE_RANK, MANY_ROWS = 16, 200_000  # the larger rank from this many rows on
 SWEEPS, NONZERO_SECONDS = 300, 5e-9  # those of both runs, and of a sweep for each nonzero and factor
@@ -29,9 +30,11 @@ def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) ->
     is_judged: whether there are rows to measure the noise on, given or to be held out.
     """
     fields = source.fields
-    if not options.may_sample or not is_judged or fields is None or len(fields.names) < LEAST_FIELDS:
+    if not options.may_sample or not is_judged or (fields is not None and len(fields.names) < LEAST_FIELDS):
         return None
     found = count_rows(labelled_blocks(source, options.family))
+    if fields is None and found.nonzeros < LEAST_FIELDS * found.rows:
+        return None
     rank = LARGE_RANK if found.rows >= MANY_ROWS else SAMPLED_RANK
     if not are_ratings(found) or _is_too_long(found, rank, options) or not _fits(source, found, rank, options):
         return None

@@ -51,6 +51,7 @@ class Found:
     calibration: list[float] | None = None
     noise: float | None = None  # variance of labels, found by a sampler
     schedule: Schedule | None = None  # if settings or ranks were searched, too
+    pull: float | None = None  # of its distillation
 
 
 Search = Generator[Event, None, tuple[Found, Model | None]]
@@ -253,7 +254,7 @@ class Selection:
     def _on_share(
         self, options: TrainingOptions, checkpoint: Phase, is_first: bool
     ) -> Generator[Event, None, tuple[Course, Model]]:
-        split, noise = self._split(), None
+        split, noise, pull = self._split(), None, None
         valid = self._held_out(split)
         if self.is_sampled and not self.keeps_first:
             options = replace(options, n_epochs=min(options.n_epochs, NOISE_SWEEPS))
@@ -263,14 +264,15 @@ class Selection:
                 yield HeldOut(self.counts.rows, valid.n_rows, for_noise=self.is_sampled and not self.keeps_first)
                 is_told = True
             if isinstance(event, Distilled):
-                noise = event.noise
+                noise, pull = event.noise, event.pull
             if not isinstance(event, Finished) and (is_first or not isinstance(event, Planned)):
                 yield event
         assert isinstance(event, Finished)
         past, model = 0 if self.start is None else len(self.start.history), event.model
         own = [{**entry, "epoch": entry["epoch"] - past} for entry in model.history[past:]]
         found = (event.best_value, event.reason, event.seconds, model.options.get(KEY), noise)
-        return Course(own, model.best_epoch - past, *found, event.schedule if self.is_scheduled else None), model
+        schedule = event.schedule if self.is_scheduled else None
+        return Course(own, model.best_epoch - past, *found, schedule, pull), model
 
     def _side(self, split: Split, fold: int, is_inside: bool) -> Side:
         return Side(self.source, split, self.counts.first_rows, fold, is_inside)
@@ -289,7 +291,7 @@ class Selection:
             yield Finished(self._as_given(model), found.reason, found.best_value)
             return
         self.stop.requested = False
-        # What a sampler found is the noise.
+        # What a sampler found is the noise, and how to distil.
         n_epochs = self.options.n_epochs if self.is_sampled else found.best_epoch
         limit, schedule = self.options.max_seconds, found.schedule
         if schedule is not None:
@@ -300,6 +302,7 @@ class Selection:
             learning_rate=found.learning_rate,
             n_epochs=n_epochs,
             noise=found.noise,
+            pull=found.pull,
             patience=None,
             max_seconds=None if limit is None else max(limit - seconds, 0.0),
         )
