@@ -150,5 +150,5 @@ def test_a_model_too_large_for_a_file_is_refused(monkeypatch, tmp_path):
 
 def test_without_the_package_the_way_out_is_said(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ConfigError, match=r"the onnx package is missing; install rafm\[export\]"):
+    with pytest.raises(ConfigError, match=r"the onnx package is missing; pip install '\.\[export\]'"):
         export(saved_world("fm"), "onnx", tmp_path / "m.onnx")
