@@ -21,7 +21,7 @@ from .requests import RequestError, error_response
 OPEN_PATHS = ("/", "/v2/health/live", "/v2/health/ready")  # without a token: probes, and the page, which has no data
 MAX_PENDING, PATIENCE_SECONDS = 16, 2.0  # of the queue: longer ones are refused at once
 SHORT_QUEUE, BURST_SECONDS, CALM_SECONDS = 2, 0.05, 1.0  # a queue longer than short may last for a burst, not for ever
-SHORT_WAIT, TRIFLE_SECONDS = 0.5, 0.002  # of the mean time of a job: the longest wait in overload; if it is no trifle
+SHORT_WAIT, TRIFLE_SECONDS = 0.2, 0.001  # of the mean time of a job: the longest wait in overload; if it is no trifle
 MEMORY = 0.2  # share of the latest job in the mean time of jobs
 LONG_WORK = re.compile(r"/(?:score|recommend|v2/models/[^/]+(?:/versions/[^/]+)?/infer)")
 LIGHT_BYTES = 1 << 13  # requests up to this size are answered at once, larger ones in their turn
