@@ -26,9 +26,9 @@ import numpy as np
 from scipy import sparse
 import rafm
 
-# Versions that hold out rows or average epochs by default must not do so here.
+# Versions that hold out rows, average epochs or calibrate by default must not do so here.
 known = inspect.signature(rafm.RaFMClassifier).parameters
-PLAIN = {"validation_fraction": 0, "averaging": False, "init_scale": 0.01}
+PLAIN = {"validation_fraction": 0, "averaging": False, "init_scale": 0.01, "calibrate": "off"}
 PLAIN = {name: value for name, value in PLAIN.items() if name in known}
 
 def rows(n, width, features, seed=0):
