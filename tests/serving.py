@@ -41,6 +41,7 @@ class Server:
     log: str
     token: str | None = None
     headers: dict = field(default_factory=dict)
+    is_told_to_stop: bool = False
 
     def ask(self, path, content=None, method=None, headers=None, timeout=PATIENCE):
         """Send a request on a connection of its own; content: bytes, or what becomes JSON."""

@@ -9,6 +9,7 @@ gone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
@@ -17,6 +18,7 @@ import signal
 import socket
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -124,10 +126,12 @@ class Worker(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener, wait for requests on the way, then let uvicorn finish the others."""
         # Connections that were accepted a moment ago may not have sent their request yet; uvicorn would close them.
+        # Those that wait to be accepted would be reset with the listener.
+        waiting = [connection for listener in sockets or [] for connection in accept_waiting(listener)]
         for server in self.servers:
             server.close()
-        for sock in sockets or []:
-            sock.close()
+        for connection in waiting:
+            await self._loop.connect_accepted_socket(self._protocol, connection)
         for _ in range(int(LINGER_SECONDS / 0.05)):
             if not self.server_state.connections:
                 break
@@ -135,6 +139,20 @@ class Worker(uvicorn.Server):
         await super().shutdown(sockets)
         for task in self._tasks:
             task.cancel()
+
+    def _protocol(self) -> asyncio.Protocol:
+        kind: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = kind(self.config, self.server_state, self.lifespan.state)
+        return protocol
+
+
+def accept_waiting(listener: socket.socket) -> Iterator[socket.socket]:
+    """Yield the connections that the system has made and nobody has accepted."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            connection, _ = listener.accept()
+            connection.setblocking(False)
+            yield connection
 
 
 def read_token(path: str | None) -> str | None:
