@@ -54,18 +54,13 @@ def paper(
 
     folder = Path(out)
     target = Path(page) if page else folder / "results.md"
-    words = [
-        " --quick" * quick,
-        " --authors-protocol" * authors_protocol,
-        " --stored" * stored,
-    ]  # the page states how to reproduce it
     budget = QUICK if quick else FULL
     if stream_rows is not None:
         budget = replace(budget, stream_rows_per_day=stream_rows)
-        words.append(f" --stream-rows {stream_rows}")
-    if ray is not None:
-        words.append(f" --ray {ray}")
-    command = "rafm paper" + "".join(words)
+    switches = ((" --quick", quick), (" --authors-protocol", authors_protocol), (" --stored", stored))
+    values = ((" --stream-rows", stream_rows), (" --ray", ray))
+    given = [name for name, is_on in switches if is_on] + [f"{name} {value}" for name, value in values if value]
+    command = f"rafm paper{''.join(given)}"  # the page states how to reproduce it
     reproduce(
         artefacts or [],
         budget,

@@ -57,7 +57,7 @@ def sampled_counts(source: Source, units: Sequence[int], n_inputs: int | None = 
 
 
 def expected_features(counts: np.ndarray, times: float) -> float:
-    """Return how many features so many times as many occurrences have, by Chao's estimator.
+    """Return how many features `times` the occurrences would have, by Chao's estimator.
 
     See Chao et al., Ecological Monographs 84 (2014) 45-67, on extrapolating richness.
 

@@ -19,7 +19,7 @@ from .metrics import SharedMetrics
 from .settings import Settings
 
 TICK_SECONDS = 0.05
-SILENT_SECONDS = 30.0  # a worker that does not show life for so long is killed
+SILENT_SECONDS = 30.0  # a worker without a sign of life for this long is killed
 LONGEST_PAUSE_SECONDS = 10.0  # before a worker that keeps dying is started again
 BACKLOG = 2048
 

@@ -30,8 +30,9 @@ def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) 
     found = count_rows(labelled_blocks(source, options.family))
     if not has_many_of_each(found):
         return None
-    seconds = seconds_of(found, large_rank(found, options))
-    if (obstacle := _obstacle(source, found, options, seconds)) is not None:
+    rank = large_rank(found, options)
+    seconds = seconds_of(found, rank)
+    if (obstacle := _obstacle(source, options, seconds, megabytes_of(found.ids.size, rank))) is not None:
         return MeasuringChosen(None, found.rows, seconds, obstacle)
     given = {name: getattr(options, name) for name in NEUTRAL_FOR_CLICKS}
     switches = {name: getattr(options, name) for name in ("keep_state", "memory", "reserved_bytes")}
@@ -39,11 +40,10 @@ def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) 
     return MeasuringChosen(chosen, found.rows, seconds)
 
 
-def _obstacle(source: RowSource, found: RowStats, options: TrainingOptions, seconds: float) -> str | None:
+def _obstacle(source: RowSource, options: TrainingOptions, seconds: float, megabytes: float) -> str | None:
     """Return why ranks are not measured by default, None if they are."""
     limit = MOST_SECONDS if options.max_seconds is None else SHARE_OF_TIME * options.max_seconds
     room = MOST_MEGABYTES if options.memory is None else options.memory
-    megabytes = megabytes_of(found.ids.size, large_rank(found, options))
     if seconds > limit:
         return f"takes about {seconds:.0f} s on one core, more than {limit:g}"
     if megabytes > room:
