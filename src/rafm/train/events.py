@@ -171,7 +171,7 @@ class Begun(Continued):
 
 
 @dataclass(frozen=True)
-class StartJudged:
+class StartEvaluated:
     """The untrained model, which predicts a constant, was evaluated on the validation rows."""
 
     metrics: dict[str, float | None]
@@ -266,7 +266,7 @@ class Finished:
     schedule: Schedule | None = None
 
 
-Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
+Training = Resumed | StartEvaluated | PieceFinished | CheckpointWritten | EpochFinished
 Event = (
     SamplerChosen
     | MeasuringChosen
