@@ -62,7 +62,8 @@ def commands() -> Iterator[tuple[str, ...]]:
         yield ("inspect", name, *label)
         yield ("convert", name, "converted.arrow", *label)
     yield ("train", "converted.arrow", "--out", "model.rafm", *SMALL)
-    yield ("train", "rows.svm", "--valid", "rows.svm", "--model", "mrma", "--out", "model.rafm", *SMALL)
+    for name, model in (("rows.svm", "mrma"), ("rows.ffm", "ffm")):
+        yield ("train", name, "--valid", name, "--model", model, "--out", "model.rafm", *SMALL)
     sampled = ("--task", "regression", "--model", "fm", "--optimizer", "gibbs")  # the default for ratings
     yield ("train", "rows.parquet", "--label", "y", *sampled, "--out", "model.rafm", *SMALL)
 
