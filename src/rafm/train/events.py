@@ -15,10 +15,14 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class SamplerChosen:
-    """No option asks for another model, and the rows are ratings: an FM is sampled."""
+    """No option asks for another model, and the rows are ratings: an FM is sampled, and cut if ranks are measured."""
 
     options: TrainingOptions
     n_rows: int
+
+    @property
+    def rank(self) -> int:
+        return self.options.large_rank or self.options.ranks[0]
 
 
 @dataclass(frozen=True)

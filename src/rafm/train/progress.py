@@ -226,7 +226,8 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
 
 def sampler_line(event: SamplerChosen) -> str:
     """Return the line that says that a model is sampled, and how to train another one."""
-    model = f"a factorization machine of rank {event.options.ranks[0]}"
+    size = f"{event.rank}, to be cut to vectors of measured length" if event.options.measured else f"{event.rank}"
+    model = f"a factorization machine of rank {size}"
     return f"{event.n_rows} ratings: sampling {model} (use `optimizer` adagrad for gradient steps)"
 
 
