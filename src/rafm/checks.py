@@ -191,8 +191,10 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and not FAMILIES[chosen["model"]].uses_fields:
         families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
         raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
-    if found == "on" and chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r}", key=name)
+    if found == "on" and chosen["optimizer"].is_sampler and not chosen["loss"].is_classification:
+        raise ConfigError(
+            f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r} but for clicks", key=name
+        )
     return found
 
 

@@ -171,7 +171,9 @@ class Continued:
 
 @dataclass(frozen=True)
 class Begun(Continued):
-    """Sampling begins at the parameters of an existing model."""
+    """Sampling begins at the parameters of a model; is_given: whether it was there before, or was trained first."""
+
+    is_given: bool = True
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def event_lines(event: Event) -> list[str]:
     if isinstance(event, SamplerChosen | MeasuringChosen):
         return [sampler_line(event) if isinstance(event, SamplerChosen) else choice_line(event)]
     if isinstance(event, Begun):
-        return [f"sampling starts from a model with {event.features} features; {event.new} new"]
+        return [begun_line(event)]
     if isinstance(event, Continued):
         return continued_lines(event)
     if isinstance(event, Searched):
@@ -258,6 +258,17 @@ def finished_lines(event: Finished) -> list[str]:
     if event.reason == "epochs" and kept == epochs > 1:
         return [f"the last of {epochs} epochs was the best: more `n_epochs` may improve the model"]
     return []
+
+
+def begun_line(event: Begun) -> str:
+    """Say where sampling begins.
+
+    >>> begun_line(Begun(900, 20, False))
+    'sampling begins at a model with 900 features; 20 new'
+    """
+    if event.is_given:
+        return f"sampling begins at a model with {event.features} features; {event.new} new"
+    return "sampling begins at a model trained by steps, with its field weights"
 
 
 def continued_lines(event: Continued) -> list[str]:
