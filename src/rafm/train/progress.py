@@ -261,14 +261,14 @@ def finished_lines(event: Finished) -> list[str]:
 
 
 def begun_line(event: Begun) -> str:
-    """Say where sampling begins.
+    """Return the line that says where sampling starts.
 
     >>> begun_line(Begun(900, 20, False))
-    'sampling begins at a model with 900 features; 20 new'
+    'sampling starts from a model with 900 features; 20 new'
     """
     if event.is_given:
-        return f"sampling begins at a model with {event.features} features; {event.new} new"
-    return "sampling begins at a model trained by steps, with its field weights"
+        return f"sampling starts from a model with {event.features} features; {event.new} new"
+    return "sampling starts from a model trained by gradient steps, with its field weights"
 
 
 def continued_lines(event: Continued) -> list[str]:
