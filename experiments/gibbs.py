@@ -27,7 +27,7 @@ from rafm.read.open import ReadOptions, labelled_rows, training_rows
 from rafm.rows.blocks import join_rows
 from rafm.rows.checked import CheckedRows
 from rafm.rows.source import InMemory
-from rafm.train.gibbs_measured import LARGE_RANK
+from rafm.train.sampler_choice import RANK_TO_CUT
 from rafm.train.trainer import Distilled, Finished, train
 
 NAMES = ("ml-100k", "ciao", "ml-1m")
@@ -90,7 +90,7 @@ def show_cut(name: str, share: float, n_seeds: int) -> None:
     """Train models of full and of measured length, and print what they reach."""
     data, valid, test = load(name)
     for seed in range(n_seeds):
-        full, _, _ = sampled(data, valid, task="regression", model="fm", ranks=LARGE_RANK, seed=seed)
+        full, _, _ = sampled(data, valid, task="regression", model="fm", ranks=RANK_TO_CUT, seed=seed)
         limit = int(share * full.n_parameters)
         small, _, seconds = sampled(data, valid, task="regression", ranks="auto", max_parameters=limit, seed=seed)
         sizes = (

@@ -26,14 +26,15 @@ UPDATES = ("joint", "algorithm1")
 FIELD_WEIGHTS = ("auto", "on", "off")
 CALIBRATE = ("auto", "on", "off")
 CALIBRATE_HELP = (
-    "Fit scale and offset of clicks' scores to the validation rows, and put them into the parameters: on, off, or auto "
-    "(if they gain more than by luck)."
+    "Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the parameters: on, off, "
+    "or auto (if the gain is significant)."
 )
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
 # Options that say nothing about the model or its steps: it may be sampled although they are given
 NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
+SIZES = ("max_parameters", "max_bytes")  # with ranks auto; they do not say how to train either
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -126,8 +127,7 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
     if isinstance(value, str) and chosen["model"] != MEASURED:
         raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
     chosen["is_measured"] = isinstance(value, str)
-    given = None if isinstance(value, str) else value
-    chosen["are_ranks_given"] = given is not None
+    chosen["are_ranks_given"] = (given := None if isinstance(value, str) else value) is not None
     if given is None and chosen["model"] == MEASURED:
         given = chosen["loss"].default_ranks
     return check_ranks(chosen["model"], given)
@@ -258,9 +258,9 @@ def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str
     """Return what rows may decide because no option asks for a model or an optimiser: see decisions 0022 and 0034."""
     loss, usual = chosen["loss"], {name: declared[name].default for name in given}
     odd = {name for name in given if type(given[name]) is not type(usual[name]) or given[name] != usual[name]}
-    is_click = loss.is_classification and not loss.is_pairwise
-    measure = is_click and odd <= {*NEUTRAL_FOR_CLICKS}
-    return {"may_sample": loss.name == "squared" and odd <= {*NEUTRAL}, "may_measure": measure}
+    measure = loss.is_classification and not loss.is_pairwise and odd <= {*NEUTRAL_FOR_CLICKS}
+    neutral = {*NEUTRAL, *(("ranks", *SIZES) if chosen["is_measured"] else ())}
+    return {"may_sample": loss.name == "squared" and odd <= neutral, "may_measure": measure}
 
 
 def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:
@@ -326,11 +326,11 @@ def keep_samples(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of samples to keep, which only samplers have."""
     found = whole(least=0)(name, value, chosen)
     if found and not chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer has samples", key=name)
+        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer draws samples", key=name)
     if found and chosen["loss"].is_classification:
-        raise ConfigError(f"{name} is for ratings: samples of clicks have no log odds", key=name)
+        raise ConfigError(f"{name} is for ratings: it is not available for task='binary'", key=name)
     if found and chosen["is_measured"]:
-        raise ConfigError(f"{name} needs given ranks: samples of ranks='auto' are longer than its vectors", key=name)
+        raise ConfigError(f"{name} cannot be combined with ranks='auto': set ranks, or drop it", key=name)
     return found
 
 
@@ -439,7 +439,7 @@ def loss_setting(text: str, name: str) -> Any:
         if isinstance(error, ConfigError) and loss in LOSSES:
             raise ConfigError(f"{name} {text!r}: {error}", key=name) from None
         raise ConfigError(
-            f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA or bpr:POWER", key=name
+            f"{name} {text!r} is unknown; the losses with a setting are huber:DELTA and bpr:POWER", key=name
         ) from None
 
 

@@ -153,6 +153,14 @@ def test_other_data_or_another_engine_is_run_again(data, tmp_path, monkeypatch):
     assert behaviour() != lab.engine
 
 
+def test_keys_of_field_aware_runs_depend_on_their_own_engine_alone(data, tmp_path, monkeypatch):
+    tasks = [Run("frappe", model, (4,), epochs=1).task() for model in ("fm", "ffm")]
+    before = [Lab(data, Store(tmp_path / "a"), tell=str).key(task) for task in tasks]
+    monkeypatch.setattr("rafm.train.engine.LARGE_SUMS", 64)  # mini-batches of 4 rows of two fields, instead of 16
+    after = [Lab(data, Store(tmp_path / "a"), tell=str).key(task) for task in tasks]
+    assert [one == other for one, other in zip(before, after)] == [True, False]
+
+
 def test_results_of_the_store_are_those_of_the_library(data):
     result = train_run({**vars(Run("frappe", "rafm", (2, 8), l2=0.01, epochs=3)), "ranks": [2, 8]}, data)
     found = rows_of(data, "frappe", None)

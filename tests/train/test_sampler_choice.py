@@ -79,7 +79,7 @@ def test_ratings_of_known_fields_are_sampled(ratings):
         {"optimizer": "adagrad"},
         {"model": "rafm"},
         {"ranks": (4, 8)},
-        {"ranks": "auto"},
+        {"ranks": "auto", "l2": 0.1},
         {"rank_scale": 2},
         {"n_epochs": 5},
         {"patience": None},
@@ -170,7 +170,7 @@ def test_one_line_says_so_and_how_to_switch_it_off(ratings, sampled, tmp_path, m
     assert f"{N_ROWS} ratings: sampling a factorization machine of rank 8 (--optimizer adagrad trains by" in ran.out
     more = run(*common[:2], "--resume-from", tmp_path / "m.rafm", "--out", tmp_path / "n.rafm")
     assert more.code == 0, more.err
-    assert "the model was sampled, which cannot go on: it continues by steps of adagrad" in more.out
+    assert "the model was sampled, which cannot be continued: training goes on with adagrad" in more.out
     assert "sampling" not in run(*common, "--keep-state", "--max-seconds", "0.5").out
 
 

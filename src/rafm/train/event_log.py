@@ -50,7 +50,7 @@ from .events import (
     Searched,
     Selected,
     Slowed,
-    StartJudged,
+    StartEvaluated,
 )
 
 
@@ -93,7 +93,7 @@ def event_record(event: Event) -> dict[str, Any]:
     """
     match event:
         case SamplerChosen():
-            return {"event": "sampler_chosen", "rank": event.options.ranks[0], "rows": event.n_rows}
+            return {"event": "sampler_chosen", "rank": event.rank, "rows": event.n_rows}
         case MeasuringChosen():
             chosen = {"measured": event.options is not None, "rows": event.n_rows, "seconds": event.seconds}
             return {"event": "measuring_chosen", **chosen, "obstacle": event.obstacle}
@@ -107,7 +107,7 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "slowed", **vars(event)}
         case Selected():
             return {"event": "selected", "epochs": event.n_epochs, "rows": event.n_rows}
-        case StartJudged():
+        case StartEvaluated():
             return {"event": "start", **{f"valid_{name}": value for name, value in event.metrics.items()}}
         case Planned():
             *levels, _ = event.levels() or [{}]

@@ -15,10 +15,14 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class SamplerChosen:
-    """No option asks for another model, and the rows are ratings: an FM is sampled."""
+    """No option asks for another model, and the rows are ratings: an FM is sampled, and cut if ranks are measured."""
 
     options: TrainingOptions
     n_rows: int
+
+    @property
+    def rank(self) -> int:
+        return self.options.large_rank or self.options.ranks[0]
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ class Begun(Continued):
 
 
 @dataclass(frozen=True)
-class StartJudged:
+class StartEvaluated:
     """The untrained model, which predicts a constant, was evaluated on the validation rows."""
 
     metrics: dict[str, float | None]
@@ -268,7 +272,7 @@ class Finished:
     schedule: Schedule | None = None
 
 
-Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
+Training = Resumed | StartEvaluated | PieceFinished | CheckpointWritten | EpochFinished
 Event = (
     SamplerChosen
     | MeasuringChosen

@@ -14,7 +14,7 @@ from ..rows.source import RowSource
 from ..rows.stats import RowStats
 from .checkpoint import Checkpoint, NoCheckpoint
 from .engine import arrange
-from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartJudged
+from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartEvaluated
 from .field_choice import with_field_parameters
 from .loader import Blocks
 from .negatives import Negatives, item_features
@@ -31,7 +31,7 @@ class Stop:
 
 
 class Job(NamedTuple):
-    """Rows to train on and to judge by, what is known of them, and where to write checkpoints.
+    """Training and validation rows, what is known of them, and where to write checkpoints.
 
     state: that of an earlier process to resume from, None if there is none. settings: learning rate, L2 and rank that
     short runs found, None if they were given; spent: the seconds that these took. weight_scale: the row weight that
@@ -127,7 +127,7 @@ def train_plain(job: Job, options: TrainingOptions) -> Iterator[Event]:
     yield Planned(features.plan, features.counts, found.rows, one_class)
     run = job.run(features, options)
     if job.state is None and (metrics := run.judge_start()):
-        yield StartJudged(metrics)
+        yield StartEvaluated(metrics)
     yield from job.train(run)
     yield finished(job, run, features, found.rows)
 

@@ -47,7 +47,7 @@ def stream_run(config: dict[str, Any], folder: Path) -> Result:
     start = time.process_time()
     model = train_model(training, options_of(config))
     seconds = time.process_time() - start
-    return {**judged(model, later), "train_seconds": seconds}
+    return {**evaluated(model, later), "train_seconds": seconds}
 
 
 def streams_of(config: dict[str, Any]) -> tuple[Stream, Stream]:
@@ -74,7 +74,7 @@ def options_of(config: dict[str, Any]) -> TrainingOptions:
     )
 
 
-def judged(model: Model, later: Stream) -> Result:
+def evaluated(model: Model, later: Stream) -> Result:
     """Return the size of a model and its metrics on a later day."""
     held_out = join_rows([later.block(number) for number in range(later.n_blocks)])
     assert held_out.labels is not None
