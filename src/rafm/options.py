@@ -310,6 +310,7 @@ class TrainingOptions:
     may_measure: bool = field(default=False)  # whether rows may decide that ranks are measured
     noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
     pull: float | None = field(default=None)  # of its distillation, likewise
+    heat: float | None = field(default=None)  # of its first sweeps, likewise
     large_rank: int | None = field(default=None)  # of the model that a sampler cuts; None: by the number of rows
 
     @property

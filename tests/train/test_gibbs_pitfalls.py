@@ -9,7 +9,7 @@ from worlds import one_hot
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train import gibbs_engine
+from rafm.train import gibbs_engine, gibbs_run
 from rafm.train.trainer import Finished, train
 
 
@@ -53,6 +53,13 @@ def test_a_chain_whose_factors_grow_slowly_is_not_ended_early():
     known = world(1300, 600, 22_000, noise=0.8, with_pairs=0.38, seed=2)
     given = {"ranks": 8, "n_epochs": 120}
     assert error(*known, patience=3, **given) == error(*known, patience=None, **given)
+
+
+def test_weak_pairs_are_found_by_a_second_start(monkeypatch):
+    known = world(1300, 600, 22_000, noise=0.8, with_pairs=0.38, seed=2)
+    found = error(*known, ranks=8, n_epochs=200)
+    monkeypatch.setattr(gibbs_run, "FAINT", 0.0)
+    assert error(*known, ranks=8, n_epochs=200) > 1.01 * found
 
 
 def test_what_samples_do_not_know_is_no_noise():

@@ -231,7 +231,8 @@ class Distilled:
     samples: how many. before, after: RMSE between the mean of their scores on the training rows and the scores of the
     mean of their parameters, and those of the distilled model. metrics: of the distilled model on the validation rows.
     noise: variance of ratings around their true scores, as the last sweep assumed it. pull: lambda of the pull towards
-    the mean of the parameters, the best one for the validation rows.
+    the mean of the parameters, the best one for the validation rows. heat: that of the first sweeps, 1 unless a second
+    try was better.
     """
 
     samples: int
@@ -240,6 +241,7 @@ class Distilled:
     metrics: dict[str, float | None]
     noise: float | None = None
     pull: float | None = None
+    heat: float | None = None
 
 
 @dataclass(frozen=True)

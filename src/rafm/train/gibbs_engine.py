@@ -27,6 +27,7 @@ FIRST_SPREAD = 0.1  # standard deviation of the first factors: with 0 they would
 FIRST_PRECISIONS = 5.0, 20.0  # lambda of weights and of factors; much larger ones keep factors at 0
 FIXED_SWEEPS = 3  # with lambda and alpha as they are: the first weights are 0, and lambda would grow without bound
 RENEWAL_SWEEPS = 16  # sweeps after which the errors are computed anew, without the rounding of many updates
+HEATED_SWEEPS = 10  # first sweeps that take the noise for less than it is, if they do
 PIECE_WORK = 1 << 22  # nonzeros times factors of a call, between two checks of the clock and for Ctrl-C
 DISTILLING_SWEEPS, DISTILLING_PULL = 8, 0.5  # lambda of the prior around the mean of the samples
 SCORING_ROWS = 1 << 14  # rows scored by a thread at a time
@@ -58,11 +59,23 @@ class GibbsEngine:
         self.team = ThreadTeam(1 if PLAIN else min(threads, parts))
         self.totals = np.zeros(rows.labels.size)  # sums of the sampled scores of the training rows
         self.collected = np.zeros(2)  # how many sweeps, and the sum of their biases
-        self.alpha = np.ones(1)
+        self.alpha, self.heat = np.ones(1), np.ones(1)  # heat: factor of alpha in the first sweep, then falling to 1
         self.is_certain = self.arrangement.is_certain()
         self.field_means = np.zeros((2, *self.is_certain.shape))  # mu, of the last sweep and summed
         self.kept: dict[str, np.ndarray] = {}  # samples, by the names of their arrays
         self.valid: dict[str, np.ndarray] = {}  # moving average and sum of the scores of validation rows
+        self.start = seed, bias
+        self.renew()
+
+    def restart(self, heat: float) -> None:
+        """Begin again where the chain began, but with another heat."""
+        seed, self.chain.bias[0] = self.start
+        self.chain.numbers[:], self.chain.hyper[:] = _first_numbers(self.arrangement, self.n_factors, seed)
+        for array in (self.chain.means, self.totals, self.collected, self.field_means, *self.kept.values()):
+            array[:] = 0
+        for array in self.valid.values():
+            array[:] = 0
+        self.heat[0] = heat
         self.renew()
 
     def renew(self) -> None:
@@ -87,7 +100,7 @@ class GibbsEngine:
     def state(self) -> dict[str, np.ndarray]:
         """Return all arrays that sampling changes, by name; not copies, so they can be saved and restored."""
         names = ("numbers", "bias", "errors", "hyper", "means", *(("shares",) if self.plan.n_field_weights else ()))
-        own = {"totals": self.totals, "collected": self.collected, "alpha": self.alpha, "field_means": self.field_means}
+        own = {name: getattr(self, name) for name in ("totals", "collected", "alpha", "heat", "field_means")}
         own |= {f"kept_{name}": array for name, array in self.kept.items()}
         own |= {f"valid_{name}": array for name, array in self.valid.items()}
         return {name: getattr(self.chain, name) for name in names} | own
@@ -101,7 +114,8 @@ class GibbsEngine:
 
     def sample(self, first: int, stop: int, sweep: int, collects: bool) -> None:
         """Draw factors first .. stop - 1 of a sweep, counted from 0; `collects` sums the means of what is drawn."""
-        draw = Draw(sweep, *self.key, float(self.alpha[0]), sweep >= FIXED_SWEEPS, collects, 0.0)
+        alpha = self.alpha[0] * (1 + (self.heat[0] - 1) * max(1 - sweep / HEATED_SWEEPS, 0))
+        draw = Draw(sweep, *self.key, float(alpha), sweep >= FIXED_SWEEPS, collects, 0.0)
         self._run(gibbs.sample_factors, first, stop, draw=draw)
 
     def finish_sweep(self, sweep: int, collects: bool) -> float:
@@ -117,6 +131,15 @@ class GibbsEngine:
     def collect(self, collects: bool) -> float:
         """Collect the scores of the training rows; return the weighted sum of their squared errors."""
         return collect_scores(self.design, self.chain.errors, self.totals, collects)
+
+    def pair_size(self, sweep: int) -> float:
+        """Return the deviation of the pairs of a row in relation to the noise, as the priors of a sweep expect it.
+
+        It is that of rows with one feature of each field.
+        """
+        variances = 1 / self.chain.hyper[1 - sweep % 2, 1:, :, 0]
+        pairs = 0.5 * (variances.sum(axis=1) ** 2 - (variances**2).sum(axis=1)).sum()
+        return float(np.sqrt(pairs * self.alpha[0]))
 
     def make_room(self, n_samples: int) -> None:
         """Make room for samples of the parameters."""
@@ -259,18 +282,25 @@ def _slice(rows: Rows, start: int, stop: int) -> Rows:
     return rows._replace(**whole, labels=rows.labels[cut], weights=rows.weights[cut])
 
 
-def _first_chain(arrangement: Arrangement, plan: RankPlan, seed: int, bias: float) -> Chain:
-    """Return the initial state: weights 0, also of fields, and small random factors."""
-    design, (n_rows, n) = arrangement.design, (arrangement.design.labels.size, arrangement.order.size)
-    parts, n_fields, n_factors = design.cuts.size - 1, arrangement.n_fields, sum(plan.block_ranks)
+def _first_numbers(arrangement: Arrangement, n_factors: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first parameters, lambda and mu."""
+    design, n = arrangement.design, arrangement.order.size
     factors = np.random.default_rng(seed).standard_normal((n, n_factors), np.float32) * np.float32(FIRST_SPREAD)
     numbers = np.zeros((n_factors + 1, n), np.float32)
     numbers[1:] = factors[arrangement.order].T  # drawn in the order of the plan
     for block, active in enumerate(design.active):
         for factor in range(1, n_factors + 1):
             numbers[factor, design.bounds[block] + active[factor] : design.bounds[block + 1]] = 0
-    hyper = np.zeros((2, n_factors + 1, n_fields, 2))
+    hyper = np.zeros((2, n_factors + 1, arrangement.n_fields, 2))
     hyper[:, 0, :, 0], hyper[:, 1:, :, 0] = FIRST_PRECISIONS
+    return numbers, hyper
+
+
+def _first_chain(arrangement: Arrangement, plan: RankPlan, seed: int, bias: float) -> Chain:
+    """Return the initial state: weights 0, also of fields, and small random factors."""
+    design, (n_rows, n) = arrangement.design, (arrangement.design.labels.size, arrangement.order.size)
+    parts, n_fields, n_factors = design.cuts.size - 1, arrangement.n_fields, sum(plan.block_ranks)
+    numbers, hyper = _first_numbers(arrangement, n_factors, seed)
     copies = (design.lanes + 1) * np.diff(design.bounds) * (np.arange(design.lanes.size) != design.main)
     scratch = {
         "errors": ((n_rows,), np.float32),

@@ -97,7 +97,7 @@ def _cut_and_distil(job: Job, options: TrainingOptions, large: Large) -> Iterato
     last = make_run(job, small, chosen)
     last.at, last.begun = large.at, large.begun  # history and time are those of the large model
     found = last.distil_into(_scaled(cut, last), large.target, first.samples, PULL)
-    yield replace(found, noise=first.noise, pull=first.pull)  # for a run without validation rows
+    yield replace(found, noise=first.noise, pull=first.pull, heat=first.heat)  # for a run without validation rows
     schedule = Schedule(options.learning_rate, None, (), features.plan.ranks[0], cut.n_parameters)
     yield Finished(model_of(last, small, job.found.rows), large.reason, schedule=schedule)
 

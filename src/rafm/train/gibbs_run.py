@@ -31,6 +31,8 @@ from .sampler_choice import ENTRY_BYTES, NUMBER_BYTES, ROW_BYTES, sampler_bytes
 BURN_IN, BURN_IN_SHARE = 30, 0.15  # first sweeps that are not collected, and their share in short runs
 MEMORY = 0.9  # weight of earlier sweeps in the moving average of validation scores, which shows the noise
 LEAST_NOISE = 0.25  # share of the mean squared error that is noise at least, where samples differ much
+TRIED_SWEEPS, HEAT = 30, 4.0  # after which a second start is tried, and its heat; see decision 0022
+FAINT = 0.5  # pairs smaller than this share of the noise may still be growing
 PULLS = 0.5, 5.0, 50.0  # of distillation: weak where mean parameters say little, as chains change signs of factors
 PATIENCE_SWEEPS = 10  # sweeps per unit of patience: the mean of many samples moves slowly
 SHOWN_SECONDS = 0.2  # time between two progress events
@@ -41,6 +43,7 @@ def train_sampled(job: Job, options: TrainingOptions, start: Model | None = None
     features = job.features(options, start)
     yield Planned(features.plan, features.counts, job.found.rows)
     run, is_given = make_run(job, features, options), start is not None
+    run.may_try_again = not is_given
     if not is_given and features.plan.n_field_weights and job.state is None:
         start = stepped_start(job, options)
     if start is not None:
@@ -80,7 +83,8 @@ class GibbsRun(Run):
         n_valid = 0 if self.held_out is None else sum(rows.labels.size for rows in self.held_out)
         engine.valid = {name: np.zeros(n_valid) for name in ("average", "square", "total")}
         self.burn_in = min(BURN_IN, int(BURN_IN_SHARE * self.options.n_epochs))
-        self.shown = 0.0
+        self.shown, self.may_try_again = 0.0, True
+        engine.heat[0] = self.options.heat or 1.0
         engine.make_room(self.options.keep_samples)
         return engine
 
@@ -97,6 +101,8 @@ class GibbsRun(Run):
 
     def pieces(self) -> Iterator[PieceFinished]:
         """Sample the rest of the sweep, some factors at a time."""
+        if self.at.epoch == TRIED_SWEEPS + 1 and self.at.sweep == 0 and self._is_faint():
+            self._try_again()
         for first, stop in self.engine.pieces():
             if first < self.at.sweep:
                 continue
@@ -107,6 +113,34 @@ class GibbsRun(Run):
             if time.perf_counter() - self.shown > SHOWN_SECONDS:  # a sweep of few rows takes milliseconds
                 self.shown = time.perf_counter()
                 yield self._piece_finished()
+
+    def _is_faint(self) -> bool:
+        """Return whether pairs hardly count after some sweeps, though another start might have found more in them."""
+        fits = self.may_try_again and self.held_out is not None and not self.options.loss.is_classification
+        fits = fits and self.engine.n_factors > 0 and self.engine.heat[0] == 1
+        return fits and self.engine.pair_size(TRIED_SWEEPS - 1) < FAINT
+
+    def _try_again(self) -> None:
+        """Repeat all sweeps with a start that takes noise for less than it is; go on from whichever chain is better.
+
+        Weak pairs grow by 1 or 2 % per sweep. Taken for more certain at first, they grow at once, if there are any.
+        """
+        assert self.held_out is not None
+        engine, metric, at, metrics = self.engine, self.options.metric, self.at, dict[str, float | None]()
+        before, is_won = {name: array.copy() for name, array in engine.state().items()}, False
+        try:
+            engine.restart(HEAT)
+            for sweep in range(TRIED_SWEEPS):
+                self.at = replace(at, epoch=sweep + 1)
+                engine.sample(0, engine.n_factors + 1, sweep, self._collects)
+                engine.finish_sweep(sweep, self._collects)
+                self._keep_sample()
+                metrics = self._measure(self.held_out, sweep)
+            is_won = is_better(metric, metrics.get(metric), at.history[-1][f"valid_{metric}"])
+        finally:  # also if interrupted: a checkpoint must not hold half of a try
+            self.at = at
+            for name, array in engine.state().items() if not is_won else ():
+                array[...] = before[name]
 
     def _piece_finished(self) -> PieceFinished:
         last = self.at.history[-1]["train_loss"] if self.at.history else self.options.loss.report(0)
@@ -212,7 +246,7 @@ class GibbsRun(Run):
             kept, (gap, pull) = int(self.engine.collected[0]), self._distil_best()
             self.at = replace(self.at, best_epoch=self.at.epoch - 1)
             noise = self.label_scale**2 / float(self.engine.alpha[0])
-            return replace(self._distilled(kept, gap), noise=noise, pull=pull)
+            return replace(self._distilled(kept, gap), noise=noise, pull=pull, heat=float(self.engine.heat[0]))
 
     def _distil_best(self) -> tuple[Gap, float]:
         """Distil with each pull and keep what is best on the validation rows; without them, use the pull given."""

@@ -52,6 +52,7 @@ class Found:
     noise: float | None = None  # variance of labels, found by a sampler
     schedule: Schedule | None = None  # if settings or ranks were searched, too
     pull: float | None = None  # of its distillation
+    heat: float | None = None  # of its first sweeps
 
 
 Search = Generator[Event, None, tuple[Found, Model | None]]
@@ -254,7 +255,7 @@ class Selection:
     def _on_share(
         self, options: TrainingOptions, checkpoint: Phase, is_first: bool
     ) -> Generator[Event, None, tuple[Course, Model]]:
-        split, noise, pull = self._split(), None, None
+        split, noise, pull, heat = self._split(), None, None, None
         valid = self._held_out(split)
         if self.is_sampled and not self.keeps_first:
             options = replace(options, n_epochs=min(options.n_epochs, NOISE_SWEEPS))
@@ -264,7 +265,7 @@ class Selection:
                 yield HeldOut(self.counts.rows, valid.n_rows, for_noise=self.is_sampled and not self.keeps_first)
                 is_told = True
             if isinstance(event, Distilled):
-                noise, pull = event.noise, event.pull
+                noise, pull, heat = event.noise, event.pull, event.heat
             if not isinstance(event, Finished) and (is_first or not isinstance(event, Planned)):
                 yield event
         assert isinstance(event, Finished)
@@ -272,7 +273,7 @@ class Selection:
         own = [{**entry, "epoch": entry["epoch"] - past} for entry in model.history[past:]]
         found = (event.best_value, event.reason, event.seconds, model.options.get(KEY), noise)
         schedule = event.schedule if self.is_scheduled else None
-        return Course(own, model.best_epoch - past, *found, schedule, pull), model
+        return Course(own, model.best_epoch - past, *found, schedule, pull, heat), model
 
     def _side(self, split: Split, fold: int, is_inside: bool) -> Side:
         return Side(self.source, split, self.counts.first_rows, fold, is_inside)
@@ -303,6 +304,7 @@ class Selection:
             n_epochs=n_epochs,
             noise=found.noise,
             pull=found.pull,
+            heat=found.heat,
             patience=None,
             max_seconds=None if limit is None else max(limit - seconds, 0.0),
         )
