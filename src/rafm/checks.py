@@ -34,6 +34,7 @@ USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if n
 # Options that say nothing about the model or its steps: it may be sampled although they are given
 NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
+SIZES = ("max_parameters", "max_bytes")  # with ranks auto; they do not say how to train either
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -126,8 +127,7 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
     if isinstance(value, str) and chosen["model"] != MEASURED:
         raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
     chosen["is_measured"] = isinstance(value, str)
-    given = None if isinstance(value, str) else value
-    chosen["are_ranks_given"] = given is not None
+    chosen["are_ranks_given"] = (given := None if isinstance(value, str) else value) is not None
     if given is None and chosen["model"] == MEASURED:
         given = chosen["loss"].default_ranks
     return check_ranks(chosen["model"], given)
@@ -191,8 +191,10 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and not FAMILIES[chosen["model"]].uses_fields:
         families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
         raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
-    if found == "on" and chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r}", key=name)
+    if found == "on" and chosen["optimizer"].is_sampler and not chosen["loss"].is_classification:
+        raise ConfigError(
+            f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r} but for clicks", key=name
+        )
     return found
 
 
@@ -258,9 +260,9 @@ def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str
     """Return what rows may decide because no option asks for a model or an optimiser: see decisions 0022 and 0034."""
     loss, usual = chosen["loss"], {name: declared[name].default for name in given}
     odd = {name for name in given if type(given[name]) is not type(usual[name]) or given[name] != usual[name]}
-    is_click = loss.is_classification and not loss.is_pairwise
-    measure = is_click and odd <= {*NEUTRAL_FOR_CLICKS}
-    return {"may_sample": loss.name == "squared" and odd <= {*NEUTRAL}, "may_measure": measure}
+    measure = loss.is_classification and not loss.is_pairwise and odd <= {*NEUTRAL_FOR_CLICKS}
+    neutral = {*NEUTRAL, *(("ranks", *SIZES) if chosen["is_measured"] else ())}
+    return {"may_sample": loss.name == "squared" and odd <= neutral, "may_measure": measure}
 
 
 def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:

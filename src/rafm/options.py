@@ -310,6 +310,7 @@ class TrainingOptions:
     may_measure: bool = field(default=False)  # whether rows may decide that ranks are measured
     noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
     pull: float | None = field(default=None)  # of its distillation, likewise
+    large_rank: int | None = field(default=None)  # of the model that a sampler cuts; None: by the number of rows
 
     @property
     def family(self) -> Family:
@@ -373,7 +374,8 @@ class TrainingOptions:
         """Return all options that decide what a run computes, by the names that users know."""
         chosen = {one.flag or name: getattr(self, name) for name, one in declared_options() if one.has_effect}
         measuring = ("searched",) * bool(self.searched) + ("measured", "memory", "reserved_bytes") * self.measured
-        switches = ("shuffle", "keep_state", "replan", *measuring)
+        sampling = ("large_rank",) * (self.large_rank is not None)
+        switches = ("shuffle", "keep_state", "replan", *measuring, *sampling)
         return {"task": self.loss.task, **chosen, **{name: getattr(self, name) for name in switches}}
 
 
@@ -414,8 +416,8 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    measured, searched = chosen.pop("is_measured"), tuple(chosen.pop("searched"))
     known = {**{name: chosen[name] for name in declared}, **checks.may_decide(given, declared, chosen)}
+    measured, searched = chosen["is_measured"], tuple(chosen["searched"])
     free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
     adaptable = frozenset(() if chosen["optimizer"].is_sampler else free)
     return TrainingOptions(**known, adaptable=adaptable, measured=measured, searched=searched)

@@ -79,7 +79,7 @@ def test_ratings_of_known_fields_are_sampled(ratings):
         {"optimizer": "adagrad"},
         {"model": "rafm"},
         {"ranks": (4, 8)},
-        {"ranks": "auto"},
+        {"ranks": "auto", "l2": 0.1},
         {"rank_scale": 2},
         {"n_epochs": 5},
         {"patience": None},

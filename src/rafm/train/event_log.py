@@ -93,7 +93,7 @@ def event_record(event: Event) -> dict[str, Any]:
     """
     match event:
         case SamplerChosen():
-            return {"event": "sampler_chosen", "rank": event.options.ranks[0], "rows": event.n_rows}
+            return {"event": "sampler_chosen", "rank": event.rank, "rows": event.n_rows}
         case MeasuringChosen():
             chosen = {"measured": event.options is not None, "rows": event.n_rows, "seconds": event.seconds}
             return {"event": "measuring_chosen", **chosen, "obstacle": event.obstacle}

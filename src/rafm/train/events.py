@@ -15,10 +15,14 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class SamplerChosen:
-    """No option asks for another model, and the rows are ratings: an FM is sampled."""
+    """No option asks for another model, and the rows are ratings: an FM is sampled, and cut if ranks are measured."""
 
     options: TrainingOptions
     n_rows: int
+
+    @property
+    def rank(self) -> int:
+        return self.options.large_rank or self.options.ranks[0]
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,9 @@ class Continued:
 
 @dataclass(frozen=True)
 class Begun(Continued):
-    """Sampling begins at the parameters of an existing model."""
+    """Sampling begins at the parameters of a model; is_given: whether it was there before, or was trained first."""
+
+    is_given: bool = True
 
 
 @dataclass(frozen=True)

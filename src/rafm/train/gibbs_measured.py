@@ -5,8 +5,8 @@ The small model is fitted to the mean of the samples of the large one, which is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,19 +21,52 @@ from .events import Cut, Distilled, Event, Finished, Measuring, Planned
 from .gibbs_run import GibbsRun, make_run
 from .job import Job, model_of
 from .measured import order_of, reserved_bytes, smallest_good, validation_loss
-from .sampler_choice import NUMBER_BYTES
+from .run import Position
+from .sampler_choice import NUMBER_BYTES, ranks_to_cut
+from .schedule import Schedule
 
-LARGE_RANK, LEAST_RANK, ROWS_PER_RANK = 32, 8, 1000  # of the model to be cut
 PULL = 50.0  # towards the vectors that were cut, which know more of the samples than the training rows alone
 
 
 def train_sampled_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
     """Sample a large model and distil it into one whose vectors have the lengths they need."""
-    if job.valid is None:
+    large = yield from _sampled(job, options)
+    yield from _cut_and_distil(job, options, large)
+
+
+def train_sampled_sizes(job: Job, options: TrainingOptions, sizes: Sequence[int]) -> Iterator[Event]:
+    """Sample one large model and cut it to several numbers of parameters; yield a `Finished` for each, in order.
+
+    Each is the model that `train_sampled_measured` gives under this budget. There are no checkpoints.
+    """
+    large = yield from _sampled(job, options)
+    for size in sizes:
+        yield from _cut_and_distil(job, replace(options, max_parameters=size), large)
+
+
+@dataclass(frozen=True)
+class Large:
+    """A large model that was sampled, and the mean scores of the training rows.
+
+    at, begun, reason: where its run ended, when it began, and why it ended.
+    """
+
+    at: Position
+    begun: float
+    reason: str
+    features: PlannedFeatures
+    target: np.ndarray
+    distilled: Distilled
+    cutter: Cutter
+
+
+def _sampled(job: Job, options: TrainingOptions) -> Generator[Event, None, Large]:
+    """Sample the large model."""
+    if job.valid is None and job.schedule is None:
         raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
-    rank = LARGE_RANK
-    while rank > LEAST_RANK and rank * ROWS_PER_RANK > job.found.rows:
-        rank //= 2
+    rank = options.large_rank or ranks_to_cut(job.found.rows)[0]
+    if job.schedule is not None:
+        rank = job.schedule.rank or rank
     large = replace(options, model="fm", ranks=(rank,), l2=options.l2[:1], measured=False)
     features = job.features(large)
     size = features.plan.n_parameters
@@ -43,36 +76,40 @@ def train_sampled_measured(job: Job, options: TrainingOptions) -> Iterator[Event
     yield from job.train(run)
     # Before the distillation, which overwrites the chain.
     reason, target = run.why_over(), run.engine.mean_scores()
-    first = run.distil()
-    yield first
+    distilled = run.distil()
+    yield distilled
     model = model_of(run, features, job.found.rows)
-    yield from _cut_and_distil(job, options, run, (model, features, target), first, reason)
-
-
-def _cut_and_distil(
-    job: Job,
-    options: TrainingOptions,
-    run: GibbsRun,
-    large: tuple[Model, PlannedFeatures, np.ndarray],
-    first: Distilled,
-    reason: str,
-) -> Iterator[Event]:
-    """Cut the large model and distil the samples into what is left of it."""
-    (model, features, target), at = large, run.at
-    assert job.valid is not None
     cutter = Cutter(model, job.found.squares[np.searchsorted(job.found.ids, model.numbering.ids)])
-    budget = Budget(options.max_parameters, options.max_bytes, reserved_bytes(options))
-    cut = cut_within(cutter, budget) if budget else smallest_good(cutter, job.valid)
+    return Large(run.at, run.begun, reason, features, target, distilled, cutter)
+
+
+def _cut_and_distil(job: Job, options: TrainingOptions, large: Large) -> Iterator[Event]:
+    """Cut the large model and distil the samples into what is left of it."""
+    features, first = large.features, large.distilled
+    cut = _cut(job, options, large.cutter)
     small = features.arranged(order_of(cut, features))._replace(plan=cut.plan)
     yield Planned(small.plan, small.counts, job.found.rows)
-    sizes = model.n_parameters, first.metrics.get(options.metric), cut.n_parameters
-    yield Cut(options.metric, *sizes, validation_loss(cut, job.valid))
+    value = None if job.valid is None else validation_loss(cut, job.valid)
+    before = features.plan.n_parameters, first.metrics.get(options.metric)
+    yield Cut(options.metric, *before, cut.n_parameters, value)
     plan, l2 = cut.plan, options.l2[:1] * len(cut.plan.ranks)
     chosen = replace(options, model=plan.family, ranks=plan.ranks, l2=l2, measured=False, keep_samples=0)
     last = make_run(job, small, chosen)
-    last.at, last.begun = at, run.begun  # history and time are those of the large model
-    yield last.distil_into(_scaled(cut, last), target, first.samples, PULL)
-    yield Finished(model_of(last, small, job.found.rows), reason)
+    last.at, last.begun = large.at, large.begun  # history and time are those of the large model
+    found = last.distil_into(_scaled(cut, last), large.target, first.samples, PULL)
+    yield replace(found, noise=first.noise, pull=first.pull)  # for a run without validation rows
+    schedule = Schedule(options.learning_rate, None, (), features.plan.ranks[0], cut.n_parameters)
+    yield Finished(model_of(last, small, job.found.rows), large.reason, schedule=schedule)
+
+
+def _cut(job: Job, options: TrainingOptions, cutter: Cutter) -> Model:
+    """Return the model that is left: within the budget or, without one, as small as validation rows allow."""
+    budget = Budget(options.max_parameters, options.max_bytes, reserved_bytes(options))
+    if not budget and job.schedule is not None:
+        budget = Budget(max(job.schedule.parameters, cutter.smallest().n_parameters))
+    if budget or job.valid is None:
+        return cut_within(cutter, budget)
+    return smallest_good(cutter, job.valid)
 
 
 def _scaled(cut: Model, run: GibbsRun) -> Parameters:

@@ -50,11 +50,11 @@ class Job(NamedTuple):
     weight_scale: float = 1.0
     schedule: Schedule | None = None
 
-    def features(self, options: TrainingOptions) -> PlannedFeatures:
-        """Assign levels and numbers to the features of the rows."""
+    def features(self, options: TrainingOptions, start: Model | None = None) -> PlannedFeatures:
+        """Assign levels and numbers to the features of the rows; start: a model to begin from."""
         n, fields = self.source.n_features, self.source.fields
         planned = plan_features(self.found, n, options.model, options.ranks, options.rule, fields)
-        return with_field_parameters(planned, options)
+        return with_field_parameters(planned, options, start)
 
     def run(
         self,

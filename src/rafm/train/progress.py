@@ -178,7 +178,7 @@ def event_lines(event: Event) -> list[str]:
     if isinstance(event, SamplerChosen | MeasuringChosen):
         return [sampler_line(event) if isinstance(event, SamplerChosen) else choice_line(event)]
     if isinstance(event, Begun):
-        return [f"sampling starts from a model with {event.features} features; {event.new} new"]
+        return [begun_line(event)]
     if isinstance(event, Continued):
         return continued_lines(event)
     if isinstance(event, Searched):
@@ -226,7 +226,8 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
 
 def sampler_line(event: SamplerChosen) -> str:
     """Return the line that says that a model is sampled, and how to train another one."""
-    model = f"a factorization machine of rank {event.options.ranks[0]}"
+    size = f"{event.rank}, to be cut to vectors of measured length" if event.options.measured else f"{event.rank}"
+    model = f"a factorization machine of rank {size}"
     return f"{event.n_rows} ratings: sampling {model} (use `optimizer` adagrad for gradient steps)"
 
 
@@ -257,6 +258,17 @@ def finished_lines(event: Finished) -> list[str]:
     if event.reason == "epochs" and kept == epochs > 1:
         return [f"the last of {epochs} epochs was the best: more `n_epochs` may improve the model"]
     return []
+
+
+def begun_line(event: Begun) -> str:
+    """Return the line that says where sampling starts.
+
+    >>> begun_line(Begun(900, 20, False))
+    'sampling starts from a model with 900 features; 20 new'
+    """
+    if event.is_given:
+        return f"sampling starts from a model with {event.features} features; {event.new} new"
+    return "sampling starts from a model trained by gradient steps, with its field weights"
 
 
 def continued_lines(event: Continued) -> list[str]:

@@ -12,7 +12,7 @@ class Schedule:
 
     epochs: at each learning rate, of which every further one is a fifth of the one before. rank: that of the large
     model to be cut, None if ranks are not measured; parameters: the size that it was cut to; fine_epochs: those after
-    the cut, and fine_drops how often the learning rate has dropped by then.
+    the cut, and fine_drops how often the learning rate has dropped by then. Samplers have only rank and parameters.
     """
 
     learning_rate: float

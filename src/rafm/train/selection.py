@@ -186,7 +186,7 @@ class Selection:
         self.source, self.counts, self.options, self.start = source, counts, options, start
         self.room, self.stop, self.two_classes = room, stop, options.loss.is_classification
         self.is_sampled, self.is_scheduled = options.optimizer.is_sampler, needs_validation(options)
-        self.keeps_first = self.is_scheduled and self.is_sampled  # what a sampler measures has no schedule
+        self.keeps_first = self.is_sampled and self.two_classes  # it is calibrated on the rows held out
         self.has_few_rows = counts.rows <= FEW_ROWS and not (self.is_scheduled or self.is_sampled)
 
     def is_possible(self) -> bool:
@@ -292,9 +292,9 @@ class Selection:
             return
         self.stop.requested = False
         # What a sampler found is the noise, and how to distil.
-        n_epochs = self.options.n_epochs if self.is_sampled else found.best_epoch
         limit, schedule = self.options.max_seconds, found.schedule
-        if schedule is not None:
+        n_epochs = self.options.n_epochs if self.is_sampled else found.best_epoch
+        if schedule is not None and not self.is_sampled:
             n_epochs = schedule.n_epochs
         yield Selected(n_epochs + (0 if schedule is None else schedule.fine_epochs), self.counts.rows)
         options = replace(
