@@ -192,9 +192,7 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
         families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
         raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
     if found == "on" and chosen["optimizer"].is_sampler and not chosen["loss"].is_classification:
-        raise ConfigError(
-            f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r} but for clicks", key=name
-        )
+        raise ConfigError(f"{name} 'on': optimizer={chosen['optimizer'].name!r} has them for clicks alone", key=name)
     return found
 
 

@@ -12,7 +12,7 @@ def paper(
     artefacts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Any of frontier figure1 table1 figure3 table2 tables34 update-rules figure4 (default: all)."
+            help="Any of frontier sampling figure1 table1 figure3 table2 tables34 update-rules figure4 (default: all)."
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Rough results in five minutes instead of two hours.")] = False,
