@@ -148,7 +148,7 @@ def test_a_study_is_used_by_one_process_at_a_time(folder):
     script = (
         "import fcntl, sys; file = open(sys.argv[1], 'ab'); fcntl.flock(file, 2); print('locked', flush=True); input()"
     )
-    holder = subprocess.Popen([sys.executable, "-c", script, study], stdin=-1, stdout=-1)
+    holder = subprocess.Popen([sys.executable, "-S", "-c", script, study], stdin=-1, stdout=-1)
     holder.stdout.readline()
     ran = run("tune", folder / "rows.svm", "--out", folder / "alone.rafm", "--study", study, *given)
     holder.communicate(b"\n")
