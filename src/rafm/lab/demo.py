@@ -98,7 +98,7 @@ def _introduction(log: ClickLog, parts: tuple[ClickLog, ...]) -> str:
     sizes = ", ".join(f"{len(part):,} {name}" for part, name in zip(parts, ("training", "validation", "test")))
     return (
         f"A generated click log: {sizes} rows; fields {', '.join(log.field_names)}.\n"
-        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; none of the models has the form of the truth."
+        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; no model has the form of the truth."
     )
 
 
