@@ -369,7 +369,7 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
 
 
 def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
-    """Check the choice; only scores of clicks are calibrated, and on rows that tell how many there are."""
+    """Check the choice; only scores of clicks are calibrated, on validation rows with all of their negatives."""
     found = choice(CALIBRATE)(name, value, chosen)
     if found == "on" and not chosen["loss"].is_classification:
         raise ConfigError(f"{name} 'on' requires task='binary', found {chosen['task']!r}", key=name)

@@ -390,7 +390,7 @@ def declared_options() -> Iterator[tuple[str, Option]]:
 
 
 def nearest_option(name: str, known: Iterable[str]) -> str | None:
-    """Return the option among those known that another program calls so, or that is spelled most alike; else None.
+    """Return the known option that matches a name of another library, or the one spelled most alike; else None.
 
     >>> nearest_option("lr", ["l1", "learning_rate"]), nearest_option("learnin_rate", ["l1", "learning_rate"])
     ('learning_rate', 'learning_rate')

@@ -332,7 +332,7 @@ def _run_on_cluster(
 
 
 def _summary(fitted: Model, classes: Any, before: Model | None) -> dict[str, Any]:
-    """Return what --json tells of a model; `before` is the one whose history it continues."""
+    """Return the JSON summary of a model; `before` is the one whose history it continues."""
     classes = {"classes": classes or [0, 1]} if fitted.loss.is_classification else {}
     # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
     progressive = {} if before is None else {"progressive_loss": fitted.history[len(before.history)]["train_loss"]}
@@ -354,7 +354,7 @@ def note_threads(asked: int, used: int) -> None:
 
 
 def _warn_of_one_class(event: Any, path: str) -> bool:
-    """Warn, before anything is trained, that there is nothing to learn; return whether it is so."""
+    """Warn before training if all labels are the same; return whether they are."""
     from ..train.events import OneClass, Planned
 
     found = isinstance(event, OneClass) or (isinstance(event, Planned) and event.one_class)

@@ -15,7 +15,7 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class SamplerChosen:
-    """No option asks for another model, and the rows are ratings: an FM is sampled, and cut if ranks are measured."""
+    """No option defines the model, and the rows are ratings: an FM is sampled, and cut if ranks are measured."""
 
     options: TrainingOptions
     n_rows: int
@@ -27,7 +27,7 @@ class SamplerChosen:
 
 @dataclass(frozen=True)
 class MeasuringChosen:
-    """No option asks for another model: ranks are measured; or by counts, because that would take too much.
+    """No option defines the model: ranks are measured, or assigned by count if measuring would take too much.
 
     options: those to train with, None if ranks are by counts. seconds: what measuring takes, roughly, on one core.
     obstacle: why ranks are not measured, None if they are.

@@ -58,7 +58,7 @@ class Keeper(Protocol):
     """Keeps the best model so far."""
 
     def keep(self, model: Model) -> str:
-        """Keep a model; return a digest that tells it from others."""
+        """Keep a model; return a digest that identifies it."""
 
     def has(self, digest: str | None) -> bool:
         """Return whether the model of this digest is still kept."""
