@@ -1,4 +1,4 @@
-"""Names that other programs have for training options. They are not accepted, but lead to ours in messages."""
+"""Names of training options in other libraries. They are not accepted; messages suggest our names instead."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ UPDATES = ("joint", "algorithm1")
 FIELD_WEIGHTS = ("auto", "on", "off")
 CALIBRATE = ("auto", "on", "off")
 CALIBRATE_HELP = (
-    "Fit scale and offset of clicks' scores to the validation rows, and put them into the parameters: on, off, or auto "
-    "(if they gain more than by luck)."
+    "Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the parameters: on, off, "
+    "or auto (if the gain is significant)."
 )
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
@@ -191,8 +191,8 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and not FAMILIES[chosen["model"]].uses_fields:
         families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
         raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
-    if found == "on" and chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r}", key=name)
+    if found == "on" and chosen["optimizer"].is_sampler and not chosen["loss"].is_classification:
+        raise ConfigError(f"{name} 'on': optimizer={chosen['optimizer'].name!r} has them for clicks alone", key=name)
     return found
 
 
@@ -326,11 +326,11 @@ def keep_samples(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of samples to keep, which only samplers have."""
     found = whole(least=0)(name, value, chosen)
     if found and not chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer has samples", key=name)
+        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer draws samples", key=name)
     if found and chosen["loss"].is_classification:
-        raise ConfigError(f"{name} is for ratings: samples of clicks have no log odds", key=name)
+        raise ConfigError(f"{name} is for ratings: it is not available for task='binary'", key=name)
     if found and chosen["is_measured"]:
-        raise ConfigError(f"{name} needs given ranks: samples of ranks='auto' are longer than its vectors", key=name)
+        raise ConfigError(f"{name} cannot be combined with ranks='auto': set ranks, or drop it", key=name)
     return found
 
 
@@ -439,7 +439,7 @@ def loss_setting(text: str, name: str) -> Any:
         if isinstance(error, ConfigError) and loss in LOSSES:
             raise ConfigError(f"{name} {text!r}: {error}", key=name) from None
         raise ConfigError(
-            f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA or bpr:POWER", key=name
+            f"{name} {text!r} is unknown; the losses with a setting are huber:DELTA and bpr:POWER", key=name
         ) from None
 
 

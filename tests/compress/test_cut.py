@@ -198,15 +198,15 @@ def test_a_compressed_estimator_of_a_table_keeps_its_columns_and_its_size(tmp_pa
 
 def test_what_cannot_be_cut_says_what_can():
     X, y = long_tail()
-    with pytest.raises(ConfigError, match="give bits, or a size"):
+    with pytest.raises(ConfigError, match="set bits, a size"):
         make().fit(X, y).compress()
-    with pytest.raises(ConfigError, match="give bits, or a size"):
+    with pytest.raises(ConfigError, match="set bits, a size"):
         make().fit(X, y).compress(max_parameters=300, level=1)
     with pytest.raises(ConfigError, match="max_bytes must be a whole number"):
         make().fit(X, y).compress(max_bytes=-1)
     assert make(model="lr").fit(X, y).compress(max_parameters=1000).n_parameters_ > 0
     X, y = two_fields()[0]
-    with pytest.raises(ConfigError, match="a mrma model cannot be cut, only rafm, fm and difacto can"):
+    with pytest.raises(ConfigError, match="a mrma model cannot be compressed, only rafm, fm and difacto"):
         make(model="mrma").fit(X, y).compress(max_parameters=300)
 
 

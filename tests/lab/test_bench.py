@@ -49,12 +49,12 @@ def test_everyone_in_a_race_reaches_its_target(tmp_path):
     assert not any("failed" in line for line in race["lines"])
     assert {name: [point["epochs"] for point in points] for name, points in race["runs"].items()} == {
         "rafm": [1],
+        "rafm-ffm": [1],
         "sklearn": [1],
     }
     assert {(line["contestant"], line["threads"]) for line in race["lines"]} == {
-        ("rafm", 1),
-        ("sklearn", 1),
-        ("rafm", 2),
+        *((name, 1) for name in ("rafm", "rafm-ffm", "sklearn")),
+        *((name, 2) for name in ("rafm", "rafm-ffm")),
     }
     assert all(line["loss"] <= race["target"] for line in race["lines"] if line["threads"] == 1)
     assert "From text to loss" in (tmp_path / "bench.txt").read_text()
@@ -134,7 +134,7 @@ def test_targets_are_reached_by_all_and_the_soonest_run_is_chosen():
     assert soonest(runs["b"], 0.4) is None
 
 
-@pytest.mark.parametrize("contestant", ["rafm", "sklearn"])
+@pytest.mark.parametrize("contestant", ["rafm", "rafm-ffm", "sklearn"])
 def test_contestants_learn_from_the_text(contestant, tmp_path):
     constant = write_files(tmp_path, 20_000)["constant_loss"]
     found = run_once(contestant, str(tmp_path), 4, 1, SETTINGS[contestant][0])
@@ -146,7 +146,9 @@ def test_contestants_learn_from_the_text(contestant, tmp_path):
 def test_the_files_of_all_formats_have_the_same_rows(tmp_path):
     write_files(tmp_path, 400)
     for part in ("train", "valid"):
-        libsvm, vw, ffm = ((tmp_path / f"{part}.{kind}").read_text().splitlines() for kind in ("libsvm", "vw", "ffm"))
+        libsvm, vw, ffm = (
+            (tmp_path / f"{part}.{kind}").read_text().splitlines() for kind in ("libsvm", "vw", "libffm")
+        )
         assert len(libsvm) == len(vw) == len(ffm)
         for plain, named, fielded in zip(libsvm, vw, ffm):
             label, *tokens = plain.split()

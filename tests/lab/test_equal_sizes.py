@@ -18,6 +18,7 @@ from rafm.train.trainer import train_model
 GOOD, LEVEL, BAD = [0.100, 0.101, 0.099], [0.1, 0.102, 0.098], [0.200, 0.201, 0.199]
 STUDY = SizeStudy("frappe", "binary", 1000)
 COUNTS = (10_000 / np.arange(1, 2001)).astype(int)  # a long tail
+N_FIELDS = 2
 
 
 def entry(parameters, losses, valid=None):
@@ -38,17 +39,18 @@ def size_table(**changed):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [8_000, 30_000, 500_000])
 def test_candidates_use_their_size_and_never_exceed_it(family, size):
-    found = shapes(FAMILIES[family], STUDY, COUNTS, size)
+    found = shapes(FAMILIES[family], STUDY, COUNTS, N_FIELDS, size)
     assert found
     for run in found:
         rule = NearestRank(run.rank_scale)
-        n_parameters = plan_ranks(run.model, run.ranks, COUNTS, rule)[0].n_parameters
+        plan = plan_ranks(run.model, run.ranks, COUNTS, rule)[0]
+        n_parameters = replace(plan, n_field_vectors=N_FIELDS if run.model == "ffm" else 0).n_parameters
         assert 0.6 * size < n_parameters <= size, run.label
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_where_nothing_fits_there_is_no_candidate(family):
-    assert shapes(FAMILIES[family], STUDY, COUNTS, 2 * COUNTS.size) == []
+    assert shapes(FAMILIES[family], STUDY, COUNTS, N_FIELDS, 2 * COUNTS.size) == []
 
 
 @pytest.mark.parametrize("best", [(0.025, 0.16), (0.4, 0.0025), (0.2, 0.005)])

@@ -13,7 +13,7 @@ from worlds import changed_rows
 from rafm.datasets.prepared import PARTS
 from rafm.errors import ConfigError
 from rafm.lab.paper.artefact import table
-from rafm.lab.paper.budget import FULL, L2_GRID, QUICK, Budget, SizeStudy, Study
+from rafm.lab.paper.budget import FULL, L2_GRID, QUICK, Budget, SampledStudy, SizeStudy, Study
 from rafm.lab.paper.command import ARTEFACTS, reproduce
 from rafm.lab.paper.competition import Competition, Contender
 from rafm.lab.paper.complexity import GROWTH, order_of, ranks_of, sizes_of
@@ -39,6 +39,10 @@ TINY = replace(
     stream_scales=(1 / 16,),
     size_studies=(SizeStudy("frappe", "binary", 600),),
     factors=(0.1, 1),
+    sampled_studies=(
+        SampledStudy("frappe", (2,), sweeps=4, n_seeds=1),
+        SampledStudy("ml-1m", (8,), sweeps=4, n_seeds=2, share=0.5),
+    ),
 )
 
 
@@ -147,6 +151,14 @@ def test_other_data_or_another_engine_is_run_again(data, tmp_path, monkeypatch):
     assert lab.key(task) != other.key(task)
     monkeypatch.setattr("rafm.train.loader.NEIGHBOURS", 3)
     assert behaviour() != lab.engine
+
+
+def test_keys_of_field_aware_runs_depend_on_their_own_engine_alone(data, tmp_path, monkeypatch):
+    tasks = [Run("frappe", model, (4,), epochs=1).task() for model in ("fm", "ffm")]
+    before = [Lab(data, Store(tmp_path / "a"), tell=str).key(task) for task in tasks]
+    monkeypatch.setattr("rafm.train.engine.LARGE_SUMS", 64)  # mini-batches of 4 rows of two fields, instead of 16
+    after = [Lab(data, Store(tmp_path / "a"), tell=str).key(task) for task in tasks]
+    assert [one == other for one, other in zip(before, after)] == [True, False]
 
 
 def test_results_of_the_store_are_those_of_the_library(data):

@@ -118,7 +118,7 @@ def test_what_takes_too_much_goes_by_counts_and_says_why(clicks, case, obstacle,
     found = choice(rows, **given)
     assert found.options is None
     (line,) = event_lines(found)
-    assert line.startswith(f"3000 clicks: ranks by counts, because measuring them {obstacle}; ")
+    assert line.startswith(f"3000 clicks: ranks by count, because measuring them {obstacle}; ")
     record = event_record(found)
     assert (record["event"], record["measured"], record["obstacle"]) == ("measuring_chosen", False, obstacle)
 

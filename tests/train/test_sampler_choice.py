@@ -167,10 +167,10 @@ def test_one_line_says_so_and_how_to_switch_it_off(ratings, sampled, tmp_path, m
     common = ("train", tmp_path / "r.csv", "--label", "stars", "--task", "regression", "--out", tmp_path / "m.rafm")
     ran = run(*common)
     assert ran.code == 0, ran.err
-    assert f"{N_ROWS} ratings: sampling a factorization machine of rank 8 (--optimizer adagrad trains by" in ran.out
+    assert f"{N_ROWS} ratings: sampling a factorization machine of rank 8 (use --optimizer adagrad for" in ran.out
     more = run(*common[:2], "--resume-from", tmp_path / "m.rafm", "--out", tmp_path / "n.rafm")
     assert more.code == 0, more.err
-    assert "the model was sampled, which cannot go on: it continues by steps of adagrad" in more.out
+    assert "the model was sampled, which cannot be continued: training goes on with adagrad" in more.out
     assert "sampling" not in run(*common, "--keep-state", "--max-seconds", "0.5").out
 
 

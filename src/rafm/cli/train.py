@@ -52,7 +52,7 @@ class RunFlags:
         str | None, typer.Option(metavar="MODEL", help="Continue from this model (default: one more epoch).")
     ] = None
     replan: Annotated[
-        bool, typer.Option(help="With --resume-from: raise features to the ranks that their new counts support.")
+        bool, typer.Option(help="With --resume-from: promote features to the ranks that their new counts allow.")
     ] = False
     keep_state: Annotated[
         bool, typer.Option(help="Save the optimiser state in MODEL, so that --resume-from continues exactly.")
@@ -79,7 +79,10 @@ def train(
     task: Task = TASKS[0],
     json: Json = False,
 ) -> None:
-    """Train a model and save it. Prints the plan of ranks, then one line per epoch."""
+    """Train a model and save it.
+
+    Prints the rank plan, then one line per epoch.
+    """
     from ..errors import ConfigError
     from ..read.open import converted_task_and_base
     from ..rows.classes import BinaryLabels

@@ -286,4 +286,6 @@ def _until_alive(call: Callable[[], Any]) -> Any:
         except RayActorError as error:
             last = error
             time.sleep(PAUSE_SECONDS if attempt else 0)
-    raise ClusterError(f"a process does not start ({type(last).__name__}); has the cluster enough CPUs and memory?")
+    raise ClusterError(
+        f"a process did not start ({type(last).__name__}); does the cluster have enough CPUs and memory?"
+    )

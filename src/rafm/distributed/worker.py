@@ -137,7 +137,7 @@ class Worker:
 
     def _spec(self, life: int) -> ModelSpec:
         if self.spec is None or self.spec.life != life:
-            raise WorkerLost("the worker was not told about this life")
+            raise WorkerLost("the worker has not been set up since the last restart")
         return self.spec
 
     # ---- Counting

@@ -83,7 +83,7 @@ def warn_of_ids(X: Any) -> None:
             f"columns {', '.join(map(str, places))} of X hold" if len(places) > 1 else f"column {places[0]} of X holds"
         )
         message = (
-            f"{which} whole numbers up to {X[:, places].max():g}, as ids are, but the cells of a matrix are values. If "
+            f"{which} whole numbers up to {X[:, places].max():g}, like ids, but the cells of a matrix are values. If "
             "they are ids, pass a table: pd.DataFrame(X, columns=[...]) with names; if they are quantities, scale them"
         )
         warnings.warn(DataWarning(message), stacklevel=caller_level())

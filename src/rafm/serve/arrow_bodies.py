@@ -60,7 +60,9 @@ def _check_types(schema: pa.Schema) -> None:
         raise RequestError(422, "two columns have the same name")
     for field in schema:
         if cell_type(field.type) == "other":
-            raise RequestError(422, f"column {field.name[:80]!r} has type {str(field.type)[:80]}, which no model takes")
+            raise RequestError(
+                422, f"column {field.name[:80]!r} has type {str(field.type)[:80]}, which is not supported"
+            )
 
 
 def _check_elements(batch: pa.RecordBatch, limit: int) -> None:

@@ -50,7 +50,7 @@ from .events import (
     Searched,
     Selected,
     Slowed,
-    StartJudged,
+    StartEvaluated,
 )
 
 
@@ -107,7 +107,7 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "slowed", **vars(event)}
         case Selected():
             return {"event": "selected", "epochs": event.n_epochs, "rows": event.n_rows}
-        case StartJudged():
+        case StartEvaluated():
             return {"event": "start", **{f"valid_{name}": value for name, value in event.metrics.items()}}
         case Planned():
             *levels, _ = event.levels() or [{}]

@@ -171,11 +171,13 @@ class Continued:
 
 @dataclass(frozen=True)
 class Begun(Continued):
-    """Sampling begins at the parameters of an existing model."""
+    """Sampling begins at the parameters of a model; is_given: whether it was there before, or was trained first."""
+
+    is_given: bool = True
 
 
 @dataclass(frozen=True)
-class StartJudged:
+class StartEvaluated:
     """The untrained model, which predicts a constant, was evaluated on the validation rows."""
 
     metrics: dict[str, float | None]
@@ -270,7 +272,7 @@ class Finished:
     schedule: Schedule | None = None
 
 
-Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
+Training = Resumed | StartEvaluated | PieceFinished | CheckpointWritten | EpochFinished
 Event = (
     SamplerChosen
     | MeasuringChosen

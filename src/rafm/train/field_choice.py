@@ -68,6 +68,6 @@ def _has_field_weights(features: PlannedFeatures, options: TrainingOptions, star
 
 def has_weights(n_fields: int, options: TrainingOptions) -> bool:
     """Return whether fields get weights."""
-    can_have = options.family.uses_fields and not options.optimizer.is_sampler
+    can_have = options.family.uses_fields and (options.loss.is_classification or not options.optimizer.is_sampler)
     usual = can_have and 2 <= n_fields <= MOST_FIELDS
     return usual if options.field_weights == "auto" else options.field_weights == "on"

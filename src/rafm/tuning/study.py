@@ -135,7 +135,7 @@ def _opened(optuna: Any, path: PathLike, direction: str) -> Any:
         return optuna.create_study(storage=storage, study_name=NAME, direction=direction, load_if_exists=True)
     except (SQLAlchemyError, sqlite3.Error, RuntimeError, ValueError) as error:
         why = str(error).splitlines()[0]
-        raise CheckpointError(f"{path}: not a study that can be used ({why}). Use another file.") from None
+        raise CheckpointError(f"{path}: cannot be used as a study ({why}). Use another file.") from None
 
 
 def connect(path: PathLike) -> sqlite3.Connection:
@@ -152,7 +152,7 @@ def check_same(path: PathLike, before: dict[str, Any] | None, now: dict[str, Any
     if before is not None and differing:
         key = differing[0]
         raise CheckpointError(
-            f"{path}: the study is of other data or options: {key} was {before.get(key)}, now {now.get(key)}. "
+            f"{path}: the study belongs to other data or options: {key} was {before.get(key)}, now {now.get(key)}. "
             "Repeat the command of that study, or use another file."
         )
 

@@ -153,10 +153,10 @@ def tune(
     defaults, fingerprint = subject.options({}), RowsFingerprint()
     found = count_rows(fingerprint.watch(labelled_blocks(subject.source, defaults.family)))
     check_labels(found.rows, found.label_range, defaults.loss)
-    check_can_judge(subject, defaults)
+    check_validation(subject, defaults)
     fields, valid = subject.source.fields, subject.valid
-    judged = None if valid is None else RowsFingerprint.of(valid)
-    known = identity(defaults, fingerprint, judged, None, fields) | limits.size_options()
+    checked = None if valid is None else RowsFingerprint.of(valid)
+    known = identity(defaults, fingerprint, checked, None, fields) | limits.size_options()
     known["given"] = ", ".join(sorted(subject.fixed))
     # ranges of the search surround what these rows get by default
     adapted = defaults.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
@@ -166,10 +166,10 @@ def tune(
         yield from Tuner(subject, limits, keeper, opened, space, found, begun).events()
 
 
-def check_can_judge(subject: Subject, options: TrainingOptions) -> None:
+def check_validation(subject: Subject, options: TrainingOptions) -> None:
     """Reject a search without validation rows."""
     if subject.valid is None and not options.validation_fraction:
-        raise ConfigError("validation_fraction=0 leaves no rows to judge trials by", key="validation_fraction")
+        raise ConfigError("validation_fraction=0 leaves no rows to compare trials on", key="validation_fraction")
 
 
 class Tuner:

@@ -16,7 +16,7 @@ from ...errors import ConfigError
 from ...version import __version__
 from .budget import Budget
 from .child import call
-from .contestants import CONTESTANTS, MODULES, is_installed
+from .contestants import CONTESTANTS, MODULES, is_installed, library_of
 from .memory import run_memory
 from .peers import PEERS
 from .race import run_race
@@ -31,7 +31,7 @@ SELF_LIMIT = 900.0  # time limit in seconds of parts that run rafm only
 
 def known_peers() -> list[str]:
     """Return the names of all supported peers."""
-    return [name for name in dict.fromkeys((*CONTESTANTS, *PEERS)) if name != "rafm"]
+    return [name for name in dict.fromkeys((*map(library_of, CONTESTANTS), *PEERS)) if name != "rafm"]
 
 
 def choose_peers(names: Sequence[str] | None) -> list[str]:

@@ -1,9 +1,10 @@
 """Run each library from text file to probabilities, end to end: import, read, train, read, score.
 
 Every function takes the folder of the files, epochs, threads and settings, and returns the probabilities of the
-validation rows. SETTINGS holds the two settings to try for each. Those of rafm (38 points), xLearn (21), scikit-learn
-(7) and Vowpal Wabbit (4) were chosen by grid search on another log (seed 0); the others are near their defaults. Heavy
-imports are inside the functions, so that they count. An epoch of myFM is 8 sweeps, one of LightGBM 25 trees.
+validation rows. Field-aware models (FFM) of a library are contestants of their own. SETTINGS holds the two settings to
+try for each. Those of rafm (38 points, FFM 24), xLearn (21, FFM 30), scikit-learn (7) and Vowpal Wabbit (4) were chosen
+by grid search on another log (seed 0); the others are near their defaults. Heavy imports are inside the functions, so
+that they count. An epoch of myFM is 8 sweeps, one of LightGBM 25 trees.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 RAFM = {"model": "rafm", "ranks": [2, 8, 32], "rank_scale": 0.25, "learning_rate": 0.1, "l2": 0.01}
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "rafm": [RAFM, {"model": "fm", "ranks": [8], "l2": 0.01}],
+    "rafm-ffm": [
+        {"ranks": [4], "learning_rate": 0.2, "l2": 0.003},
+        {"ranks": [4], "learning_rate": 0.1, "l2": 0.003},
+    ],
     "xlearn": [{"k": 8, "lr": 0.1, "lambda": 0.01}, {"k": 8, "lr": 0.2, "lambda": 0.01}],
+    "xlearn-ffm": [{"k": 4, "lr": 0.1, "lambda": 0.01}, {"k": 4, "lr": 0.2, "lambda": 0.01}],
     "vw": [{"interactions": "aa", "b": 22}, {"lrq": "aa8", "l2": 1e-5, "learning_rate": 0.1, "b": 22}],
     "myfm": [{"rank": 4}, {"rank": 8}],
     "lightgbm": [{"num_leaves": 63, "learning_rate": 0.1}, {"num_leaves": 255, "learning_rate": 0.1}],
@@ -32,9 +38,26 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "torch": [{"rank": 8, "rate": 0.05}, {"rank": 8, "rate": 0.2}],
 }
 SWEEPS, TREES = 8, 25  # per epoch
-THREADED = ("rafm", "xlearn", "lightgbm", "libffm", "torch")  # libraries that train with several threads
+THREADED = (
+    "rafm",
+    "rafm-ffm",
+    "xlearn",
+    "xlearn-ffm",
+    "lightgbm",
+    "libffm",
+    "torch",
+)  # libraries that train with several threads
 PROGRAMS = {"libfm": "libFM", "libffm": "ffm-train"}  # peers that are programs, not Python modules
 MODULES = {"vw": "vowpalwabbit"}  # modules whose name differs from the peer's
+
+
+def library_of(contestant: str) -> str:
+    """Return the library of a contestant.
+
+    >>> library_of("xlearn-ffm"), library_of("libffm")
+    ('xlearn', 'libffm')
+    """
+    return contestant.removesuffix("-ffm")
 
 
 def is_installed(peer: str) -> bool:
@@ -48,7 +71,7 @@ def is_installed(peer: str) -> bool:
     return importlib.util.find_spec(MODULES.get(peer, peer)) is not None
 
 
-def run_rafm(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
+def run_rafm(folder: Path, epochs: int, threads: int, kind: str = "libsvm", **settings: Any) -> np.ndarray:
     """Train rafm on the text file."""
     import numpy as np
 
@@ -56,21 +79,26 @@ def run_rafm(folder: Path, epochs: int, threads: int, **settings: Any) -> np.nda
     from ...read.open import ReadOptions, batches_of, training_rows
     from ...train.trainer import train_model
 
-    files = ReadOptions("binary", "libsvm")
-    rows, _ = training_rows(folder / "train.libsvm", files)
+    files = ReadOptions("binary", kind)
+    rows, _ = training_rows(folder / f"train.{kind}", files)
     model = train_model(rows, resolve(task="binary", n_epochs=epochs, threads=threads, **settings))
     # Scored in batches, as `rafm predict` does.
-    return np.concatenate([model.predict(batch) for batch in batches_of(folder / "valid.libsvm", files, None)])
+    return np.concatenate([model.predict(batch) for batch in batches_of(folder / f"valid.{kind}", files, None)])
 
 
-def run_xlearn(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
+def run_rafm_ffm(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
+    """Train rafm's field-aware model on the text file with fields."""
+    return run_rafm(folder, epochs, threads, "libffm", model="ffm", **settings)
+
+
+def run_xlearn(folder: Path, epochs: int, threads: int, kind: str = "libsvm", **settings: Any) -> np.ndarray:
     """Train xLearn's FM, which writes its scores to a text file."""
     import numpy as np
     import xlearn
 
     for name in ("train", "valid"):  # it writes binary caches next to its input, so link that to this directory
-        Path(name).symlink_to(folder / f"{name}.libsvm")
-    fm = xlearn.create_fm()
+        Path(name).symlink_to(folder / f"{name}.{kind}")
+    fm = xlearn.create_ffm() if kind == "libffm" else xlearn.create_fm()
     fm.setTrain("train")
     fm.disableNorm()
     fm.setQuiet()
@@ -79,6 +107,11 @@ def run_xlearn(folder: Path, epochs: int, threads: int, **settings: Any) -> np.n
     fm.setSigmoid()
     fm.predict("model", "out")
     return np.fromfile("out", sep="\n")
+
+
+def run_xlearn_ffm(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
+    """Train xLearn's field-aware model."""
+    return run_xlearn(folder, epochs, threads, "libffm", **settings)
 
 
 def run_vw(folder: Path, epochs: int, threads: int, **settings: Any) -> np.ndarray:
@@ -168,9 +201,9 @@ def run_libffm(folder: Path, epochs: int, threads: int, k: int, l: float) -> np.
     """Train a field-aware FM with the libffm programs."""
     import numpy as np
 
-    command = ["ffm-train", "-l", l, "-k", k, "-t", epochs, "-s", threads, folder / "train.ffm", "model"]
+    command = ["ffm-train", "-l", l, "-k", k, "-t", epochs, "-s", threads, folder / "train.libffm", "model"]
     subprocess.run([*map(str, command)], check=True)
-    subprocess.run(["ffm-predict", str(folder / "valid.ffm"), "model", "out"], check=True)
+    subprocess.run(["ffm-predict", str(folder / "valid.libffm"), "model", "out"], check=True)
     return np.fromfile("out", sep="\n")
 
 
@@ -190,7 +223,9 @@ def run_torch(folder: Path, epochs: int, threads: int, rank: int, rate: float) -
 
 CONTESTANTS: dict[str, Callable[..., np.ndarray]] = {
     "rafm": run_rafm,
+    "rafm-ffm": run_rafm_ffm,
     "xlearn": run_xlearn,
+    "xlearn-ffm": run_xlearn_ffm,
     "vw": run_vw,
     "myfm": run_myfm,
     "lightgbm": run_lightgbm,

@@ -16,7 +16,9 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 # Mostly the palette of Okabe and Ito for colour-blind readers, with a marker each.
 STYLES = {
     "rafm": ("#D55E00", "D"),
+    "rafm-ffm": ("#D55E00", "d"),
     "xlearn": ("#0072B2", "o"),
+    "xlearn-ffm": ("#0072B2", "."),
     "vw": ("#009E73", "s"),
     "myfm": ("#CC79A7", "^"),
     "lightgbm": ("#E69F00", "v"),

@@ -18,7 +18,7 @@ from typing import Any
 from .budget import Budget
 from .child import call
 from .clock import now
-from .contestants import CONTESTANTS, SETTINGS, THREADED
+from .contestants import CONTESTANTS, SETTINGS, THREADED, library_of
 
 Point = dict[str, Any]  # settings, epochs, loss, elapsed, cpu, peak
 
@@ -39,7 +39,7 @@ def write_files(folder: Path, n_rows: int, seed: int = 1) -> dict[str, Any]:
         vw = (f"{marks[label]} |a {' '.join(token[:-2] for token in tokens)}\n" for label, *tokens in lines)
         (folder / f"{name}.vw").write_text("".join(vw))
         ffm = (f"{label} {' '.join(f'{f}:{t}' for f, t in enumerate(tokens))}\n" for label, *tokens in lines)
-        (folder / f"{name}.ffm").write_text("".join(ffm))
+        (folder / f"{name}.libffm").write_text("".join(ffm))
     valid.labels.astype(np.float32).tofile(folder / "labels.f4")
     return {
         "training_rows": len(train),
@@ -114,7 +114,7 @@ def soonest(points: Sequence[Point], loss: float) -> Point | None:
 def run_race(peers: Sequence[str], budget: Budget, folder: Path, tell: Callable[[str], Any]) -> dict[str, Any]:
     """Write the files, let every contestant search, choose the target, and repeat the runs that reach it."""
     log = write_files(folder, budget.race_rows)
-    names = ["rafm", *(peer for peer in peers if peer in CONTESTANTS)]
+    names = [name for name in CONTESTANTS if library_of(name) in ("rafm", *peers)]
     _warm_up(folder)
     runs, failures = {}, {}
     for name in names:
@@ -126,16 +126,18 @@ def run_race(peers: Sequence[str], budget: Budget, folder: Path, tell: Callable[
         for name, point in chosen.items():
             if point is not None and (threads == 1 or name in THREADED):
                 lines.append(_repeat(name, point, threads, folder, budget))
-    own = [_own_best(name, points, runs["rafm"]) for name, points in runs.items() if points and name != "rafm"]
+    peers_runs = {name: points for name, points in runs.items() if points and library_of(name) != "rafm"}
+    own = [_own_best(name, points, runs["rafm"] + runs["rafm-ffm"]) for name, points in peers_runs.items()]
     failed = {name: why for name, why in failures.items() if why}
     return {"log": log, "target": target, "lines": lines, "own_best": own, "runs": runs, "failed": failed}
 
 
 def _warm_up(folder: Path) -> None:
     """Run rafm once, so that its compiled code is in Numba's cache."""
-    for threads in (1, 2):
-        shared = {"contestant": "rafm", "folder": str(folder), "epochs": 1, "settings": SETTINGS["rafm"][0]}
-        call("race", "run_once", 600, threads, **shared)
+    for name in ("rafm", "rafm-ffm"):
+        for threads in (1, 2):
+            shared = {"contestant": name, "folder": str(folder), "epochs": 1, "settings": SETTINGS[name][0]}
+            call("race", "run_once", 600, threads, **shared)
 
 
 def _repeat(name: str, point: Point, threads: int, folder: Path, budget: Budget) -> dict[str, Any]:

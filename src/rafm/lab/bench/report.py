@@ -73,7 +73,8 @@ def race_lines(found: dict[str, Any]) -> Lines:
         for line in found["own_best"]
     ]
     yield from table(["who", "its best loss", "its seconds", "rafm seconds", "times"], own)
-    best = min((point["loss"] for point in found["runs"]["rafm"]), default=None)
+    runs = found["runs"]
+    best = min((point["loss"] for name in ("rafm", "rafm-ffm") for point in runs[name]), default=None)
     yield f"rafm's own best: {'none' if best is None else f'{best:.5f}'}"
     for name, why in found["failed"].items():  # its earlier runs still count
         yield f"{name}: its last run was {why}" if why.startswith("stopped") else f"{name}: {why}"

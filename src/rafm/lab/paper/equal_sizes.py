@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ... import families
 from ...plan.ranks import NearestRank, plan_ranks
 from .budget import TOP, Budget, SizeStudy
 from .competition import training_counts, with_seeds
 from .lab import Lab
 from .search import Losses, loss_of
-from .tasks import RATES, Result, Run
+from .tasks import RATES, Result, Run, fields_of
 from .verdicts import standing
 
 EPOCHS = 100
@@ -32,6 +33,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "DiFacto": {"model": "difacto"},
     "RaFM": {"model": "rafm"},
     "RaFM+t": {"model": "rafm", "field_weights": True},
+    "FFM": {"model": "ffm"},
 }
 PRUNED, PRUNED_T, MEASURED = "pruned FM", "pruned FM+t", "measured"
 # Of measured ranks; to be raised when they change, because fingerprints of the engine do not cover them.
@@ -87,19 +89,19 @@ class SizeTable:
 
 def compare_sizes(lab: Lab, budget: Budget, study: SizeStudy) -> SizeTable:
     """Tune every family at the middle size, train it at all sizes, and cut large models to the same sizes."""
-    counts = training_counts(lab, study)
+    counts, n_fields = training_counts(lab, study), len(fields_of(lab.folder, study.data).names)
     sizes = [round(study.parameters * factor) for factor in budget.factors]
     losses: Losses = lambda runs: [loss_of(own) for own in lab.results([run.task() for run in runs])]  # noqa: E731
     families: dict[str, list[Entry]] = {}
     tuned: dict[str, Settings] = {"": {"rate": RATES[study.task], "l2": FIRST_L2[study.task]}}
     for family, own in FAMILIES.items():
-        middle = shapes(own, study, counts, study.parameters)
+        middle = shapes(own, study, counts, n_fields, study.parameters)
         start = replace(middle[0], **tuned.get("FM", tuned[""]))  # the others start from what suits FM
         found = descend(start, losses, rounds=1 if "FM" in tuned else 2)
         tuned[family] = {"rate": found.rate, "l2": found.l2}
         rivals = losses([replace(run, **tuned[family]) for run in middle])
         best = int(np.argmin(rivals))  # the set of ranks is chosen at the middle size, too
-        each = [shapes(own, study, counts, size) for size in sizes]
+        each = [shapes(own, study, counts, n_fields, size) for size in sizes]
         chosen = [replace(runs[min(best, len(runs) - 1)], **tuned[family]) for runs in each if runs]
         families[family] = [Entry(one.run.label, one.results) for one in with_seeds(lab, chosen, budget.size_seeds)]
     for family, name in ((PRUNED, "FM"), (PRUNED_T, "FM+t")):
@@ -115,11 +117,13 @@ def compare_sizes(lab: Lab, budget: Budget, study: SizeStudy) -> SizeTable:
 # ---- Candidates
 
 
-def shapes(own: dict[str, Any], study: SizeStudy, counts: np.ndarray, size: int) -> list[Run]:
+def shapes(own: dict[str, Any], study: SizeStudy, counts: np.ndarray, n_fields: int, size: int) -> list[Run]:
     """Return the candidates of a family with at most `size` parameters; none if even the smallest is larger."""
-    rank = min((size - 1 - counts.size) // counts.size, TOP)
+    traits = families.FAMILIES[own["model"]]
+    n_vectors = n_fields if traits.has_field_vectors else 1  # of a feature
+    rank = min((size - 1 - counts.size) // (counts.size * n_vectors), TOP)
     shared = {"data": study.data, "epochs": EPOCHS, "recipe": "averaged", **own}
-    if own["model"] == "fm":
+    if not traits.levels_by_count:
         return [Run(ranks=(rank,), **shared)] if rank >= 1 else []
     found = []
     for ranks in rank_ladders(rank):

@@ -21,6 +21,7 @@ STYLES = {
     "RaFM (Algorithm 1)": {"color": "#009E73", "marker": "v"},
     "LR": {"color": "#000000", "marker": "P"},
     "FM+t": {"color": "#0072B2", "marker": "o"},
+    "FFM": {"color": "#009E73", "marker": "v"},
     "RaFM+t": {"color": "#D55E00", "marker": "D"},
     "pruned FM": {"color": "#56B4E9", "marker": "X"},
     "pruned FM+t": {"color": "#56B4E9", "marker": "X"},

@@ -43,6 +43,7 @@ def frontier(lab: Lab, budget: Budget) -> Artefact:
         f"*{MEASURED}* are trained alike: averaging over epochs, one drop of the learning rate, up to 100 epochs; "
         "their learning rate, L2 and pattern of ranks (steps of 2 or of 4) are tuned on validation rows at the middle "
         "size. "
+        "*FFM*: each feature has a vector for every field, so ranks are low, and the smallest sizes have no model. "
         f"*+t*: with field weights. *{PRUNED}*: a large FM with all but its largest coordinates set to 0; what counts "
         f"is the nonzero parameters. *{MEASURED}*: `--ranks auto --max-parameters N`, which finds its own settings: "
         "clicks with field weights, ratings by sampling. The lowest loss of a column is bold, and so are those that "

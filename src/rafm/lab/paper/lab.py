@@ -15,8 +15,11 @@ import numpy as np
 
 from ...datasets.prepared import digest, part_paths
 from ...errors import ConfigError
+from ...families import FAMILIES
 from ...options import resolve
 from ...rows.checked import Batch, check_batch
+from ...rows.fields import Fields
+from ...rows.source import InMemory
 from ...train.trainer import train_model
 from .store import Store, key_of
 from .tasks import Result, execute, warm_up
@@ -25,7 +28,18 @@ Task = dict[str, Any]
 PINNED = {"averaging": False, "init_scale": 0.01, "learning_rate": 0.2, "l2": 0.005, "rank_scale": 1.0}
 
 
-def behaviour() -> str:
+Cases = tuple[tuple[str, dict[str, Any]], ...]  # models and options
+CASES: Cases = (
+    ("fm", {"ranks": 8}),
+    ("rafm", {}),
+    ("rafm", {"update": "algorithm1"}),
+    ("difacto", {}),
+    ("mrma", {}),
+)
+FIELD_AWARE_CASES: Cases = (("ffm", {"ranks": 4}),)  # apart, so that keys of other models stay what they were
+
+
+def behaviour(cases: Cases = CASES) -> str:
     """Return a fingerprint of the training algorithm: losses of tiny runs, rounded to five digits.
 
     It is part of every key, so that results of versions that train differently are not mixed.
@@ -35,16 +49,11 @@ def behaviour() -> str:
     labels = ((users + items) % 3 == 0).astype(np.float32)
     indices = np.stack([users, items], axis=1).ravel()
     rows = check_batch(Batch(np.arange(0, 6001, 2), indices, np.ones(6000, np.float32), 70, labels))
-    losses = []
-    for model, more in (
-        ("fm", {"ranks": 8}),
-        ("rafm", {}),
-        ("rafm", {"update": "algorithm1"}),
-        ("difacto", {}),
-        ("mrma", {}),
-    ):
+    fields, losses = Fields.of_ranges(("user", "item"), (0, 40, 70)), []
+    for model, more in cases:
         settings: dict[str, Any] = {"ranks": (2, 8, 32), **PINNED, **more}  # whatever the defaults are by now
-        model_of = train_model(rows, resolve(task="binary", model=model, n_epochs=3, **settings), rows)
+        source = InMemory(rows, fields) if FAMILIES[model].has_field_vectors else rows
+        model_of = train_model(source, resolve(task="binary", model=model, n_epochs=3, **settings), rows)
         losses.append(round(model_of.history[-1]["valid_log_loss"], 5))
     return key_of(losses)
 
@@ -86,12 +95,18 @@ class Lab:
     def engine(self) -> str:
         return behaviour()
 
+    @cached_property
+    def field_aware_engine(self) -> str:
+        return behaviour(FIELD_AWARE_CASES)
+
     def key(self, task: Task) -> str:
         """Return the key of a task: its parameters, the digests of its data, and the engine's fingerprint."""
         name = task.get("data")
         if name is not None and name not in self.data:
             self.data[name] = [digest(path) for path in part_paths(self.folder, name)]
-        return key_of(self.engine, task, self.data.get(name or "", []))
+        is_field_aware = "model" in task and FAMILIES[task["model"]].has_field_vectors
+        engine = self.field_aware_engine if is_field_aware else self.engine
+        return key_of(engine, task, self.data.get(name or "", []))
 
     def results(self, tasks: Sequence[Task]) -> list[Result]:
         """Return the results of tasks in order, after executing those that are missing."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...datasets.prepared import DataSet, load_prepared
 from ...errors import DivergenceError
+from ...families import FAMILIES
 from ...inspect.report import histogram
 from ...inspect.sketch import Frequencies
 from ...metrics.evaluation import evaluate
@@ -63,7 +64,7 @@ class Run:
     @property
     def family(self) -> str:
         """The name of the model in tables."""
-        names = {"lr": "LR", "fm": "FM", "difacto": "DiFacto", "mrma": "MRMA", "rafm": "RaFM"}
+        names = {"lr": "LR", "fm": "FM", "difacto": "DiFacto", "mrma": "MRMA", "rafm": "RaFM", "ffm": "FFM"}
         more = (" (Algorithm 1)" if self.update == "algorithm1" else "") + ("+t" if self.field_weights else "")
         return names[self.model] + more
 
@@ -75,8 +76,13 @@ class Run:
         '{64,512} c=2'
         """
         ranks = ",".join(map(str, self.ranks))
-        text = ranks if self.model in ("fm", "lr") else f"{{{ranks}}}"
+        text = ranks if self.model in ("fm", "ffm", "lr") else f"{{{ranks}}}"
         return text + (f" c={self.rank_scale:g}" if self.rank_scale != 1 else "")
+
+    @property
+    def uses_fields(self) -> bool:
+        """Whether it trains with the fields of its data set."""
+        return self.field_weights or FAMILIES[self.model].has_field_vectors
 
     @property
     def label(self) -> str:
@@ -158,7 +164,7 @@ def train_run(config: dict[str, Any], folder: Path) -> Result:
     run = Run(**{**config, "ranks": tuple(config["ranks"])})
     found = rows_of(folder, run.data, run.n_columns)
     training, valid, test = found.parts
-    source = InMemory(training, fields_of(folder, run.data)) if run.field_weights else training
+    source = InMemory(training, fields_of(folder, run.data)) if run.uses_fields else training
     options = options_of(run, found)
     start = time.process_time()
     try:
@@ -234,10 +240,11 @@ def warm_up() -> None:
 
 def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
     """Return the function of each kind of task."""
-    # Imported here: both modules import this one.
+    # Imported here: these modules import this one.
     from .complexity import measure
     from .industrial import stream_run
     from .large import measured_sizes, pruned_sizes
+    from .sampling import sampled_run
 
     return {
         "train": train_run,
@@ -247,6 +254,7 @@ def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
         "stream": stream_run,
         "measured": measured_sizes,
         "pruned": pruned_sizes,
+        "sampled": sampled_run,
     }
 
 
