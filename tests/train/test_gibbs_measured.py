@@ -185,7 +185,7 @@ def test_one_line_says_that_a_model_will_be_cut_and_how_to_train_by_steps(rating
     ran = run("train", tmp_path / "r.csv", *flags, "--out", tmp_path / "m.rafm")
     assert ran.code == 0, ran.err
     said = f"{N_ROWS} ratings: sampling a factorization machine of rank 8, to be cut to vectors of measured length "
-    assert said + "(--optimizer adagrad trains by steps instead)" in ran.out
+    assert said + "(use --optimizer adagrad for gradient steps)" in ran.out
     assert load(tmp_path / "m.rafm").n_parameters_ <= LIMIT
     stepped = run(
         "train", tmp_path / "r.csv", *flags, "--optimizer", "adagrad", "--epochs", 2, "--out", tmp_path / "n.rafm"
