@@ -172,6 +172,14 @@ def test_the_first_trials_train_ratings_by_steps_sample_them_and_measure_ranks(t
     assert [settings.get("optimizer") for _, settings in known] == expected
 
 
+def test_under_a_limit_of_size_sampled_ratings_are_cut_to_it():
+    space = Space(resolve(task="regression"), frozenset(), has_size=True)
+    _, (fixed, settings), _ = space.known()
+    assert settings == {"optimizer": "gibbs", "ranks": "auto"}
+    assert space.suggest_known(optuna.trial.FixedTrial(fixed), fixed, settings) == settings
+    assert resolve(task="regression", max_parameters=100, **settings).measured
+
+
 @pytest.mark.parametrize("model", ["rafm", "fm", "lr", "difacto", "mrma"])
 @pytest.mark.parametrize("task", ["binary", "regression", "count"])
 def test_every_suggestion_is_a_valid_choice_and_the_defaults_are_one(task, model):

@@ -160,7 +160,8 @@ def tune(
     known["given"] = ", ".join(sorted(subject.fixed))
     # ranges of the search surround what these rows get by default
     adapted = defaults.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
-    space = Space(adapted, subject.fixed, 0 if fields is None else len(fields.names), valid is not None)
+    n_fields = 0 if fields is None else len(fields.names)
+    space = Space(adapted, subject.fixed, n_fields, valid is not None, limits.has_size)
     with open_study(study, space, known) as opened:
         yield from Tuner(subject, limits, keeper, opened, space, found, begun).events()
 
