@@ -35,13 +35,26 @@ def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) ->
     found = count_rows(labelled_blocks(source, options.family))
     if fields is None and found.nonzeros < LEAST_FIELDS * found.rows:
         return None
-    rank = LARGE_RANK if found.rows >= MANY_ROWS else SAMPLED_RANK
-    if not are_ratings(found) or _is_too_long(found, rank, options) or not _fits(source, found, rank, options):
+    if not are_ratings(found) or not can_be_sampled(source, found, options):
         return None
     given = {name: getattr(options, name) for name in NEUTRAL}
-    chosen = resolve(task=options.loss.task, **given, model="fm", ranks=rank, optimizer=next(iter(SAMPLERS)))
+    chosen = resolve(
+        task=options.loss.task, **given, model="fm", ranks=sampled_rank(found), optimizer=next(iter(SAMPLERS))
+    )
     switches = {name: getattr(options, name) for name in ("keep_state", "memory", "reserved_bytes")}
     return SamplerChosen(replace(chosen, **switches), found.rows)
+
+
+def sampled_rank(found: RowStats) -> int:
+    """Return the rank of a sampled model."""
+    return LARGE_RANK if found.rows >= MANY_ROWS else SAMPLED_RANK
+
+
+def can_be_sampled(source: RowSource, found: RowStats, options: TrainingOptions) -> bool:
+    """Return whether there are rows enough to sample, but not more than time and memory allow."""
+    rank, is_short = sampled_rank(found), found.nonzeros <= MOST_NONZEROS * found.rows
+    is_quick = not _is_too_long(found, rank, options)
+    return found.rows > LEAST_ROWS and is_short and is_quick and _fits(source, found, rank, options)
 
 
 def are_ratings(found: RowStats) -> bool:
