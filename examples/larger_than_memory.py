@@ -2,8 +2,8 @@
 
     python examples/larger_than_memory.py
 
-The command spills what exceeds `--memory` to disk and visits all rows in every epoch. In Python, `partial_fit` takes the
-stream chunk by chunk and keeps none of it. The file here is small, so that the example is quick.
+The command spills what exceeds `--memory` to disk and visits all rows in every epoch. In Python, `partial_fit` takes
+the stream chunk by chunk and keeps none of it. The file here is small, so that the example is quick.
 """
 
 import random

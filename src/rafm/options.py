@@ -308,6 +308,7 @@ class TrainingOptions:
     reserved_bytes: int = field(default=0)  # what the model file holds besides the model
     may_sample: bool = field(default=False)  # whether rows may decide that the model is sampled
     may_measure: bool = field(default=False)  # whether rows may decide that ranks are measured
+    rivals: tuple[str, ...] = field(default=())  # models that compete with the usual one on rows held out
     noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
     pull: float | None = field(default=None)  # of its distillation, likewise
     large_rank: int | None = field(default=None)  # of the model that a sampler cuts; None: by the number of rows

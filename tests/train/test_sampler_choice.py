@@ -15,7 +15,7 @@ from rafm.rows.blocks import join_rows
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import sampler_choice, selection
+from rafm.train import rivals, sampler_choice, selection
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
 from rafm.train.events import Distilled, EpochFinished, Finished, HeldOut, SamplerChosen, Selected
@@ -29,7 +29,8 @@ NAMES = ["user"] * 30 + ["item"] * 20
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
-    """Let as few rows as the tests have be enough."""
+    """Let as few rows as the tests have be enough, and no other model compete."""
+    monkeypatch.setattr(rivals, "MOST_ROWS", 0)
     monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 1000)
 
 
@@ -45,6 +46,7 @@ def sampled(ratings):
     """Return the events of a run without options."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampler_choice, "LEAST_ROWS", 1000)
+        patch.setattr(rivals, "MOST_ROWS", 0)
         return list(train_and_select(InMemory(ratings[0], FIELDS), resolve(task="regression")))
 
 

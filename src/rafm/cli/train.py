@@ -122,6 +122,7 @@ def _options(
 ) -> TrainingOptions:
     """Return the checked options, with those not given taken from the model to resume from."""
     from ..errors import ConfigError
+    from ..optimizers import SAMPLERS
     from ..options import resolve
 
     chosen = {"task": task, **training}
@@ -136,9 +137,9 @@ def _options(
     kept = running.keep_state or had_states
     begins = options.optimizer.is_sampler and "optimizer" in given_options(context)  # anew, from these parameters
     may_sample = options.may_sample and not kept  # a sampled model has no state to keep
-    return replace(
-        options, shuffle=start is None or begins, keep_state=kept, replan=running.replan, may_sample=may_sample
-    )
+    rivals = tuple(name for name in options.rivals if not (kept and name in SAMPLERS))
+    options = replace(options, may_sample=may_sample, rivals=rivals)
+    return replace(options, shuffle=start is None or begins, keep_state=kept, replan=running.replan)
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:

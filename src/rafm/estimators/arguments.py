@@ -28,11 +28,12 @@ from ..train.events import (
     HeldOut,
     MeasuringChosen,
     NotHeldOut,
+    RivalsJudged,
     SamplerChosen,
     Selected,
     Slowed,
 )
-from ..train.progress import calibrated_line, choice_line, finished_lines, sampler_line, selection_line
+from ..train.progress import calibrated_line, choice_line, finished_lines, rival_line, sampler_line, selection_line
 
 LOGGER = logging.getLogger("rafm")
 
@@ -162,6 +163,8 @@ def log_notices(events: Iterable[Event]) -> Iterator[Event]:
             LOGGER.info(choice_line(event).replace("`", ""))
         if isinstance(event, HeldOut | Slowed | Selected):
             LOGGER.info(selection_line(event))
+        if isinstance(event, RivalsJudged):
+            LOGGER.info(rival_line(event).replace("`", ""))
         if isinstance(event, Calibrated):
             LOGGER.info(calibrated_line(event))
         if isinstance(event, NotHeldOut):

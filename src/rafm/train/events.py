@@ -66,9 +66,26 @@ class OneClass:
 
 @dataclass(frozen=True)
 class Slowed:
-    """The best epoch was one of the first; training starts again with a lower learning rate."""
+    """The best epoch was one of the first, or training diverged; it starts again with a lower learning rate."""
 
     share: float  # of the learning rate that was tried first
+    diverged: bool = False
+
+
+@dataclass(frozen=True)
+class Challenged:
+    """No option asks for a model: another one is tried on the rows that are held out."""
+
+    options: TrainingOptions
+
+
+@dataclass(frozen=True)
+class RivalsJudged:
+    """The rows held out have chosen between models."""
+
+    metric: str
+    values: dict[str, float | None]  # of each model, by its name
+    chosen: str
 
 
 @dataclass(frozen=True)
@@ -280,6 +297,8 @@ Event = (
     | NotHeldOut
     | OneClass
     | Slowed
+    | Challenged
+    | RivalsJudged
     | Selected
     | Planned
     | Searched

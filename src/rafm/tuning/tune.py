@@ -88,7 +88,7 @@ class Subject:
             switches.pop("memory", None)
             switches.pop("reserved_bytes", None)
         # Samplers and measured ranks are trials of their own.
-        return replace(found, may_sample=False, may_measure=False, **switches)
+        return replace(found, may_sample=False, may_measure=False, rivals=(), **switches)
 
 
 @dataclass(frozen=True)
