@@ -202,7 +202,7 @@ def test_a_lower_rate_is_tried_if_the_default_one_diverges(monkeypatch):
     events = list(train_and_select(rows, resolve(task="count", model="fm", ranks=2)))
     slowed = of_kind(events, Slowed)
     assert (slowed[0].share, slowed[0].diverged) == (0.25, True)
-    assert event_lines(slowed[0]) == ["training diverged: trying 0.25 of the learning rate"]
+    assert event_lines(slowed[0]) == ["training diverged: trying 0.25 times the learning rate"]
     assert events[-1].model.options["learning_rate"] <= 0.025
     with pytest.raises(DivergenceError):
         list(train_and_select(rows, resolve(task="count", model="fm", ranks=2, learning_rate=0.1)))

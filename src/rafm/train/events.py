@@ -160,12 +160,13 @@ class Cut:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training resumes from a checkpoint, in this epoch after this many of its rows."""
+    """Training resumes from a checkpoint, in this epoch after this many of its rows; best_value: metric so far."""
 
     folder: str
     epoch: int
     rows: int
     finished: bool
+    best_value: float | None = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from .events import (
     NotHeldOut,
     OneClass,
     Planned,
+    Resumed,
     RivalsJudged,
     Selected,
     Slowed,
@@ -359,9 +360,10 @@ class Selection:
                 value = event.after
             if not isinstance(event, Finished) and (is_first or not isinstance(event, Planned)):
                 yield event
+            if isinstance(event, Resumed):
+                best = event.best_value
             if isinstance(event, EpochFinished) and rival is not None:
-                now = event.metrics.get(options.metric)
-                best = now if is_better(options.metric, now, best) else best
+                best = event.metrics.get(options.metric) if event.best else best
                 if is_hopeless(options.metric, event.epoch, best, rival, self.is_sampled):
                     return Course(best_value=best, reason=HOPELESS), None
         assert isinstance(event, Finished)
