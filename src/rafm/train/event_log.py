@@ -9,7 +9,7 @@
     {"event": "searched", "learning_rate": ..., "l2": ..., "runs": ...}
     {"event": "measuring", "rank": ..., "parameters": ..., "megabytes": ..., "times": ..., "fallback": ...}
     {"event": "cut", "metric": ..., "before": ..., "value_before": ..., "parameters": ..., "value": ...}
-    {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
+    {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ..., "best_value": ...}
     {"event": "start", "valid_log_loss": ..., ...}
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
