@@ -28,7 +28,7 @@ ALIASES = {
 
 
 def nearest_name(name: str, spellings: Mapping[str, set[str]], known: Iterable[str]) -> str | None:
-    """Return the name among those known that another program calls so, or that is spelled most alike; else None.
+    """Return the known name that matches a name of another library, or the one spelled most alike; else None.
 
     spellings: all names that we have for each option.
     """

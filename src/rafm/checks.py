@@ -35,6 +35,7 @@ USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if n
 NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
 SIZES = ("max_parameters", "max_bytes")  # with ranks auto; they do not say how to train either
+PASSED_ON, RIVALS = {*NEUTRAL, "calibrate"}, ("lr", "fm", "gibbs")  # rivals of the usual model, and their options
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -254,13 +255,14 @@ def with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "optimizer": optimizer, "model": model, "ranks": SAMPLED_RANK if ranks is None else ranks}
 
 
-def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> dict[str, bool]:
-    """Return what rows may decide because no option asks for a model or an optimiser: see decisions 0022 and 0034."""
+def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return what rows may decide because no option asks for a model: see decisions 0022, 0034 and 0037."""
     loss, usual = chosen["loss"], {name: declared[name].default for name in given}
     odd = {name for name in given if type(given[name]) is not type(usual[name]) or given[name] != usual[name]}
-    measure = loss.is_classification and not loss.is_pairwise and odd <= {*NEUTRAL_FOR_CLICKS}
     neutral = {*NEUTRAL, *(("ranks", *SIZES) if chosen["is_measured"] else ())}
-    return {"may_sample": loss.name == "squared" and odd <= neutral, "may_measure": measure}
+    measure, rivals = loss.is_classification and odd <= {*NEUTRAL_FOR_CLICKS}, RIVALS if odd <= PASSED_ON else ()
+    sample, is_pointwise = loss.name == "squared" and odd <= neutral, not loss.is_pairwise
+    return {"may_sample": sample, "may_measure": measure and is_pointwise, "rivals": rivals if is_pointwise else ()}
 
 
 def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:
@@ -369,7 +371,7 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
 
 
 def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
-    """Check the choice; only scores of clicks are calibrated, and on rows that tell how many there are."""
+    """Check the choice; only scores of clicks are calibrated, on validation rows with all of their negatives."""
     found = choice(CALIBRATE)(name, value, chosen)
     if found == "on" and not chosen["loss"].is_classification:
         raise ConfigError(f"{name} 'on' requires task='binary', found {chosen['task']!r}", key=name)
@@ -438,9 +440,7 @@ def loss_setting(text: str, name: str) -> Any:
     except (TypeError, ValueError) as error:  # no such loss, one without a setting, no number
         if isinstance(error, ConfigError) and loss in LOSSES:
             raise ConfigError(f"{name} {text!r}: {error}", key=name) from None
-        raise ConfigError(
-            f"{name} {text!r} is unknown; the losses with a setting are huber:DELTA and bpr:POWER", key=name
-        ) from None
+        raise ConfigError(f"{name} {text!r} is unknown; give huber:DELTA or bpr:POWER", key=name) from None
 
 
 def thresholds(text: str, name: str) -> Any:

@@ -308,6 +308,7 @@ class TrainingOptions:
     reserved_bytes: int = field(default=0)  # what the model file holds besides the model
     may_sample: bool = field(default=False)  # whether rows may decide that the model is sampled
     may_measure: bool = field(default=False)  # whether rows may decide that ranks are measured
+    rivals: tuple[str, ...] = field(default=())  # models that compete with the usual one on rows held out
     noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
     pull: float | None = field(default=None)  # of its distillation, likewise
     heat: float | None = field(default=None)  # of its first sweeps, likewise
@@ -391,7 +392,7 @@ def declared_options() -> Iterator[tuple[str, Option]]:
 
 
 def nearest_option(name: str, known: Iterable[str]) -> str | None:
-    """Return the option among those known that another program calls so, or that is spelled most alike; else None.
+    """Return the known option that matches a name of another library, or the one spelled most alike; else None.
 
     >>> nearest_option("lr", ["l1", "learning_rate"]), nearest_option("learnin_rate", ["l1", "learning_rate"])
     ('learning_rate', 'learning_rate')

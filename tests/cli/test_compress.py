@@ -45,7 +45,7 @@ def test_a_level_becomes_a_model(folder):
 
 
 WRONG = {
-    "nothing to do": ((), "give --bits, or a size (--max-parameters, --max-bytes), or a level"),
+    "nothing to do": ((), "set --bits, a size (--max-parameters or --max-bytes) or a level"),
     "a level of an fm": (("--level", 1), "--level must be between 1 and 1 and needs --model rafm, found 1 for 'fm'"),
     "too small": (("--max-parameters", 3), "--max-parameters must be at least 23"),
     "five bits": (("--bits", 5), "--bits must be one of 16, 8, 6, 4, found 5"),

@@ -158,7 +158,7 @@ def test_parts_of_another_family_are_refused(tmp_path):
     part = save_part(tmp_path / "m", token, 0, 0, world, (0, 1024))
     other = some_of(world, 0, 0)
     finish_folder(tmp_path / "m", token, Saved(replace(other, n_rows=7)), [part])
-    with pytest.raises(ModelFormatError, match=r"part-.* is of another model"):
+    with pytest.raises(ModelFormatError, match=r"part-.* belongs to another model"):
         load(tmp_path / "m")
 
 

@@ -360,7 +360,6 @@ def test_samples_are_distilled_into_vectors_of_measured_lengths(ratings, tmp_pat
     assert small.after < small.before
     scores = np.array([part.predict(data.rows) for part in (model, model_of(events_of(data, valid, ranks=8)))])
     assert np.sqrt(np.mean((scores[0] - scores[1]) ** 2)) == pytest.approx(small.after, abs=0.2 * large.metrics["rmse"])
-    assert small.metrics["rmse"] < cut.value
     assert small.metrics["rmse"] == pytest.approx(rmse(model, valid), rel=1e-4)
     assert [entry["epoch"] for entry in model.history] == list(range(1, 41))
     with Checkpoint(tmp_path, seconds=0) as checkpoint:  # resumed after the last sweep

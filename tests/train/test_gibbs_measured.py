@@ -97,6 +97,25 @@ def test_the_size_of_a_file_is_met(ratings, tmp_path):
     assert (tmp_path / "m.rafm").stat().st_size <= limit
 
 
+def test_the_history_that_chose_counts_to_the_size_of_a_file(ratings, tmp_path, monkeypatch):
+    monkeypatch.setattr(selection, "NOISE_SWEEPS", 100)  # entries of sweeps that were judged are twice as long
+    X, y = matrix(ratings[0].rows), ratings[0].rows.labels
+    asked = {"ranks": "auto", "optimizer": "gibbs", "n_epochs": 100, "patience": None}
+
+    def size_within(limit):
+        RaFMRegressor(**asked, max_bytes=limit, fields=NAMES).fit(X, y).save(tmp_path / "m.rafm")
+        return (tmp_path / "m.rafm").stat().st_size
+
+    limit = size_within(100_000) - 800  # two hundred parameters less
+    assert size_within(limit) <= limit
+
+
+def test_a_model_that_is_small_enough_is_not_cut(ratings):
+    events = list(train_and_select(ratings[0], options(max_parameters=1000), ratings[1]))
+    assert not of_kind(events, Cut)
+    assert (events[-1].model.plan.family, events[-1].model.n_parameters) == ("fm", 1 + 9 * N_FEATURES)
+
+
 def test_one_chain_gives_the_models_of_several_sizes(ratings):
     source, valid = ratings
     chosen = sampler_for(source, options(max_parameters=400), True).options
@@ -166,7 +185,7 @@ def test_one_line_says_that_a_model_will_be_cut_and_how_to_train_by_steps(rating
     ran = run("train", tmp_path / "r.csv", *flags, "--out", tmp_path / "m.rafm")
     assert ran.code == 0, ran.err
     said = f"{N_ROWS} ratings: sampling a factorization machine of rank 8, to be cut to vectors of measured length "
-    assert said + "(--optimizer adagrad trains by steps instead)" in ran.out
+    assert said + "(use --optimizer adagrad for gradient steps)" in ran.out
     assert load(tmp_path / "m.rafm").n_parameters_ <= LIMIT
     stepped = run(
         "train", tmp_path / "r.csv", *flags, "--optimizer", "adagrad", "--epochs", 2, "--out", tmp_path / "n.rafm"

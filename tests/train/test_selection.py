@@ -348,7 +348,7 @@ def test_two_sources_of_validation_rows_are_one_too_many(tmp_path, monkeypatch):
     (tmp_path / "rows.svm").write_text(rows_of_pairs(60))
     ran = run("train", "rows.svm", "--valid", "rows.svm", "--valid-share", "0.2", "--out", "m.rafm")
     assert ran.code == 2
-    assert "--valid-share holds out training rows; with --valid FILE there is no need to" in ran.error()
+    assert "--valid-share holds out training rows, which is not needed with --valid FILE" in ran.error()
 
 
 def test_continuing_holds_out_nothing_unless_asked(tmp_path, monkeypatch):

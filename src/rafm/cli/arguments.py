@@ -89,7 +89,7 @@ def _read_fields(path: str, index_base: int, max_features: int) -> Any:
 
 
 def check_fields_flag(data: str, files: ReadOptions) -> None:
-    """Reject a file of fields for data that have fields of their own."""
+    """Reject a file of fields for data that already have fields."""
     from ..errors import ConfigError
     from ..read.formats import CONVERTED, TABLE
 

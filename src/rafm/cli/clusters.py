@@ -28,7 +28,7 @@ Workers = Annotated[int, typer.Option(min=1, help="With --ray: processes that re
 
 @dataclass(frozen=True)
 class RayFlags:
-    """Where and how large a cluster is."""
+    """Address and size of a cluster."""
 
     ray: RayAddress = None
     workers: Workers = 2

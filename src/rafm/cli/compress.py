@@ -64,7 +64,7 @@ def _in_flags(error: Any) -> Any:
         text = text.replace(name, flag_name(name))
     for name in ("level", "bits"):
         text = text.replace(f"{name} must", f"--{name} must")
-    return type(error)(text.replace("give bits", "give --bits"), key=error.key)
+    return type(error)(text.replace("set bits", "set --bits"), key=error.key)
 
 
 def _described(saved: Saved, valid: str | None, format: str, duplicates: str) -> dict[str, Any]:

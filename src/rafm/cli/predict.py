@@ -78,7 +78,7 @@ def predict(
         found = predictor.scores(data, files, index_base, coverage, beside)
     else:
         found = _scores_on_cluster(model, data, ray, workers, beside)
-    scores = _told_if_none(found, data)
+    scores = _note_if_none(found, data)
     loss = predictor.saved.model.loss
     lines = _json_lines(scores, loss, beside) if json else _csv_lines(scores, loss, beside)
     if out is not None:
@@ -100,8 +100,8 @@ def _scores_on_cluster(
     return predict_scores(model, data, address, scaling_of(address, workers))
 
 
-def _told_if_none(scores: Iterator[np.ndarray], data: str) -> Iterator[np.ndarray]:
-    """Pass scores through; say so if there are none."""
+def _note_if_none(scores: Iterator[np.ndarray], data: str) -> Iterator[np.ndarray]:
+    """Pass scores through; print a note if there are none."""
     n_rows = 0
     for part in scores:
         n_rows += part.size

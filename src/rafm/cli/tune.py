@@ -151,7 +151,7 @@ def _search(
 
 
 class FileKeeper:
-    """Keeps the best model so far in its file, so that it is there whatever happens."""
+    """Keeps the best model so far in its file, so that it survives an interruption."""
 
     def __init__(self, out: str, encoder: Any, index_base: int, classes: Any):
         self.out, self.parts = out, (encoder, index_base, classes)

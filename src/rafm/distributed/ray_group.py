@@ -77,7 +77,7 @@ def _on_loopback() -> Iterator[None]:
 
 
 class Raised(NamedTuple):
-    """An error of ours, on its way from an actor; exceptions with arguments of their own cannot be pickled."""
+    """An error of ours, passed on from an actor; exceptions with custom arguments cannot be pickled."""
 
     kind: str
     message: str
@@ -114,7 +114,7 @@ class _Host:
 
 
 class ShardHost(_Host):
-    """The actor of a shard; it is empty after a restart, and says so."""
+    """The actor of a shard; it is empty after a restart and raises an error until it is set up."""
 
     def __init__(self) -> None:
         self.held = Shard()

@@ -1,6 +1,6 @@
 """A worker: reads rows, pulls the parameters of their features, and pushes the sums of their gradients.
 
-It keeps nothing that it could not compute again: whoever takes its place repeats the call.
+It keeps no state that cannot be recomputed: if it is replaced, its successor repeats the call.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _check_elements(batch: pa.RecordBatch, limit: int) -> None:
 
 
 def _refuse_compression(body: bytes) -> None:
-    """Refuse compressed buffers, since a few bytes of them may become gigabytes before Arrow has a word to say."""
+    """Refuse compressed buffers, since a few bytes of them may expand to gigabytes before any check."""
     for message in pa.ipc.MessageReader.open_stream(body):
         found = message.metadata.to_pybytes()
         kind, header = _field(found, _table(found, 0), HEADER_TYPE), _field(found, _table(found, 0), HEADER)

@@ -15,7 +15,7 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class SamplerChosen:
-    """No option asks for another model, and the rows are ratings: an FM is sampled, and cut if ranks are measured."""
+    """No option defines the model, and the rows are ratings: an FM is sampled, and cut if ranks are measured."""
 
     options: TrainingOptions
     n_rows: int
@@ -27,7 +27,7 @@ class SamplerChosen:
 
 @dataclass(frozen=True)
 class MeasuringChosen:
-    """No option asks for another model: ranks are measured; or by counts, because that would take too much.
+    """No option defines the model: ranks are measured, or assigned by count if measuring would take too much.
 
     options: those to train with, None if ranks are by counts. seconds: what measuring takes, roughly, on one core.
     obstacle: why ranks are not measured, None if they are.
@@ -66,9 +66,26 @@ class OneClass:
 
 @dataclass(frozen=True)
 class Slowed:
-    """The best epoch was one of the first; training starts again with a lower learning rate."""
+    """The best epoch was one of the first, or training diverged; it starts again with a lower learning rate."""
 
     share: float  # of the learning rate that was tried first
+    diverged: bool = False
+
+
+@dataclass(frozen=True)
+class Challenged:
+    """No option asks for a model: another one is tried on the rows that are held out."""
+
+    options: TrainingOptions
+
+
+@dataclass(frozen=True)
+class RivalsJudged:
+    """The rows held out have chosen between models."""
+
+    metric: str
+    values: dict[str, float | None]  # of each model, by its name
+    chosen: str
 
 
 @dataclass(frozen=True)
@@ -143,12 +160,13 @@ class Cut:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training resumes from a checkpoint, in this epoch after this many of its rows."""
+    """Training resumes from a checkpoint, in this epoch after this many of its rows; best_value: metric so far."""
 
     folder: str
     epoch: int
     rows: int
     finished: bool
+    best_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -282,6 +300,8 @@ Event = (
     | NotHeldOut
     | OneClass
     | Slowed
+    | Challenged
+    | RivalsJudged
     | Selected
     | Planned
     | Searched

@@ -57,7 +57,7 @@ def _memory_bytes(options: TrainingOptions) -> float:
 
 
 def _has_field_weights(features: PlannedFeatures, options: TrainingOptions, start: Model | None) -> bool:
-    """Return whether fields get weights; a model that goes on keeps to what it has."""
+    """Return whether fields get weights; when training continues, the model keeps what it has."""
     if start is not None and options.field_weights == "auto":
         return start.plan.n_field_weights > 0
     n_fields = 0 if features.fields is None else features.fields.n_fields

@@ -35,6 +35,7 @@ class Course:
     noise: float | None = None  # variance of labels, found by a sampler
     schedule: Schedule | None = None  # what was searched besides
     pull: float | None = None  # of its distillation
+    last_value: float | None = None  # metric after distillation or calibration
     heat: float | None = None  # of its first sweeps
 
     def note(self, event: EpochFinished, metric: str) -> EpochFinished:

@@ -5,27 +5,28 @@ The small model is fitted to the mean of the samples of the large one, which is 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..compress.budget import Budget, cut_within
+from ..compress.budget import Budget
 from ..compress.cut import Cutter
 from ..errors import ConfigError
 from ..model.model import Model
-from ..model.parameters import Parameters
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from .events import Cut, Distilled, Event, Finished, Measuring, Planned
-from .gibbs_run import GibbsRun, make_run
+from .gibbs_cut import Ways
+from .gibbs_run import make_run
 from .job import Job, model_of
-from .measured import order_of, reserved_bytes, smallest_good, validation_loss
+from .measured import smallest_good, validation_loss
 from .run import Position
 from .sampler_choice import NUMBER_BYTES, ranks_to_cut
-from .schedule import Schedule
+from .schedule import Schedule, Way
 
-PULL = 50.0  # towards the vectors that were cut, which know more of the samples than the training rows alone
+MORE_BYTES = 256  # of a file, for options that the model will have in the end
 
 
 def train_sampled_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
@@ -54,10 +55,15 @@ class Large:
     at: Position
     begun: float
     reason: str
+    model: Model
     features: PlannedFeatures
     target: np.ndarray
     distilled: Distilled
-    cutter: Cutter
+
+    @property
+    def history_bytes(self) -> int:
+        """How long the history is in a model file."""
+        return len(json.dumps(self.model.history))
 
 
 def _sampled(job: Job, options: TrainingOptions) -> Generator[Event, None, Large]:
@@ -78,42 +84,46 @@ def _sampled(job: Job, options: TrainingOptions) -> Generator[Event, None, Large
     reason, target = run.why_over(), run.engine.mean_scores()
     distilled = run.distil()
     yield distilled
+    job.checkpoint.capture = lambda: None  # the chain is over, and its memory is free
     model = model_of(run, features, job.found.rows)
-    cutter = Cutter(model, job.found.squares[np.searchsorted(job.found.ids, model.numbering.ids)])
-    return Large(run.at, run.begun, reason, features, target, distilled, cutter)
+    return Large(run.at, run.begun, reason, model, features, target, distilled)
 
 
 def _cut_and_distil(job: Job, options: TrainingOptions, large: Large) -> Iterator[Event]:
     """Cut the large model and distil the samples into what is left of it."""
-    features, first = large.features, large.distilled
-    cut = _cut(job, options, large.cutter)
-    small = features.arranged(order_of(cut, features))._replace(plan=cut.plan)
+    features, first, budget = large.features, large.distilled, _budget(job, options, large)
+    if not budget.excess(large.model):
+        schedule = Schedule(options.learning_rate, None, (), features.plan.ranks[0], large.model.n_parameters)
+        yield Finished(large.model, large.reason, schedule=schedule)
+        return
+    ways = Ways(job, options, large.model, features, large.target, first.samples, budget)
+    way = Way() if job.schedule is None else job.schedule.way or Way()
+    if job.valid is not None and large.reason != "time":
+        way = ways.best()
+    found = ways.candidate(way)
+    cut, small, last = found.cut, found.features, found.run
     yield Planned(small.plan, small.counts, job.found.rows)
-    value = None if job.valid is None else validation_loss(cut, job.valid)
     before = features.plan.n_parameters, first.metrics.get(options.metric)
-    yield Cut(options.metric, *before, cut.n_parameters, value)
-    plan, l2 = cut.plan, options.l2[:1] * len(cut.plan.ranks)
-    chosen = replace(options, model=plan.family, ranks=plan.ranks, l2=l2, measured=False, keep_samples=0)
-    last = make_run(job, small, chosen)
+    after = cut.n_parameters, None if job.valid is None else validation_loss(cut, job.valid)
+    yield Cut(options.metric, *before, *after)
     last.at, last.begun = large.at, large.begun  # history and time are those of the large model
-    found = last.distil_into(_scaled(cut, last), large.target, first.samples, PULL)
-    yield replace(found, noise=first.noise, pull=first.pull, heat=first.heat)  # for a run without validation rows
-    schedule = Schedule(options.learning_rate, None, (), features.plan.ranks[0], cut.n_parameters)
+    distilled = found.distil(large.target, first.samples, way.pull)
+    yield replace(distilled, noise=first.noise, pull=first.pull, heat=first.heat)  # for a run without validation rows
+    size = features.plan.ranks[0], cut.n_parameters
+    schedule = Schedule(options.learning_rate, None, (), *size, way=way, history_bytes=large.history_bytes)
     yield Finished(model_of(last, small, job.found.rows), large.reason, schedule=schedule)
 
 
-def _cut(job: Job, options: TrainingOptions, cutter: Cutter) -> Model:
-    """Return the model that is left: within the budget or, without one, as small as validation rows allow."""
-    budget = Budget(options.max_parameters, options.max_bytes, reserved_bytes(options))
-    if not budget and job.schedule is not None:
-        budget = Budget(max(job.schedule.parameters, cutter.smallest().n_parameters))
-    if budget or job.valid is None:
-        return cut_within(cutter, budget)
-    return smallest_good(cutter, job.valid)
-
-
-def _scaled(cut: Model, run: GibbsRun) -> Parameters:
-    """Return the parameters of a cut model on the scale of training."""
-    scale, found = run.label_scale, cut.parameters
-    bias = found.bias / np.float32(scale)
-    return replace(found.undo_scaling(1 / scale, 1 / run.features.value_scales), bias=bias)
+def _budget(job: Job, options: TrainingOptions, large: Large) -> Budget:
+    """Return the budget or, without one, the size that validation rows choose or have chosen."""
+    known, more = job.schedule, MORE_BYTES
+    if known is not None:  # the model will have the history of the run that has chosen
+        more += max(known.history_bytes - large.history_bytes, 0)
+    budget = Budget(options.max_parameters, options.max_bytes, options.reserved_bytes + more)
+    if budget:
+        return budget
+    cutter = Cutter(large.model, job.found.squares[np.searchsorted(job.found.ids, large.model.numbering.ids)])
+    if known is not None:
+        return Budget(max(known.parameters, cutter.smallest().n_parameters))
+    assert job.valid is not None
+    return Budget(smallest_good(cutter, job.valid).n_parameters)

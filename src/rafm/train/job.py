@@ -91,7 +91,7 @@ class Job(NamedTuple):
         """Resume the run if there is a state, and train it until it is over."""
         if self.state is not None:
             run.restore(self.state)
-            yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
+            yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over(), run.at.best_value)
         self.checkpoint.capture = lambda: self.capture(run.state())
         if self.state is None and run.is_over():  # no epoch at all
             yield from self._written(run)

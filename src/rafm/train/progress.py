@@ -18,6 +18,7 @@ from ..plan.ranks import RankPlan
 from .events import (
     Begun,
     Calibrated,
+    Challenged,
     Continued,
     Cut,
     Distilled,
@@ -31,6 +32,7 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    RivalsJudged,
     SamplerChosen,
     Searched,
     Selected,
@@ -121,12 +123,12 @@ def show_events(
     out, is_headed, is_one_class = stream or sys.stdout, False, False
     with (_Bar if out.isatty() else PlainBoard)(out) as board:
         for event in events:
-            if isinstance(event, SamplerChosen | MeasuringChosen):
+            if isinstance(event, SamplerChosen | MeasuringChosen | Challenged):
                 options = event.options or options
             is_one_class |= isinstance(event, Planned) and event.one_class
             is_hint = is_one_class and isinstance(event, Finished) and event.reason == "epochs"
             lines = [] if is_hint else [spell(line) for line in event_lines(event)]  # more epochs teach nothing more
-            if isinstance(event, HeldOut | Slowed | Selected):
+            if isinstance(event, HeldOut | Slowed | Challenged | Selected):
                 is_headed = False  # a table of its own
             if isinstance(event, EpochFinished) and options.optimizer.is_sampler and event.epoch % SHOWN_SWEEPS:
                 lines = []
@@ -191,6 +193,8 @@ def event_lines(event: Event) -> list[str]:
         return [distilled_line(event) if isinstance(event, Distilled) else calibrated_line(event)]
     if isinstance(event, HeldOut | NotHeldOut | Slowed | Selected):
         return [selection_line(event)]
+    if isinstance(event, Challenged | RivalsJudged):
+        return [rival_line(event)]
     if isinstance(event, StartEvaluated):
         return [start_line(event)]
     if isinstance(event, Finished):
@@ -214,7 +218,8 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
             f"{event.n_rows} rows; lower `n_epochs`, or hold out rows with `validation_fraction`"
         )
     if isinstance(event, Slowed):
-        return f"the best epoch was one of the first: trying {event.share:g} times the learning rate"
+        reason = "training diverged" if event.diverged else "the best epoch was one of the first"
+        return f"{reason}: trying {event.share:g} times the learning rate"
     if isinstance(event, Selected):
         return f"training on all {event.n_rows} rows for {event.n_epochs} epoch{'s' if event.n_epochs != 1 else ''}"
     if not event.n_valid:
@@ -222,6 +227,20 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
     held_out = f"{event.n_valid} of" if event.n_folds == 1 else f"each of {event.n_folds} folds of"
     purpose = "measure the noise" if event.for_noise else "choose the number of epochs"
     return f"holding out {held_out} {event.n_rows} rows to {purpose}"
+
+
+def rival_line(event: Challenged | RivalsJudged) -> str:
+    """Return the line that says which other model is tried, or which model the rows held out have chosen.
+
+    >>> rival_line(RivalsJudged("log_loss", {"rafm": 0.52, "lr": 0.517}, chosen="lr"))
+    'log_loss of rows held out: rafm 0.52000, lr 0.51700; training lr (`model` chooses otherwise)'
+    """
+    if isinstance(event, RivalsJudged):
+        shown = ", ".join(f"{name} {'-' if value is None else f'{value:.5f}'}" for name, value in event.values.items())
+        return f"{event.metric} of rows held out: {shown}; training {event.chosen} (`model` chooses otherwise)"
+    given, ranks = event.options, ",".join(map(str, event.options.ranks))
+    how = "sampled " if given.optimizer.is_sampler else ""
+    return f"trying a {how}model {given.model}{f' of rank {ranks}' if ranks else ''} beside it"
 
 
 def sampler_line(event: SamplerChosen) -> str:

@@ -39,10 +39,8 @@ def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) ->
     found = count_rows(labelled_blocks(source, options.family))
     if fields is None and found.nonzeros < LEAST_FIELDS * found.rows:
         return None
-    ranks = ranks_to_cut(found.rows) if options.measured else [LARGE_RANK if found.rows >= MANY_ROWS else SAMPLED_RANK]
-    possible = [
-        rank for rank in ranks if not _is_too_long(found, rank, options) and _fits(source, found, rank, options)
-    ]
+    ranks = ranks_to_cut(found.rows) if options.measured else [sampled_rank(found)]
+    possible = [rank for rank in ranks if can_be_sampled(source, found, rank, options)]
     if not possible or not are_ratings(found):
         return None
     given = {name: getattr(options, name) for name in (*NEUTRAL, *SIZES)}
@@ -62,6 +60,17 @@ def ranks_to_cut(n_rows: int) -> list[int]:
     while ranks[-1] > LEAST_RANK:
         ranks.append(ranks[-1] // 2)
     return [rank for rank in ranks if rank * ROWS_PER_RANK <= n_rows] or [LEAST_RANK]
+
+
+def sampled_rank(found: RowStats) -> int:
+    """Return the rank of a sampled model."""
+    return LARGE_RANK if found.rows >= MANY_ROWS else SAMPLED_RANK
+
+
+def can_be_sampled(source: RowSource, found: RowStats, rank: int, options: TrainingOptions) -> bool:
+    """Return whether there are rows enough to sample, but not more than time and memory allow."""
+    is_short, is_quick = found.nonzeros <= MOST_NONZEROS * found.rows, not _is_too_long(found, rank, options)
+    return found.rows > LEAST_ROWS and is_short and is_quick and _fits(source, found, rank, options)
 
 
 def are_ratings(found: RowStats) -> bool:

@@ -181,7 +181,8 @@ def _like(start: Model, options: TrainingOptions) -> TrainingOptions:
     if options.searched:
         rate, l2 = start.options.get("learning_rate") or options.learning_rate, start.options.get("l2")
         options = with_settings(options, rate, l2 if isinstance(l2, float) else options.l2[0])
-    if options.measured or (options.may_measure and start.options.get("ranks") == AUTO):
+    was_rival = bool(options.rivals) and options.model != start.plan.family
+    if options.measured or was_rival or (options.may_measure and start.options.get("ranks") == AUTO):
         family, ranks = start.plan.family, start.plan.ranks
         options = replace(options, model=family, ranks=ranks, l2=options.l2[:1] * len(ranks), measured=False)
     return options

@@ -97,7 +97,7 @@ class Study:
 
 @contextmanager
 def open_study(path: PathLike | None, space: Space, identity: dict[str, Any]) -> Iterator[Study]:
-    """Open a study, alone; create it if the file does not exist, reject one of other data or options."""
+    """Open a study exclusively; create it if the file does not exist, reject one of other data or options."""
     optuna = import_optuna()
     metric, seed = space.options.metric, space.options.seed
     direction = "maximize" if metric_class(metric).is_rising else "minimize"
@@ -117,7 +117,7 @@ def open_study(path: PathLike | None, space: Space, identity: dict[str, Any]) ->
 
 
 def import_optuna() -> Any:
-    """Return Optuna, or say where to get it."""
+    """Return Optuna; if it is missing, the error says how to install it."""
     try:
         import optuna
     except ImportError:

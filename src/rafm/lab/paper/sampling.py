@@ -22,6 +22,7 @@ from .tasks import Result, evaluate_model, fields_of, rows_of
 from .verdicts import mean_and_deviation
 
 VERSION = 1  # of the sampler; to be raised when its models change, because fingerprints of the engine do not cover them
+CUT_VERSION = 2  # likewise, of models of measured length
 MYFM = {"ml-100k": "0.9142", "ciao": "0.9550"}  # test RMSE, experiments/beside_myfm.md
 WARM_ROWS = 100
 TITLE = "Sampled models, distilled into one"
@@ -61,7 +62,8 @@ def tasks_of(lab: Lab, study: SampledStudy) -> dict[str, list[Task]]:
     if study.share is not None:
         n_features = training_counts(lab, study).size
         limit = int(study.share * (1 + n_features * (1 + max(study.ranks))))
-        shapes[f"{study.share:.0%} of rank {max(study.ranks)}"] = {"ranks": "auto", "max_parameters": limit}
+        shape = {"ranks": "auto", "max_parameters": limit, "cut": CUT_VERSION}
+        shapes[f"{study.share:.0%} of rank {max(study.ranks)}"] = shape
     return {
         name: [{**shared, **shape, "seed": seed} for seed in range(study.n_seeds)] for name, shape in shapes.items()
     }
