@@ -50,7 +50,8 @@ class Clients:
                 stack.callback(connection.close)
                 try:
                     connection.connect()
-                except ConnectionRefusedError:
+                except (ConnectionRefusedError, ConnectionResetError) as error:
+                    assert self.server.is_told_to_stop or isinstance(error, ConnectionRefusedError)
                     self.refused += 1
                     return
             for attempt in range(self.retries + 1):
