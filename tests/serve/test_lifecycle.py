@@ -51,7 +51,8 @@ class Clients:
                 try:
                     connection.connect()
                 except (ConnectionRefusedError, ConnectionResetError) as error:
-                    assert self.server.is_told_to_stop or isinstance(error, ConnectionRefusedError)
+                    if isinstance(error, ConnectionResetError) and not self.server.is_told_to_stop:
+                        self.failures.append(repr(error))
                     self.refused += 1
                     return
             for attempt in range(self.retries + 1):
