@@ -42,6 +42,7 @@ LARGER_KERNELS = {  # and why
     "jit/plain.py:add_direction": "the twin of an instruction sequence on three arrays",
     "jit/plain.py:direct": "the twin of an instruction sequence on three arrays",
     "jit/weighted.py:add_direction": "an instruction sequence on three arrays",
+    "jit/weighted.py:join_twice": "an instruction sequence on three arrays, each with its start",
     "jit/weighted.py:direct": "an instruction sequence on three arrays",
     "jit/simd.py:operation": "an instruction sequence on four arrays, each with its start",
     "jit/plain.py:sum_gradients": "the twin of an instruction sequence on six arrays",

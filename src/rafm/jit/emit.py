@@ -12,6 +12,7 @@ from .compile import FAST
 CONTRACTED = ("contract",)
 LARGEST_EXPONENT = 87.3  # exp(-87.3) is about the smallest normal float32
 COARSE_LOG_2 = 355 / 512  # log 2 to few digits, so that its multiples are exact in float32
+FEW = 4  # vectors that step at once
 NARROW = 16  # up to this many lanes loops over nonzeros are not unrolled: the remainder loop would cost more
 
 
@@ -244,54 +245,71 @@ class AdaGradSteps:
         self.c, self.d, self.share, self.rate = scalars
 
     def emit(self, size, widths=(4, 8, 16)):
-        """Emit a loop over the vectors that keeps each in a register, for each of these sizes, and one for others."""
-        b = self.builder
+        """Emit loops over the vectors that keep each in a register, for each of these sizes, and one for others."""
+        b, count = self.builder, self.listed[2]
         if not widths:
-            return self._emit_turns(lambda *places: self._step_in_parts(*places, size))
+            with turns(b, count, unrolled=False) as index:
+                self._step_in_parts(*self._places(index), size)
+            return
         with b.if_else(b.icmp_signed("==", size, size.type(widths[0]))) as (then, otherwise):
             with then:
-                self._emit_turns(lambda *places: self._step_at_once(*places, widths[0]))
+                whole = b.and_(count, count.type(-FEW))
+                with cgutils.for_range_slice(b, count.type(0), whole, count.type(FEW)) as (first, _):
+                    self._step_few([self._places(b.add(first, count.type(k))) for k in range(FEW)], widths[0])
+                with turns(b, b.sub(count, whole), unrolled=False) as index:
+                    self._step_few([self._places(b.add(whole, index))], widths[0])
             with otherwise:
                 self.emit(size, widths[1:])
 
-    def _emit_turns(self, step):
-        b, (shifts, states, count) = self.builder, self.listed
-        with turns(b, count, unrolled=False) as index:
-            vector = b.gep(self.record, [b.load(b.gep(shifts, [index]))])
-            state = b.gep(self.record, [b.load(b.gep(states, [index]))])
-            step(vector, state, b.gep(self.sums, [b.mul(index, self.stride)]))
+    def _places(self, index):
+        """Return pointers to a listed vector, its state and its sums."""
+        b, (shifts, states, _) = self.builder, self.listed
+        vector, state = (b.gep(self.record, [b.load(b.gep(given, [index]))]) for given in (shifts, states))
+        return vector, state, b.gep(self.sums, [b.mul(index, self.stride)])
 
-    def _size_of_step(self, state, square):
-        """Add the mean square to the state; return the step size."""
-        b = self.builder
-        b.store(b.fadd(b.load(state), b.fmul(square, self.share, flags=FAST), flags=FAST), state)
-        root = b.call(
-            cgutils.get_or_insert_function(b.module, ir.FunctionType(square.type, [square.type]), _root(square)),
-            [b.load(state)],
-        )
-        return b.fdiv(self.rate, root, flags=FAST)
+    def _sizes_of_steps(self, states, squares):
+        """Add mean squares to states; return the step sizes. Roots and quotients of several take as long as of one."""
+        b, n = self.builder, len(states)
+        before, square = (_lanes(b, numbers) for numbers in (map(b.load, states), squares))
+        share, rate = (lanes_of(b, scalar, n) for scalar in (self.share, self.rate))
+        after = b.fadd(before, b.fmul(square, share, flags=FAST), flags=FAST)
+        for k, state in enumerate(states):
+            b.store(b.extract_element(after, ir.IntType(32)(k)), state)
+        sizes = b.fdiv(rate, _call(b, "sqrt", after))
+        return [b.extract_element(sizes, ir.IntType(32)(k)) for k in range(n)]
 
-    def _step_at_once(self, vector, state, sums, width):
+    def _step_few(self, places, width):
+        """Step several vectors, with their loads, roots and quotients at once."""
         b, kind = self.builder, ir.VectorType(self.c.type, width)
-        total = cgutils.alloca_once(b, self.c.type)
-        b.store(ir.Constant(self.c.type, 0.0), total)
-        own, other = (b.bitcast(place, kind.as_pointer()) for place in (vector, sums))
         c, d = lanes_of(b, self.c, width), lanes_of(b, self.d, width)
-        before = _load(b, own)
-        gradient = _fma(b, c, _load(b, other), b.fmul(d, before, flags=FAST))
-        LaneOps(b, (), (), total).reduce(b.fmul(gradient, gradient, flags=FAST))
-        step = lanes_of(b, self._size_of_step(state, b.load(total)), width)
-        b.store(b.fsub(before, b.fmul(step, gradient, flags=FAST), flags=FAST), own, align=4)
+        owns, befores, gradients, squares = [], [], [], []
+        for vector, _, sums in places:
+            own, other = (b.bitcast(place, kind.as_pointer()) for place in (vector, sums))
+            before, total = _load(b, own), cgutils.alloca_once(b, self.c.type)
+            gradient = _fma(b, c, _load(b, other), b.fmul(d, before, flags=FAST))
+            b.store(ir.Constant(self.c.type, 0.0), total)
+            LaneOps(b, (), (), total).reduce(b.fmul(gradient, gradient, flags=FAST))
+            owns.append(own), befores.append(before), gradients.append(gradient), squares.append(b.load(total))
+        sizes = self._sizes_of_steps([state for _, state, _ in places], squares)
+        for own, before, gradient, size in zip(owns, befores, gradients, sizes):
+            moved = b.fmul(lanes_of(b, size, width), gradient, flags=FAST)
+            b.store(b.fsub(before, moved, flags=FAST), own, align=4)
 
     def _step_in_parts(self, vector, state, sums, size):
         b, one = self.builder, ir.Constant(self.c.type, 1.0)
-        step = self._size_of_step(state, emit_all(b, [vector, sums], (self.d, self.c), norm_lanes, size))
+        square = emit_all(b, [vector, sums], (self.d, self.c), norm_lanes, size)
+        (step,) = self._sizes_of_steps([state], [square])
         kept = b.fsub(one, b.fmul(step, self.d, flags=FAST), flags=FAST)
         emit_all(b, [vector, sums], (kept, b.fneg(b.fmul(step, self.c, flags=FAST))), combine_lanes, size)
 
 
-def _root(scalar):
-    return f"llvm.sqrt.f{'32' if scalar.type == ir.FloatType() else '64'}"
+def _lanes(builder, numbers):
+    """Return a vector of numbers."""
+    numbers = list(numbers)
+    found = ir.Constant(ir.VectorType(numbers[0].type, len(numbers)), ir.Undefined)
+    for k, number in enumerate(numbers):
+        found = builder.insert_element(found, number, ir.IntType(32)(k))
+    return found
 
 
 @contextmanager
