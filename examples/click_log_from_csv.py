@@ -2,8 +2,8 @@
 
     python examples/click_log_from_csv.py
 
-A file is generated, in which whether a user clicks depends on the pair of user and ad. Arrow reads it; pandas or polars
-would do as well.
+The example generates a file in which clicks depend on the pair of user and ad. It is read with Arrow; pandas or polars
+work as well.
 """
 
 import csv

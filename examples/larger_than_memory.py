@@ -2,8 +2,8 @@
 
     python examples/larger_than_memory.py
 
-The command spills what exceeds `--memory` to disk, and visits all rows in every epoch. In Python, `partial_fit` takes
-one piece of the stream after the other, and forgets it. The file here is small, so that the example is quick.
+The command spills what exceeds `--memory` to disk and visits all rows in every epoch. In Python, `partial_fit` takes
+the stream chunk by chunk and keeps none of it. The file here is small, so that the example is quick.
 """
 
 import random
@@ -31,7 +31,7 @@ for name, n_rows in (("train.csv", 40_000), ("test.csv", 5_000)):
 train = "rafm train train.csv --label click --memory 1 --l2 0.01 --out spilled.rafm"
 subprocess.run([sys.executable, "-m", *train.split()], cwd=folder, check=True, capture_output=True)
 
-# Python: one pass, piece by piece.
+# Python: one pass, chunk by chunk.
 model = RaFMClassifier(l2=0.01)
 for piece in open_csv(folder / "train.csv", ReadOptions(block_size=100_000)):
     model.partial_fit(piece.drop_columns("click"), piece["click"].to_numpy(), classes=[0, 1])

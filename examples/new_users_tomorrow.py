@@ -1,4 +1,4 @@
-"""Continue tomorrow with new users: yesterday's model goes on with today's rows, and learns who is new.
+"""Continue a saved model with new users: train yesterday's model on today's rows.
 
 python examples/new_users_tomorrow.py
 """
@@ -39,7 +39,7 @@ model = RaFMClassifier(l2=0.01, n_epochs=5).fit(*monday)
 model.save(path, keep_state=True)
 report("of Monday", model)
 
-# Tuesday: load it, pass once over the new rows, in their order. New users and items become features.
+# Tuesday: load it and train for one pass over the new rows, in order. New users and items become features.
 model = load(path)
 model.partial_fit(*tuesday)
 model.save(path, keep_state=True)

@@ -1,12 +1,12 @@
 """How good is Gibbs sampling, distilled into one model, on public ratings and clicks?
 
     RAFM_DATA=folder python experiments/gibbs.py [NAME ...] [--ranks 8] [--sweeps 200] [--share 0.25] [--seeds 5]
-        [--start]
+        [--field-weights off]
 
 The folder holds <name>/<name>.{train,validation,test}.libfm.gz and <name>/features.tsv.gz with the fields. Test RMSE or
 log loss of the distilled model for each seed. Nothing is tuned; validation rows set the noise and end the run.
 With a share, then also the model of measured lengths that has so many of the parameters of full length (rank 32).
-With --start, chains begin at an FM of the same rank that was trained by steps (its time counts).
+Chains of clicks begin at an FM with field weights, trained by steps, unless these are switched off.
 `benchmarks/bench_gibbs.py` measures the speed.
 """
 
@@ -27,8 +27,8 @@ from rafm.read.open import ReadOptions, labelled_rows, training_rows
 from rafm.rows.blocks import join_rows
 from rafm.rows.checked import CheckedRows
 from rafm.rows.source import InMemory
-from rafm.train.gibbs_measured import LARGE_RANK
-from rafm.train.trainer import Distilled, Finished, train, train_model
+from rafm.train.sampler_choice import RANK_TO_CUT
+from rafm.train.trainer import Distilled, Finished, train
 
 NAMES = ("ml-100k", "ciao", "ml-1m")
 CLICKS = ("frappe", "ml10m-tag-popularity", "lastfm-tag-popularity")
@@ -58,13 +58,10 @@ def loss_of(model: Model, rows: CheckedRows) -> float:
     return float(np.mean(np.logaddexp(0, scores) - scores * rows.labels))
 
 
-def sampled(data: InMemory, valid: CheckedRows, starts: bool = False, **chosen: Any) -> tuple[Model, Distilled, float]:
-    """Return the model, what was said of its distillation, and CPU seconds; starts: whether from a trained model."""
-    begun, start = time.process_time(), None
-    if starts:
-        stepped = {name: chosen[name] for name in ("task", "model", "ranks", "seed")}
-        start = train_model(data, resolve(**stepped, field_weights="off"), valid)
-    for event in train(data, resolve(optimizer="gibbs", **chosen), valid, start=start):
+def sampled(data: InMemory, valid: CheckedRows, **chosen: Any) -> tuple[Model, Distilled, float]:
+    """Return the model, what was said of its distillation, and CPU seconds."""
+    begun = time.process_time()
+    for event in train(data, resolve(optimizer="gibbs", **chosen), valid):
         if isinstance(event, Distilled):
             gap = event  # the last one, if there are two
         if isinstance(event, Finished):
@@ -72,12 +69,12 @@ def sampled(data: InMemory, valid: CheckedRows, starts: bool = False, **chosen: 
     return model, gap, time.process_time() - begun
 
 
-def show(name: str, rank: int, n_sweeps: int, n_seeds: int, starts: bool) -> None:
+def show(name: str, rank: int, n_sweeps: int, n_seeds: int, field_weights: str) -> None:
     """Train with every seed and print what the models reach."""
     (data, valid, test), tests, task = load(name), [], task_of(name)
     for seed in range(n_seeds):
         chosen = {"task": task, "model": "fm", "ranks": rank, "n_epochs": n_sweeps, "seed": seed}
-        model, gap, seconds = sampled(data, valid, starts, **chosen)
+        model, gap, seconds = sampled(data, valid, **chosen, field_weights=field_weights)
         tests.append(loss_of(model, test))
         metric, mean = next(iter(gap.metrics)), model.history[-1]
         found = f"mean of samples {mean[f'valid_{metric}']:.4f}, one model {gap.metrics[metric]:.4f}"
@@ -93,7 +90,7 @@ def show_cut(name: str, share: float, n_seeds: int) -> None:
     """Train models of full and of measured length, and print what they reach."""
     data, valid, test = load(name)
     for seed in range(n_seeds):
-        full, _, _ = sampled(data, valid, task="regression", model="fm", ranks=LARGE_RANK, seed=seed)
+        full, _, _ = sampled(data, valid, task="regression", model="fm", ranks=RANK_TO_CUT, seed=seed)
         limit = int(share * full.n_parameters)
         small, _, seconds = sampled(data, valid, task="regression", ranks="auto", max_parameters=limit, seed=seed)
         sizes = (
@@ -111,11 +108,11 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=200)
     parser.add_argument("--share", type=float)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--start", action="store_true")
+    parser.add_argument("--field-weights", default="auto", choices=("auto", "off"))
     chosen = parser.parse_args()
     for name in chosen.names:
         for rank in map(int, filter(None, chosen.ranks.split(","))):
-            show(name, rank, chosen.sweeps, chosen.seeds, chosen.start)
+            show(name, rank, chosen.sweeps, chosen.seeds, chosen.field_weights)
         if chosen.share:
             show_cut(name, chosen.share, chosen.seeds)
 

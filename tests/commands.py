@@ -4,13 +4,13 @@ import contextlib
 import functools
 import io
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from unittest import mock
 
 import numpy as np
+from warm import start_python
 
 from rafm.cli import main
 from rafm.cli.compiling import NOTE
@@ -68,18 +68,13 @@ runpy.run_module("rafm", run_name="__main__", alter_sys=True)
 
 
 def start(*arguments, options=(), limit=None, environment=None, **settings):
-    """Start `python -m rafm` in a fresh process that finds the same packages.
+    """Start `python -m rafm` in a process of its own that finds the same packages.
 
     options: of the interpreter. limit: a resource of setrlimit and its size.
     """
-    paths = os.pathsep.join(path for path in sys.path if path)
     settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
-    program = ["-m", "rafm"] if limit is None else ["-c", WITHIN_LIMITS, limit[0], str(limit[1])]
-    return subprocess.Popen(
-        [sys.executable, *options, *program, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
-        **settings,
-    )
+    program = ["-m", "rafm"] if limit is None else ["-c", WITHIN_LIMITS, limit[0], limit[1]]
+    return start_python(*options, *program, *arguments, environment=environment, **settings)
 
 
 def finish(process, stdin=None):

@@ -1,5 +1,6 @@
 """Property tests draw the same examples in every run, and two workers begin with what takes longest."""
 
+import functools
 import gc
 import os
 import signal
@@ -19,7 +20,16 @@ FRONT = ("estimators", "train", "cli", "lab", "model", "datasets")  # they train
 BACK = "kernels"  # in float64, which nobody else compiles
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """Leave out what a test runs in an interpreter of its own; deal out the rest."""
+    if os.environ.get("NUMBA_DISABLE_JIT") != "1":
+        left_out = {item for item in items if (mark := item.get_closest_marker("interpreted")) and not mark.kwargs}
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+    deal_out(items)
+
+
+def deal_out(items):
     """Give each of two workers one half of the tests, so that they do not compile the same code at the same time.
 
     `--dist worksteal` hands out the list in two parts, and who is done takes tests from the other's end. So each half
@@ -42,7 +52,12 @@ def pytest_collection_finish(session):
 
 def folder_of(item):
     """Return the folder of a test below this one, or "" for those elsewhere."""
-    return item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+    return folder_below(item.path)
+
+
+@functools.cache
+def folder_below(path):
+    return path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
 
 
 def haste(item):

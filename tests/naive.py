@@ -601,34 +601,38 @@ def step_mrma_mixture(model, states, row, label, weight, pull, rule, floor):
             model["mixture"][i, p] = max(1 + away, floor)
 
 
-def fm_scores(X, bias, numbers):
-    """Score the rows of a dense matrix; numbers[0] are the weights, numbers[f] the factors f of all features."""
-    pairs = sum((X @ v) ** 2 - (X * X) @ (v * v) for v in numbers[1:]) / 2 if len(numbers) > 1 else 0
-    return bias + X @ numbers[0] + pairs
+def fm_scores(X, bias, numbers, t=0.0):
+    """Score the rows of a dense matrix; numbers[0] are the weights, numbers[f] the factors f of all features.
+
+    t: of each feature, the weight of its field; a pair counts 1 - t_i t_j.
+    """
+    t = np.broadcast_to(t, X.shape[1])
+    counts = np.triu(1 - np.outer(t, t), 1)  # each pair once
+    return bias + X @ numbers[0] + sum((((X * v) @ counts) * X * v).sum(axis=1) for v in numbers[1:])
 
 
-def conditional(X, labels, weights, bias, numbers, f, i, alpha, precision, mean):
+def conditional(X, labels, weights, bias, numbers, f, i, alpha, precision, mean, t):
     """Return mean and variance of one parameter given all others: its slope is what adding 1 to it does."""
-    score = fm_scores(X, bias, numbers)
+    score = fm_scores(X, bias, numbers, t)
     moved = numbers.copy()
     moved[f, i] += 1
-    h = fm_scores(X, bias, moved) - score
+    h = fm_scores(X, bias, moved, t) - score
     A, B = (weights * h * h).sum(), (weights * h * (labels - score)).sum()
     p = precision + alpha * A
     return (alpha * (B + A * numbers[f, i]) + precision * mean) / p, 1 / p
 
 
-def gibbs_sweep(X, labels, weights, bias, numbers, lengths, order, alpha, prior, normals):
+def gibbs_sweep(X, labels, weights, bias, numbers, lengths, order, alpha, prior, normals, t=0.0):
     """Draw bias, weights and factors one after the other; return the new bias, numbers and conditional means.
 
     prior(f, i) returns precision and mean, normals(f, i) a normal number; normals(None, None) is that of the bias.
     """
     numbers, means, total = numbers.copy(), numbers.copy(), weights.sum()
-    error = labels - fm_scores(X, bias, numbers)
+    error = labels - fm_scores(X, bias, numbers, t)
     bias += (weights * error).sum() / total + normals(None, None) / np.sqrt(alpha * total)
     for f in range(len(numbers)):
         for i in (i for i in order if f == 0 or f <= lengths[i]):
-            mean, variance = conditional(X, labels, weights, bias, numbers, f, i, alpha, *prior(f, i))
+            mean, variance = conditional(X, labels, weights, bias, numbers, f, i, alpha, *prior(f, i), t)
             means[f, i] = mean
             numbers[f, i] = mean + normals(f, i) * np.sqrt(variance)
     return bias, numbers, means

@@ -82,9 +82,15 @@ WITHOUT_MODULES = {"fuzz", "golden"}  # folders of tests that mirror no folder o
 
 
 @cache
+def nodes_of(text):
+    """Return all nodes of a module."""
+    return [*ast.walk(ast.parse(text))]
+
+
+@cache
 def functions():
     """Return (module:name, definition) of every function and method."""
-    nodes = ((name, node) for name, text in MODULES.items() for node in ast.walk(ast.parse(text)))
+    nodes = ((name, node) for name, text in MODULES.items() for node in nodes_of(text))
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     return [(f"{name}:{node.name}", node) for name, node in nodes if isinstance(node, kinds)]
 
@@ -135,10 +141,9 @@ def test_kernels_are_small_or_say_why_not():
 
 def defined(text):
     """Yield the names of functions, classes and constants of a module."""
-    tree = ast.parse(text)
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    yield from (node.name for node in ast.walk(tree) if isinstance(node, kinds))
-    for node in tree.body:
+    yield from (node.name for node in nodes_of(text) if isinstance(node, kinds))
+    for node in nodes_of(text)[0].body:
         targets = node.targets if isinstance(node, ast.Assign) else []
         yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
 
@@ -216,7 +221,7 @@ FORBIDDEN_ATTRIBUTES = {"np.load", "numpy.load", "torch.load", "pd.read_pickle",
 
 def ways_to_run_code(source):
     """Yield the imports and calls of a source file through which data could become code."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             yield from FORBIDDEN_MODULES & {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -229,7 +234,7 @@ def ways_to_run_code(source):
         elif isinstance(node, ast.Name):
             yield from FORBIDDEN_CALLS & {node.id}
         elif isinstance(node, ast.Attribute):
-            yield from FORBIDDEN_ATTRIBUTES & {ast.unparse(node)}
+            yield from FORBIDDEN_ATTRIBUTES & {ast.unparse(node) if node.attr in ("load", "read_pickle") else ""}
         elif isinstance(node, ast.keyword):
             yield from {"allow_pickle"} & {node.arg}
 

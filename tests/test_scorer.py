@@ -251,7 +251,7 @@ def test_lists_of_ids_score_as_the_matrix(base, tmp_path):
         ({"ids": [[1], [2]], "values": [[1.0], [None]]}, "row 2 has a value that is NaN"),
         ({"ids": [[1], [-2]]}, "row 2 has a feature id that is too small"),
         ({"ids": [[3], [1, 2, 1]]}, "row 2: a feature id occurs twice"),
-        ({"ids": pa.array([[2**63]], pa.list_(pa.uint64()))}, "beyond 64 bits"),
+        ({"ids": pa.array([[2**63]], pa.list_(pa.uint64()))}, "does not fit in 64 bits"),
     ],
 )
 def test_bad_lists_of_ids_are_refused(columns, message):

@@ -13,6 +13,7 @@ import naive
 import numpy as np
 from hypothesis import strategies as st
 
+from rafm.jit.compile import PLAIN
 from rafm.kernels import field_aware
 from rafm.kernels import tables as kernels
 from rafm.kernels.training import train_rows
@@ -34,6 +35,8 @@ from rafm.train.team import ThreadTeam
 ODD_RANKS = (1, 3, 5, 17, 33, 70)  # none a multiple of 4: all vectors are padded
 ALL_RANKS = (*ODD_RANKS, 4, 8, 16, 32)
 FAMILIES = ("rafm", "difacto", "fm", "lr")
+# Compiled, what is tested is what is used; interpreted, sums are exact enough for finite differences.
+PRECISION, TOLERANCE, ROUNDING = (np.float64, 1e-10, 1e-12) if PLAIN else (np.float32, 1e-4, 1e-5)
 RULE = {
     "kind": "squared",
     "joint": True,
@@ -54,7 +57,7 @@ class World:
     plan: RankPlan
     model: dict
 
-    def arrays(self, dtype=np.float64):
+    def arrays(self, dtype=PRECISION):
         """Return weights and factors as the package keeps them."""
         blocks = zip(self.model["v"], self.model["ranks"])
         factors = [np.array([v for v in block if v is not None], dtype).reshape(-1, rank) for block, rank in blocks]
@@ -65,7 +68,7 @@ class World:
     def layout(self, with_states=True, n_slots=0):
         return layout_of(self.plan, with_states, n_slots)
 
-    def scores(self, rows, level=None, dtype=np.float64, with_states=False):
+    def scores(self, rows, level=None, dtype=PRECISION, with_states=False):
         """Score rows with the package's kernels."""
         layout = self.layout(with_states)
         records, weights = layout.pack(*self.arrays(dtype)), None
@@ -91,7 +94,7 @@ def make_world(family, ranks, levels, seed=0, n_fields=0):
     return World(RankPlan(family, tuple(ranks), (*sizes, 0), n_fields), model)
 
 
-def pack_rows(rows, labels=None, weights=None, dtype=np.float64):
+def pack_rows(rows, labels=None, weights=None, dtype=PRECISION):
     """Return rows, pairs of ids and values, as the kernels want them."""
     lengths = [len(ids) for ids, _ in rows]
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -105,7 +108,7 @@ def pack_rows(rows, labels=None, weights=None, dtype=np.float64):
     )
 
 
-def pack_settings(rule, n_blocks, dtype=np.float64):
+def pack_settings(rule, n_blocks, dtype=PRECISION):
     """Return a rule of `naive` as the kernels' settings."""
     loss = loss_named({"logistic": "log"}.get(rule["kind"], rule["kind"]))
     return kernels.Settings(
@@ -169,7 +172,7 @@ def fresh_fields(world, layout, records, dtype):
     return np.array([world.model["t"], np.ones(n_fields), *np.zeros((kernels.GROUPS, n_fields))], dtype)
 
 
-def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order=None, threads=1, paired=False):
+def train(world, batch, rule, heads=None, batch_size=16, dtype=PRECISION, order=None, threads=1, paired=False):
     """Train on a batch of `naive` with the package's kernels; heads[k] features of level k sum their gradients."""
     optimizer = optimizer_for(rule["optimizer"])
     layout = world.layout(n_slots=optimizer.n_slots)
@@ -210,12 +213,12 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=np.float64, order
 def changes(world, trained):
     """Yield (name, number before less number after) of everything trained."""
     before, after = naive.numbers(world.model), trained
-    yield ("bias",), world.model["bias"] - after.bias[0]
+    yield ("bias",), PRECISION(world.model["bias"]) - after.bias[0]
     for name, array in before:
         if name == ("t",):  # of one batch, by which the weights have not stepped yet
             yield name, trained.fields[2:].sum(axis=0)
             continue
-        yield name, array - (after.weights if name == ("w",) else after.factors[name[1]][name[2]])
+        yield name, array.astype(PRECISION) - (after.weights if name == ("w",) else after.factors[name[1]][name[2]])
 
 
 def head_ids(world, heads):

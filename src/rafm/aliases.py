@@ -1,4 +1,4 @@
-"""Names that other programs have for training options. They are not accepted, but lead to ours in messages."""
+"""Names of training options in other libraries. They are not accepted; messages suggest our names instead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALIASES = {
 
 
 def nearest_name(name: str, spellings: Mapping[str, set[str]], known: Iterable[str]) -> str | None:
-    """Return the name among those known that another program calls so, or that is spelled most alike; else None.
+    """Return the known name that matches a name of another library, or the one spelled most alike; else None.
 
     spellings: all names that we have for each option.
     """

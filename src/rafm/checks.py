@@ -26,14 +26,16 @@ UPDATES = ("joint", "algorithm1")
 FIELD_WEIGHTS = ("auto", "on", "off")
 CALIBRATE = ("auto", "on", "off")
 CALIBRATE_HELP = (
-    "Fit scale and offset of clicks' scores to the validation rows, and put them into the parameters: on, off, or auto "
-    "(if they gain more than by luck)."
+    "Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the parameters: on, off, "
+    "or auto (if the gain is significant)."
 )
 AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
 # Options that say nothing about the model or its steps: it may be sampled although they are given
 NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
+SIZES = ("max_parameters", "max_bytes")  # with ranks auto; they do not say how to train either
+PASSED_ON, RIVALS = {*NEUTRAL, "calibrate"}, ("lr", "fm", "gibbs")  # rivals of the usual model, and their options
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -126,8 +128,7 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
     if isinstance(value, str) and chosen["model"] != MEASURED:
         raise ConfigError(f"{name}='auto' requires model={MEASURED!r}, found {chosen['model']!r}", key=name)
     chosen["is_measured"] = isinstance(value, str)
-    given = None if isinstance(value, str) else value
-    chosen["are_ranks_given"] = given is not None
+    chosen["are_ranks_given"] = (given := None if isinstance(value, str) else value) is not None
     if given is None and chosen["model"] == MEASURED:
         given = chosen["loss"].default_ranks
     return check_ranks(chosen["model"], given)
@@ -191,8 +192,8 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and not FAMILIES[chosen["model"]].uses_fields:
         families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
         raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
-    if found == "on" and chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} 'on' cannot be trained with optimizer={chosen['optimizer'].name!r}", key=name)
+    if found == "on" and chosen["optimizer"].is_sampler and not chosen["loss"].is_classification:
+        raise ConfigError(f"{name} 'on': optimizer={chosen['optimizer'].name!r} has them for clicks alone", key=name)
     return found
 
 
@@ -254,13 +255,14 @@ def with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "optimizer": optimizer, "model": model, "ranks": SAMPLED_RANK if ranks is None else ranks}
 
 
-def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> dict[str, bool]:
-    """Return what rows may decide because no option asks for a model or an optimiser: see decisions 0022 and 0034."""
+def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return what rows may decide because no option asks for a model: see decisions 0022, 0034 and 0037."""
     loss, usual = chosen["loss"], {name: declared[name].default for name in given}
     odd = {name for name in given if type(given[name]) is not type(usual[name]) or given[name] != usual[name]}
-    is_click = loss.is_classification and not loss.is_pairwise
-    measure = is_click and odd <= {*NEUTRAL_FOR_CLICKS}
-    return {"may_sample": loss.name == "squared" and odd <= {*NEUTRAL}, "may_measure": measure}
+    neutral = {*NEUTRAL, *(("ranks", *SIZES) if chosen["is_measured"] else ())}
+    measure, rivals = loss.is_classification and odd <= {*NEUTRAL_FOR_CLICKS}, RIVALS if odd <= PASSED_ON else ()
+    sample, is_pointwise = loss.name == "squared" and odd <= neutral, not loss.is_pairwise
+    return {"may_sample": sample, "may_measure": measure and is_pointwise, "rivals": rivals if is_pointwise else ()}
 
 
 def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:
@@ -326,11 +328,11 @@ def keep_samples(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of samples to keep, which only samplers have."""
     found = whole(least=0)(name, value, chosen)
     if found and not chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer has samples", key=name)
+        raise ConfigError(f"{name} requires optimizer='gibbs': no other optimizer draws samples", key=name)
     if found and chosen["loss"].is_classification:
-        raise ConfigError(f"{name} is for ratings: samples of clicks have no log odds", key=name)
+        raise ConfigError(f"{name} is for ratings: it is not available for task='binary'", key=name)
     if found and chosen["is_measured"]:
-        raise ConfigError(f"{name} needs given ranks: samples of ranks='auto' are longer than its vectors", key=name)
+        raise ConfigError(f"{name} cannot be combined with ranks='auto': set ranks, or drop it", key=name)
     return found
 
 
@@ -369,7 +371,7 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
 
 
 def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
-    """Check the choice; only scores of clicks are calibrated, and on rows that tell how many there are."""
+    """Check the choice; only scores of clicks are calibrated, on validation rows with all of their negatives."""
     found = choice(CALIBRATE)(name, value, chosen)
     if found == "on" and not chosen["loss"].is_classification:
         raise ConfigError(f"{name} 'on' requires task='binary', found {chosen['task']!r}", key=name)
@@ -438,9 +440,7 @@ def loss_setting(text: str, name: str) -> Any:
     except (TypeError, ValueError) as error:  # no such loss, one without a setting, no number
         if isinstance(error, ConfigError) and loss in LOSSES:
             raise ConfigError(f"{name} {text!r}: {error}", key=name) from None
-        raise ConfigError(
-            f"{name} {text!r} is unknown; a loss with a setting is huber:DELTA or bpr:POWER", key=name
-        ) from None
+        raise ConfigError(f"{name} {text!r} is unknown; give huber:DELTA or bpr:POWER", key=name) from None
 
 
 def thresholds(text: str, name: str) -> Any:

@@ -69,7 +69,7 @@ class DataFormatError(DataError):
 
 
 class DataValueError(DataError):
-    """A value is well-formed, but not allowed here."""
+    """A value is well-formed but not allowed here."""
 
 
 class RowError(DataValueError):
@@ -136,7 +136,7 @@ class ClusterError(RafmError, RuntimeError):
 
 
 class DataWarning(UserWarning):
-    """The input may not be what was meant; `kinds` are the kinds to set for some columns.
+    """The input is probably not what was intended; `kinds` are the kinds to set for some columns.
 
     >>> print(DataWarning("is 'n' a quantity? Then set its kind: {kinds}", {"n": "bins"}))
     is 'n' a quantity? Then set its kind: columns={'n': 'bins'}

@@ -66,9 +66,9 @@ class TrainingOptions:
 
     loss: Loss = option(
         None,
-        "Loss to train on: log for clicks, squared, huber or huber:DELTA for ratings, poisson for counts, bpr or "
-        "bpr:POWER for ranking, where POWER 0 draws negatives alike and 1 by popularity, default 0.5 (default: log, "
-        "squared, poisson or bpr, depending on the task).",
+        "Loss function: log for clicks; squared, huber or huber:DELTA for ratings; poisson for counts; bpr or "
+        "bpr:POWER for ranking, where negatives are drawn uniformly with POWER 0 and by popularity with 1 (default: "
+        "0.5). The default depends on the task: log, squared, poisson or bpr.",
         checks.loss,
         "str or settings",
         str,
@@ -87,8 +87,8 @@ class TrainingOptions:
     )
     ranks: tuple[int, ...] = option(
         None,
-        "Increasing ranks (default: auto for many clicks if no option says what to train; else 8,32,128; 8,32 for "
-        "ratings; 32 for fm), or auto: train a large model first, measure which length each vector needs, and cut it.",
+        "Increasing ranks, or auto: train a large model, measure which length each vector needs, and cut it (default: "
+        "auto for large click data if no option defines the model; otherwise 8,32,128; 8,32 for ratings; 32 for fm).",
         checks.ranks,
         'int, sequence of int or "auto"',
         str,
@@ -97,7 +97,7 @@ class TrainingOptions:
     )
     item_fields: tuple[str, ...] | None = option(
         None,
-        "With task ranking: the fields that describe the item, comma-separated; all others are the context.",
+        "With task ranking: fields that describe the item, comma-separated; all others are the context.",
         checks.item_fields,
         "str or sequence of str",
         str,
@@ -122,8 +122,8 @@ class TrainingOptions:
     )
     rank_scale: float = option(
         None,
-        "A feature seen n times gets the rank nearest to this number times n, on a log scale (default: 1, as in the "
-        "paper; 4 if ranks are not given either).",
+        "A feature seen n times gets the rank nearest to n times this number, on a log scale (default: 1, as in the "
+        "paper; 4 if ranks are not set either).",
         checks.rank_scale,
         "float",
         float,
@@ -156,8 +156,8 @@ class TrainingOptions:
     )
     optimizer: Optimizer = option(
         checks.AUTO,
-        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])}, which samples models and distils one of them "
-        "(default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).",
+        f"Optimiser: {one_of([*OPTIMIZERS])}; or {one_of([*SAMPLERS])}, which samples many models and distils them "
+        "into one; auto: gibbs for ratings if no option defines another model, otherwise adagrad.",
         checks.optimizer,
         "str or settings",
         str,
@@ -165,7 +165,7 @@ class TrainingOptions:
     )
     step_rows: int | str = option(
         "auto",
-        "Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4 million rows on).",
+        "Rows per wide step, for many threads; 0: small mini-batches; auto: wide steps from 4 million rows.",
         checks.step_rows,
         'int or "auto"',
         str,
@@ -174,7 +174,7 @@ class TrainingOptions:
     )
     field_weights: str = option(
         "auto",
-        "Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two fields or more).",
+        "Learn one weight per field, so that some pairs count less: on, off, or auto (on with two or more fields).",
         checks.field_weights,
         "str",
         str,
@@ -182,8 +182,8 @@ class TrainingOptions:
     )
     learning_rate: float = option(
         None,
-        "Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than 10 nonzeros; "
-        "a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on validation rows (default "
+        "Learning rate, or auto: chosen by short runs on validation rows (default: 0.2 for clicks, 0.1 for ratings "
+        "and counts, lower for rows of more than 10 nonzeros; a quarter of that for sgd, a hundredth for adam; auto "
         "with ranks auto).",
         checks.learning_rate,
         'float or "auto"',
@@ -192,9 +192,9 @@ class TrainingOptions:
     )
     l2: tuple[float, ...] = option(
         None,
-        "L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks, more for "
-        "clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for ratings), or auto: chosen "
-        "by short runs on validation rows if there are at most 400,000 training rows (default with ranks auto).",
+        "L2 penalty of factors at each occurrence, or one per rank, or auto: chosen by short runs on validation rows "
+        "if there are at most 400,000 training rows (default: 0.005 for clicks and counts, higher for clicks with "
+        "more than 10 nonzeros per row or few rows per feature; 0.1 for ratings; auto with ranks auto).",
         checks.l2,
         'float, sequence of float or "auto"',
         str,
@@ -222,8 +222,8 @@ class TrainingOptions:
     keep_samples: int = option(0, "Sampled models to keep (gibbs).", checks.keep_samples, "int", int, is_kept=False)
     averaging: bool = option(
         None,
-        "Average the parameters over epochs, and judge and keep the average: after each epoch the average moves half "
-        "way to the current parameters (default: on, except with ftrl and gibbs).",
+        "Evaluate and keep a running average of the parameters, which moves half way to the current ones after each "
+        "epoch (default: on, except with ftrl and gibbs).",
         checks.averaging,
         "bool",
         bool,
@@ -252,7 +252,7 @@ class TrainingOptions:
     )
     validation_fraction: float = option(
         0.1,
-        "Without validation rows: share of the rows to hold out. They choose the number of epochs, then a model is "
+        "Without validation rows: share of the rows to hold out. They choose the number of epochs; then a model is "
         "trained on all rows. 0 trains on all rows for `n_epochs` epochs.",
         checks.share,
         "float",
@@ -271,7 +271,7 @@ class TrainingOptions:
     )
     negative_rate: float = option(
         1.0,
-        "Share of negatives kept when the training rows were sampled; corrects the predicted probabilities.",
+        "Share of negatives kept if the training rows were downsampled; corrects the predicted probabilities.",
         checks.negative_rate,
         "float",
         float,
@@ -308,8 +308,10 @@ class TrainingOptions:
     reserved_bytes: int = field(default=0)  # what the model file holds besides the model
     may_sample: bool = field(default=False)  # whether rows may decide that the model is sampled
     may_measure: bool = field(default=False)  # whether rows may decide that ranks are measured
+    rivals: tuple[str, ...] = field(default=())  # models that compete with the usual one on rows held out
     noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
     pull: float | None = field(default=None)  # of its distillation, likewise
+    large_rank: int | None = field(default=None)  # of the model that a sampler cuts; None: by the number of rows
 
     @property
     def family(self) -> Family:
@@ -373,7 +375,8 @@ class TrainingOptions:
         """Return all options that decide what a run computes, by the names that users know."""
         chosen = {one.flag or name: getattr(self, name) for name, one in declared_options() if one.has_effect}
         measuring = ("searched",) * bool(self.searched) + ("measured", "memory", "reserved_bytes") * self.measured
-        switches = ("shuffle", "keep_state", "replan", *measuring)
+        sampling = ("large_rank",) * (self.large_rank is not None)
+        switches = ("shuffle", "keep_state", "replan", *measuring, *sampling)
         return {"task": self.loss.task, **chosen, **{name: getattr(self, name) for name in switches}}
 
 
@@ -388,7 +391,7 @@ def declared_options() -> Iterator[tuple[str, Option]]:
 
 
 def nearest_option(name: str, known: Iterable[str]) -> str | None:
-    """Return the option among those known that another program calls so, or that is spelled most alike; else None.
+    """Return the known option that matches a name of another library, or the one spelled most alike; else None.
 
     >>> nearest_option("lr", ["l1", "learning_rate"]), nearest_option("learnin_rate", ["l1", "learning_rate"])
     ('learning_rate', 'learning_rate')
@@ -414,8 +417,8 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    measured, searched = chosen.pop("is_measured"), tuple(chosen.pop("searched"))
     known = {**{name: chosen[name] for name in declared}, **checks.may_decide(given, declared, chosen)}
+    measured, searched = chosen["is_measured"], tuple(chosen["searched"])
     free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
     adaptable = frozenset(() if chosen["optimizer"].is_sampler else free)
     return TrainingOptions(**known, adaptable=adaptable, measured=measured, searched=searched)

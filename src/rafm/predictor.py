@@ -13,7 +13,7 @@ from .errors import ConfigError, DataValueError
 from .files.atomic import PathLike
 from .metrics.evaluation import Evaluation
 from .model.file import Saved, load
-from .read.open import CellsBeside, ReadOptions, batches_of
+from .read.open import ExtraColumns, ReadOptions, batches_of
 from .rows.checked import CheckedRows
 from .rows.classes import BinaryLabels
 
@@ -33,7 +33,7 @@ class Predictor:
         """Return a predictor that takes the labels of a table from this column."""
         encoder = self.saved.encoder
         if encoder is None:
-            raise ConfigError("the model takes rows of ids, which have their labels with them", key="label")
+            raise ConfigError("the model takes rows of ids, which include their labels", key="label")
         if any(column.name == label for column in encoder.columns):
             raise ConfigError(f"the model predicts from column {label!r}, so it cannot be the label", key="label")
         spec = replace(encoder.spec, label=label, clicks=None, impressions=None)
@@ -46,7 +46,7 @@ class Predictor:
         index_base: int | None = None,
         targets: bool = True,
         coverage: Coverage | None = None,
-        beside: CellsBeside | None = None,
+        beside: ExtraColumns | None = None,
     ) -> Iterator[CheckedRows]:
         """Yield the checked rows of a file in batches of bounded size.
 
@@ -80,7 +80,7 @@ class Predictor:
         read_options: ReadOptions | None = None,
         index_base: int | None = None,
         coverage: Coverage | None = None,
-        beside: CellsBeside | None = None,
+        beside: ExtraColumns | None = None,
     ) -> Iterator[np.ndarray]:
         """Yield the scores of a file in batches, in input order; beside: takes further columns of a table."""
         for batch in self.batches(path, read_options, index_base, False, coverage, beside):

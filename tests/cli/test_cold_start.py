@@ -1,5 +1,6 @@
 """What is imported and compiled when: help imports nothing heavy, and a second run compiles nothing."""
 
+import functools
 import re
 
 import numba
@@ -13,6 +14,7 @@ from rafm.jit.versions import TESTED_NUMBA
 HEAVY = ("numba", "llvmlite", "sklearn", "scipy", "numpy", "pyarrow", "pandas", "polars", "matplotlib")
 
 
+@functools.cache
 def imported_by(*arguments):
     """Return the names of all modules that a command imports."""
     ran = run_alone(*arguments, options=["-X", "importtime"])

@@ -26,7 +26,7 @@ def test_a_first_run_says_once_that_it_compiles_and_trains_for_all_of_its_second
     command += ("--model", "mrma")  # compiles in a third of the time, and without optimisation in less
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_OPT": "0"}
     # Compiling takes longer than --max-seconds: if it counted, not even the first epoch would be complete.
-    process = start(*command, "--max-seconds", "1", environment=environment, text=True, stdin=subprocess.DEVNULL)
+    process = start(*command, "--max-seconds", "2", environment=environment, text=True, stdin=subprocess.DEVNULL)
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert [line for line in err.splitlines() if NOTE in line] == [f"{NOTE} (later runs start at once)"]

@@ -45,11 +45,11 @@ def test_a_level_becomes_a_model(folder):
 
 
 WRONG = {
-    "nothing to do": ((), "give --bits, or a size (--max-parameters, --max-bytes), or a level"),
+    "nothing to do": ((), "set --bits, a size (--max-parameters or --max-bytes) or a level"),
     "a level of an fm": (("--level", 1), "--level must be between 1 and 1 and needs --model rafm, found 1 for 'fm'"),
     "too small": (("--max-parameters", 3), "--max-parameters must be at least 23"),
     "five bits": (("--bits", 5), "--bits must be one of 16, 8, 6, 4, found 5"),
-    "a size and a level": (("--level", 1, "--max-bytes", 999), "or a level; bits may be given with either"),
+    "a size and a level": (("--level", 1, "--max-bytes", 999), "or a level; bits can be combined with either"),
     "no number": (("--max-bytes", 0), "--max-bytes must be a whole number of at least 1, found 0"),
 }
 

@@ -274,7 +274,7 @@ def test_rows_without_the_weights_of_training_count_one_each(tmp_path, format):
     rows = frame.drop(columns="w").assign(y=frame.y.astype(int))
     rows.to_csv(bare, index=False) if format == "csv" else rows.to_parquet(bare)
     ran = run("evaluate", tmp_path / "m.rafm", bare, "--json")
-    assert (ran.code, ran.err) == (0, f"warning: {bare} has no weights 'w': each row counts 1\n")
+    assert (ran.code, ran.err) == (0, f"warning: {bare} has no weight column 'w': every row counts with weight 1\n")
     predicted = np.array(run("predict", tmp_path / "m.rafm", bare).out.split(), float)
     assert ran.json()["log_loss"] == pytest.approx(log_loss(rows.y, predicted), rel=1e-6)
 

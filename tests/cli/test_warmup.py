@@ -16,7 +16,7 @@ def report():
 
 def test_the_second_run_finds_everything_compiled(report):
     again = run_alone("warmup")
-    assert again.out.startswith("everything is compiled already; the code is in ")
+    assert again.out.startswith("everything is already compiled; the code is in ")
     assert report.json()["cache"] in again.out
     assert again.err == ""
 

@@ -15,6 +15,7 @@ from rafm import load
 from rafm.compress.budget import Budget, cut_within
 from rafm.compress.cut import Cutter
 from rafm.compress.levels import LevelCutter
+from rafm.compress.rotation import Sides, balancing_map
 from rafm.errors import ConfigError
 from rafm.model.file import Saved, file_bytes, save
 from rafm.options import resolve
@@ -69,6 +70,24 @@ def test_vectors_are_cut_along_principal_axes_the_largest_first(models):
     along = np.diag(moments)
     assert np.abs(moments - np.diag(along)).max() < 1e-5 * along.max()
     assert (np.diff(along) <= 0).all()
+
+
+def test_coordinates_of_two_sides_leave_their_products_as_they_are(models, rows):
+    """Rows have one user, of the first 30 ids, and one item: all products are of both sides."""
+    model, draws = models["fm"], np.random.default_rng(0).normal(size=(2, 10, 10))
+    change = balancing_map(*(part @ part.T for part in draws))
+    cutter = Cutter(model, sides=Sides(model.numbering.ids < 30, change))
+    assert np.abs(change.T @ change - np.eye(10)).max() > 0.1  # no rotation
+    np.testing.assert_allclose(cutter.cut(np.full(50, 10)).scores(rows[1]), model.scores(rows[1]), atol=1e-4)
+
+
+def test_what_some_features_have_to_do_without_goes_to_others(models):
+    cutter, some = Cutter(models["fm"]), models["fm"].numbering.ids >= 45
+    usual, lengths = cutter.choose(200), cutter.without(some).choose(200)
+    assert usual[some].any()
+    assert not lengths[some].any()
+    assert lengths[~some].sum() > usual[~some].sum()
+    assert (cutter.choose(200) == usual).all()
 
 
 def test_optimiser_states_follow_their_features(rows):
@@ -179,15 +198,15 @@ def test_a_compressed_estimator_of_a_table_keeps_its_columns_and_its_size(tmp_pa
 
 def test_what_cannot_be_cut_says_what_can():
     X, y = long_tail()
-    with pytest.raises(ConfigError, match="give bits, or a size"):
+    with pytest.raises(ConfigError, match="set bits, a size"):
         make().fit(X, y).compress()
-    with pytest.raises(ConfigError, match="give bits, or a size"):
+    with pytest.raises(ConfigError, match="set bits, a size"):
         make().fit(X, y).compress(max_parameters=300, level=1)
     with pytest.raises(ConfigError, match="max_bytes must be a whole number"):
         make().fit(X, y).compress(max_bytes=-1)
     assert make(model="lr").fit(X, y).compress(max_parameters=1000).n_parameters_ > 0
     X, y = two_fields()[0]
-    with pytest.raises(ConfigError, match="a mrma model cannot be cut, only rafm, fm and difacto can"):
+    with pytest.raises(ConfigError, match="a mrma model cannot be compressed, only rafm, fm and difacto"):
         make(model="mrma").fit(X, y).compress(max_parameters=300)
 
 

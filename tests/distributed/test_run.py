@@ -18,7 +18,7 @@ from rafm.distributed.spec import ModelSpec
 from rafm.encode.spec import TableSpec
 from rafm.errors import CheckpointError, ClusterError, DataValueError, DivergenceError
 from rafm.plan.ranks import describe_plan
-from rafm.train.events import EpochFinished, Planned, StartJudged
+from rafm.train.events import EpochFinished, Planned, StartEvaluated
 from rafm.train.trainer import train_model
 
 
@@ -187,7 +187,7 @@ def test_training_stops_when_the_loss_no_longer_improves(clicks):
 
 def test_the_first_line_is_that_of_a_constant(clicks):
     events = Run(LocalGroup(1), job_of(clicks)).events()
-    start = next(event for event in events if isinstance(event, StartJudged))
+    start = next(event for event in events if isinstance(event, StartEvaluated))
     assert start.metrics["auc"] == 0.5
 
 

@@ -149,7 +149,7 @@ def test_many_whole_numbers_without_a_telling_name_are_doubtful():
     (warning,) = caught
     assert warning.filename == __file__
     assert str(warning.message) == (
-        "encoded as categories, as ids are: 'a' (101 different whole numbers), 'b' (101 different whole numbers). If "
+        "encoded as categories, like ids: 'a' (101 different whole numbers), 'b' (101 different whole numbers). If "
         "one is a quantity, set its kind: columns={'a': 'bins', 'b': 'bins'}; if not, set it to \"category\""
     )
     assert "set its kind: --column a=bins --column b=bins; if not" in warning.message.in_flags()
@@ -202,7 +202,7 @@ def keyed(n_rows, n_values):
 
 
 def test_a_column_with_a_value_of_its_own_in_nearly_every_row_is_told():
-    with pytest.warns(DataWarning, match="nearly every row has a value of its own in column 'key'.*{'key': 'ignore'}"):
+    with pytest.warns(DataWarning, match="nearly every row has a different value in column 'key'.*{'key': 'ignore'}"):
         TableEncoder.learn(keyed(200, 180))
 
 

@@ -147,7 +147,7 @@ def test_a_dense_matrix_of_ids_is_warned_about():
     ids = np.stack([draw.integers(0, 200, 400), draw.integers(0, 5, 400), draw.integers(0, 3000, 400)], axis=1)
     y = ids[:, 0] % 2
     for X in (ids, ids.astype(float), ids.tolist(), pd.DataFrame(ids)):
-        with pytest.warns(DataWarning, match=r"columns 0, 2 of X hold whole numbers up to \d+, as ids are") as caught:
+        with pytest.warns(DataWarning, match=r"columns 0, 2 of X hold whole numbers up to \d+, like ids") as caught:
             make(learning_rate=1e-3).fit(X, y)
         assert caught[0].filename == __file__
     with warnings.catch_warnings():

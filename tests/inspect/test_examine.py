@@ -4,9 +4,6 @@ import decimal
 import gzip
 import io
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 from sklearn.metrics import roc_auc_score
 from tables import mixed as mixed_table
+from warm import run_script
 
 from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import TableSpec
@@ -447,18 +445,11 @@ print(found.rows, found.distinct.is_exact, peaks[1] - peaks[0])
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows_even_if_all_values_differ(tmp_path):
     for name, n_rows in (("small", 2_400_000), ("large", 6_400_000)):
         numbers = np.arange(n_rows)
         csv.write_csv(pa.table({"id": numbers, "name": pa.array(numbers * 7).cast(pa.string())}), tmp_path / name)
-    process = subprocess.run(
-        [sys.executable, "-c", MEASURE, tmp_path / "small", tmp_path / "large"],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    process = run_script(MEASURE, tmp_path / "small", tmp_path / "large")
     assert process.returncode == 0, process.stderr
     rows, exact, grown = process.stdout.split()
     assert (rows, exact) == ("6400000", "False")

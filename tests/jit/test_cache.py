@@ -1,14 +1,11 @@
 """The disk cache of compiled code: torn, unwritable, raced (case 64)."""
 
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
+from subprocess import PIPE
 
 import pytest
+from warm import start_python
 
-SRC = Path(__file__).parents[2] / "src"
 MODULE = """
 import sys
 import numpy as np
@@ -21,6 +18,15 @@ def double(values):
 for name in sys.argv[1:]:
     print(double(np.ones(2, name)).dtype, end=" ")
 print(sum(double.stats.cache_hits.values()), sum(double.stats.cache_misses.values()))
+"""
+
+WITH_A_CACHE = """
+import os, runpy, sys
+from numba.core import config
+os.environ["NUMBA_CACHE_DIR"] = sys.argv[1]
+config.reload_config()
+del sys.argv[:2]
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
@@ -37,9 +43,7 @@ def start(module, tmp_path):
     """Return a function that starts the module with a cache folder."""
 
     def run(*types, cache=tmp_path / "cache"):
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(SRC)}
-        command = [sys.executable, module, *types]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        return start_python("-c", WITH_A_CACHE, cache, module, *types, stdout=PIPE, stderr=PIPE, text=True)
 
     return run
 
@@ -48,8 +52,7 @@ def start(module, tmp_path):
 def filled(module):
     """Return a cache folder that holds the module's code."""
     folder = module.parent / "cache"
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(SRC)}
-    subprocess.run([sys.executable, module, "f4"], env=environment, check=True, capture_output=True)
+    assert told(start_python("-c", WITH_A_CACHE, folder, module, "f4", stdout=PIPE, stderr=PIPE, text=True))
     return folder
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from drawing import examples
 from hypothesis import given
-from worlds import RULE, changes, make_world, random_rows, train, twin, worlds_with_rows
+from worlds import PRECISION, ROUNDING, RULE, TOLERANCE, changes, make_world, random_rows, train, twin, worlds_with_rows
 
 FIELDS = {
     "one field": (3, [0] * 6),
@@ -32,7 +32,7 @@ def all_heads(world):
     return world.layout().members
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [PRECISION])
 @given(drawn=worlds_with_rows(families=("ffm",), max_fields=4))
 def test_each_feature_of_a_pair_has_a_vector_for_the_field_of_the_other(dtype, drawn):
     world, rows = drawn
@@ -47,9 +47,10 @@ def test_with_one_field_it_is_a_factorization_machine():
     world, plain = make_world("ffm", (5,), [1] * 6, n_fields=1), make_world("fm", (5,), [1] * 6)
     plain.model.update({name: world.model[name] for name in ("bias", "w", "v")})
     rows = random_rows(np.random.default_rng(0), 6, 20, 6)
-    np.testing.assert_allclose(world.scores(rows), plain.scores(rows), rtol=1e-12)
+    np.testing.assert_allclose(world.scores(rows), plain.scores(rows), rtol=ROUNDING, atol=ROUNDING)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("heads", [no_heads, all_heads])
 @pytest.mark.parametrize("kind", ["squared", "logistic", "poisson", "huber"])
 @pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
@@ -74,7 +75,7 @@ def assert_like_the_twin(trained, expected):
     for f, block in enumerate(model["v"]):
         pairs += [(trained.factors[f][i], vector) for i, vector in enumerate(block)]
     for found, wanted in pairs:
-        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("heads", [no_heads, all_heads])

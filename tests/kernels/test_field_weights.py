@@ -8,7 +8,7 @@ import pytest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import RULE, changes, make_world, random_rows, train, twin, worlds_with_rows
+from worlds import PRECISION, ROUNDING, RULE, TOLERANCE, changes, make_world, random_rows, train, twin, worlds_with_rows
 
 FAMILIES = ("rafm", "difacto", "fm")
 CASES = {
@@ -37,7 +37,7 @@ def close(found, expected, model, row):
 # ---- Scores
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [PRECISION])
 @given(drawn=worlds_with_rows(families=FAMILIES, max_fields=4))
 def test_a_pair_counts_one_less_the_product_of_its_field_weights(dtype, drawn):
     world, rows = drawn
@@ -76,15 +76,16 @@ def test_weights_of_0_change_no_score_and_weights_of_1_leave_the_linear_part(cas
     plain = make_world(*case)
     plain.model.update({name: world.model[name] for name in ("bias", "w", "v")})
     world.model["t"][:] = 0
-    np.testing.assert_allclose(world.scores(rows), plain.scores(rows), rtol=1e-12)
+    np.testing.assert_allclose(world.scores(rows), plain.scores(rows), rtol=ROUNDING, atol=ROUNDING)
     world.model["t"][:] = 1
     linear = [naive.linear(world.model, row) for row in rows]
-    np.testing.assert_allclose(world.scores(rows), linear, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(world.scores(rows), linear, rtol=10 * TOLERANCE, atol=10 * TOLERANCE)
 
 
 # ---- Gradients: one row, SGD with learning rate 1
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("heads", [no_heads, all_heads])
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "algorithm1"])
 @pytest.mark.parametrize("kind", ["squared", "logistic"])
@@ -118,7 +119,7 @@ def assert_like_the_twin(world, trained, expected):
     for p, block in enumerate(model["v"]):
         pairs += [(trained.factors[p][i], vector) for i, vector in enumerate(block) if vector is not None]
     for found, wanted in pairs:
-        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("heads", [no_heads, all_heads])

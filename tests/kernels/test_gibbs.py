@@ -39,11 +39,11 @@ def case(name):
         X = X * rng.normal(size=X.shape)
     elif name == "weights":
         weights = rng.uniform(0, 2, n_rows)
-    elif name == "several of a field":
+    elif name.startswith("several of a field"):
         X[:, :7] = some(rng, n_rows, 7, 0.4)
     elif name == "no fields":
         X, fields = some(rng, n_rows, 14, 0.3), None
-    elif name == "missing fields":
+    elif name.startswith("missing fields"):
         X[rng.random(n_rows) < 0.3, :7] = 0
         X[rng.random(n_rows) < 0.9, 7:12] = 0
     elif name == "lengths":
@@ -65,7 +65,16 @@ CASES = (
     "lengths",
     "every column a field",
     "linear",
+    "field weights",
+    "several of a field, field weights",
+    "missing fields, field weights",
 )
+FIELD_WEIGHTS = 0.9, 0.4, 0.0
+
+
+def field_weights_of(name, fields):
+    """Return the field weight of each feature, 0 if fields have none."""
+    return np.array(FIELD_WEIGHTS)[fields] if name.endswith("field weights") else 0.0
 
 
 def engine_of(name, threads=1):
@@ -75,8 +84,12 @@ def engine_of(name, threads=1):
     family = "difacto" if name == "lengths" else "fm" if top else "lr"
     sizes = [int((lengths >= rank).sum()) for rank in (0, *ranks)]
     labels = np.random.default_rng(1).normal(size=len(X)).astype(np.float32)
-    rows = rows_of_matrix(X, labels, weights)
-    engine = GibbsEngine(rows, RankPlan(family, ranks, (*sizes, 0)), fields, seed=3, bias=0.2, threads=threads)
+    rows, n_weights = rows_of_matrix(X, labels, weights), 3 if name.endswith("field weights") else 0
+    plan = RankPlan(family, ranks, (*sizes, 0), n_field_weights=n_weights)
+    engine = GibbsEngine(rows, plan, fields, seed=3, bias=0.2, threads=threads)
+    if n_weights:
+        engine.weigh_fields(np.array(FIELD_WEIGHTS))
+        engine.renew()
     engine.team.probe.alone = threads == 1
     return engine, (X, labels.astype(float), weights), np.zeros(X.shape[1], int) if fields is None else fields, lengths
 
@@ -97,10 +110,10 @@ def test_a_sweep_draws_what_the_definition_does(name):
     engine.chain.hyper[:] = rng.uniform(0.5, 2, engine.chain.hyper.shape)
     hyper = engine.chain.hyper[0].copy()
     start = numbers_of(engine)
-    bias, drawn = float(engine.chain.bias[0]), np.zeros_like(start)
+    bias, drawn, t = float(engine.chain.bias[0]), np.zeros_like(start), field_weights_of(name, fields)
     run(engine, Draw(0, 3, 0, 1.7, False, True, 0.0), stop=1)
     step = float(engine.chain.bias[0]) - bias
-    mean = (data[2] * (data[1] - naive.fm_scores(data[0], bias, start))).sum() / data[2].sum()
+    mean = (data[2] * (data[1] - naive.fm_scores(data[0], bias, start, t))).sum() / data[2].sum()
     drawn[0] = engine.chain.normals[engine.arrangement.places]
     for f in range(1, engine.n_factors + 1):
         run(engine, Draw(0, 3, 0, 1.7, False, True, 0.0), f, f + 1)
@@ -114,13 +127,14 @@ def test_a_sweep_draws_what_the_definition_does(name):
         1.7,
         lambda f, i: hyper[f, fields[i]],
         lambda f, i: (step - mean) * np.sqrt(1.7 * data[2].sum()) if f is None else drawn[f, i],
+        t,
     )
     active = np.arange(engine.n_factors + 1)[:, None] <= np.maximum(lengths, 0)
     np.testing.assert_allclose(numbers_of(engine), expected[1] * active, atol=2e-4)
     np.testing.assert_allclose(
         engine.chain.means[:, engine.arrangement.places] * active, expected[2] * active, atol=2e-4
     )
-    errors = data[1] - naive.fm_scores(data[0], engine.chain.bias[0], numbers_of(engine))
+    errors = data[1] - naive.fm_scores(data[0], engine.chain.bias[0], numbers_of(engine), t)
     np.testing.assert_allclose(np.sort(engine.chain.errors), np.sort(errors), atol=2e-4)
     engine.chain.errors[:] = 0
     engine.team.run(lambda team: gibbs.renew_errors(engine.design, engine.design.labels, engine.chain, team))
@@ -129,13 +143,14 @@ def test_a_sweep_draws_what_the_definition_does(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_distillation_moves_every_parameter_to_its_best_value(name):
-    engine, data, _, lengths = engine_of(name)
+    engine, data, fields, lengths = engine_of(name)
     start, bias = numbers_of(engine), float(engine.chain.bias[0])
     engine.chain.centres[:] = np.random.default_rng(2).normal(size=engine.chain.centres.shape)
     centres = engine.chain.centres[:, engine.arrangement.places].astype(float)
     run(engine, Draw(0, 3, 0, 1.0, False, False, PULL))
     order, none = engine.arrangement.order, lambda f, i: 0.0
-    expected = naive.gibbs_sweep(*data, bias, start, lengths, order, 1.0, lambda f, i: (PULL, centres[f, i]), none)
+    prior, t = lambda f, i: (PULL, centres[f, i]), field_weights_of(name, fields)
+    expected = naive.gibbs_sweep(*data, bias, start, lengths, order, 1.0, prior, none, t)
     np.testing.assert_allclose(numbers_of(engine), expected[1], atol=2e-4)
 
 
@@ -176,14 +191,17 @@ def test_parameters_are_differences_from_the_mean_of_their_field_and_score_the_s
     for block in found.factors:
         stored[start : start + block.shape[1], : len(block)] = block.T
         start += block.shape[1]
-    expected = naive.fm_scores(X, engine.chain.bias[0], numbers)
-    np.testing.assert_allclose(naive.fm_scores(X, float(found.bias[0]), stored), expected, atol=1e-4)
-    if name in ("one of each field", "weights"):  # a new feature of the first field
+    t = field_weights_of(name, fields)
+    expected = naive.fm_scores(X, engine.chain.bias[0], numbers, t)
+    np.testing.assert_allclose(naive.fm_scores(X, float(found.bias[0]), stored, t), expected, atol=1e-4)
+    rows = rows_of_matrix(X, np.zeros(len(X)))
+    np.testing.assert_allclose(engine.scorer()(rows), expected, atol=1e-4)
+    if name in ("one of each field", "weights", "field weights"):  # a new feature of the first field
         known = X * (fields != 0)
         row = np.concatenate([known, np.ones((len(X), 1))], axis=1)
         more = np.concatenate([numbers, engine.field_means[0][:, :1]], axis=1)
-        expected = naive.fm_scores(row, engine.chain.bias[0], more)
-        np.testing.assert_allclose(naive.fm_scores(known, float(found.bias[0]), stored), expected, atol=1e-4)
+        expected = naive.fm_scores(row, engine.chain.bias[0], more, np.append(t, FIELD_WEIGHTS[0]) if np.ndim(t) else 0)
+        np.testing.assert_allclose(naive.fm_scores(known, float(found.bias[0]), stored, t), expected, atol=1e-4)
 
 
 # Samples of the posterior

@@ -3,7 +3,7 @@
 import naive
 import numpy as np
 import pytest
-from worlds import RULE, changes, make_world, random_rows, train, twin
+from worlds import ROUNDING, RULE, TOLERANCE, changes, make_world, random_rows, train, twin
 
 from rafm.jit.compile import PLAIN
 
@@ -33,6 +33,7 @@ def random_pairs(rng, n_pairs, weights=(1.0, 0.5)):
     return [(row, float(t % 2 == 0), float(drawn[t // 2])) for t, row in enumerate(rows)]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "algorithm1"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_of_a_pair_match_finite_differences(family, joint):
@@ -58,12 +59,12 @@ def test_mini_batches_of_pairs_match_the_twin(family, optimizer):
     batches = [data[first : first + 4] for first in range(0, len(data), 4)]
     trained = train(world, data, rule, heads, batch_size=4, paired=True)
     model, _, loss = twin(world, batches, rule, heads, paired=True)
-    assert trained.loss == pytest.approx(loss, rel=1e-10)
-    np.testing.assert_allclose(trained.weights, model["w"], rtol=1e-9, atol=1e-10)
+    assert trained.loss == pytest.approx(loss, rel=TOLERANCE)
+    np.testing.assert_allclose(trained.weights, model["w"], rtol=TOLERANCE, atol=TOLERANCE)
     for p, block in enumerate(model["v"]):
         for i, vector in enumerate(block):
             if vector is not None:
-                np.testing.assert_allclose(trained.factors[p][i], vector, rtol=1e-9, atol=1e-10)
+                np.testing.assert_allclose(trained.factors[p][i], vector, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def test_field_weights_of_pairs_match_the_twin():
@@ -84,7 +85,7 @@ def test_a_pair_without_a_difference_has_the_slope_of_a_coin():
     trained = train(world, [(row, 1.0, 1.0), (row, 0.0, 1.0)], {**RULE, "kind": "logistic"}, [0, 3], paired=True)
     assert trained.loss == pytest.approx(2 * np.log(2))
     for _, change in changes(world, trained):
-        np.testing.assert_allclose(change, 0, atol=1e-15)
+        np.testing.assert_allclose(change, 0, atol=ROUNDING)
 
 
 @pytest.mark.skipif(PLAIN, reason="with bounds checks there is a single thread")

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import (
     ODD_RANKS,
+    PRECISION,
+    ROUNDING,
     RULE,
+    TOLERANCE,
     changes,
     make_world,
     random_rows,
@@ -28,9 +31,10 @@ from rafm.kernels.scoring import half_pairs
 from rafm.optimizers import OPTIMIZERS
 from rafm.plan.ranks import describe_plan
 
+HERE = Path(__file__).parent
 HALF_PAIRS = callable_helper(half_pairs)
+HUGE = float(np.finfo(PRECISION).max) ** 0.75  # whose square is none
 
-PRECISIONS = (np.float32, np.float64)
 KINDS = ("squared", "logistic", "poisson", "huber")
 DIFFERENCES = {"rtol": 1e-6, "atol": 2e-8}  # central differences of step 1e-6: curvature 1e-12, rounding 1e-16 / 1e-6
 
@@ -88,7 +92,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.interpreted(also_compiled=True)
+@pytest.mark.parametrize("dtype", [PRECISION])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_scores_match_the_definition(case, dtype):
     family, ranks, levels, row = case
@@ -98,7 +103,7 @@ def test_scores_match_the_definition(case, dtype):
         assert_score(found, world.model, row, naive.score(world.model, row))
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("dtype", [PRECISION])
 @given(drawn=worlds_with_rows())
 def test_scores_match_the_definition_for_any_plan_and_rows(dtype, drawn):
     world, rows = drawn
@@ -106,7 +111,7 @@ def test_scores_match_the_definition_for_any_plan_and_rows(dtype, drawn):
         assert_score(found, world.model, row, naive.score(world.model, row))
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("dtype", [PRECISION])
 @given(drawn=worlds_with_rows(families=("rafm",)))
 def test_scores_of_every_level_match_the_definition(dtype, drawn):
     world, rows = drawn
@@ -169,6 +174,7 @@ PENALTIES = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("penalties", PENALTIES.values(), ids=PENALTIES)
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "algorithm1"])
@@ -184,6 +190,7 @@ def test_gradients_of_rafm_match_finite_differences(kind, joint, penalties, head
             assert_changes(world, trained, naive.gradient(world.model, row, label, rule, weight), **DIFFERENCES)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("heads", [no_heads, all_heads])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["common prefixes", "factorization machine", "logistic regression"])
@@ -239,7 +246,7 @@ def test_a_dependent_factor_follows_its_own_loss_alone_by_algorithm_1():
 # ---- Mini-batches
 
 
-def assert_like_the_twin(world, trained, expected, tolerance=1e-10):
+def assert_like_the_twin(world, trained, expected, tolerance=TOLERANCE):
     """Compare all numbers and their states with those of the twin, relative to the largest number around."""
     model, states, loss = expected
     layout = world.layout(n_slots=trained.n_slots)
@@ -276,6 +283,7 @@ def random_batch(rng, world, n_rows, longest=6, weights=(1.0,)):
     return [(row, float(rng.integers(0, 2)), float(rng.choice(weights))) for row in rows]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", ["rafm", "difacto"])
 def test_heads_get_the_sum_of_the_gradients_of_their_rows(family, kind):
@@ -294,6 +302,7 @@ def test_heads_get_the_sum_of_the_gradients_of_their_rows(family, kind):
         assert np.any(change != 0)
 
 
+@pytest.mark.interpreted(also_compiled=True)
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -317,7 +326,7 @@ def test_ftrl_without_l1_is_adagrad():
     data, rule = random_batch(rng, world, 40), {**RULE, "kind": "logistic", "learning_rate": 0.1, "l2": 0.01}
     found = [train(world, data, rule | {"optimizer": name}, some_heads(world), 4) for name in ("ftrl", "adagrad")]
     for one, other in zip(*([run.bias[:2], run.weights, *run.factors] for run in found)):
-        np.testing.assert_allclose(one, other, rtol=1e-9)
+        np.testing.assert_allclose(one, other, rtol=TOLERANCE, atol=ROUNDING)
 
 
 def test_ftrl_sets_weights_and_whole_vectors_to_zero_the_more_the_larger_l1():
@@ -347,7 +356,7 @@ def test_tails_step_once_per_occurrence_and_heads_once_per_batch():
     states = [next(iter(world.layout().views(found.records)))[2] for found in (tail, head)]
     assert [found.shape for found in states] == [(0, 2), (0, 2)]  # no feature without a vector
     weight_state = [list(world.layout().views(found.records))[1][2][0, 1] for found in (tail, head)]
-    np.testing.assert_allclose(weight_state, [1 + 2 * slope**2, 1 + (2 * slope) ** 2], rtol=1e-12)
+    np.testing.assert_allclose(weight_state, [1 + 2 * slope**2, 1 + (2 * slope) ** 2], rtol=ROUNDING)
 
 
 def test_the_bias_steps_once_per_batch_by_the_summed_slope():
@@ -358,7 +367,7 @@ def test_the_bias_steps_once_per_batch_by_the_summed_slope():
     trained = train(world, batch, rule)
     state = 1 + slope**2
     np.testing.assert_allclose(
-        trained.bias[:2], [world.model["bias"] - 0.1 / np.sqrt(state) * slope, state], rtol=1e-12
+        trained.bias[:2], [world.model["bias"] - 0.1 / np.sqrt(state) * slope, state], rtol=ROUNDING
     )
 
 
@@ -395,9 +404,9 @@ def test_whole_weights_count_like_repeated_rows_in_one_batch():
     repeated = [(row, label, 1.0) for row, label, weight in batch for _ in range(int(weight))]
     assert len(repeated) > len(batch)
     weighted, plain = (train(world, rows, rule, all_heads(world)) for rows in (batch, repeated))
-    np.testing.assert_allclose(weighted.records, plain.records, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(weighted.bias, plain.bias, rtol=1e-12)
-    assert weighted.loss == pytest.approx(plain.loss, rel=1e-12)
+    np.testing.assert_allclose(weighted.records, plain.records, rtol=ROUNDING, atol=ROUNDING)
+    np.testing.assert_allclose(weighted.bias, plain.bias, rtol=ROUNDING)
+    assert weighted.loss == pytest.approx(plain.loss, rel=ROUNDING)
 
 
 def test_training_stops_at_the_batch_whose_loss_is_not_finite():
@@ -405,7 +414,7 @@ def test_training_stops_at_the_batch_whose_loss_is_not_finite():
     world = make_world("fm", (4,), [1] * 3)
     rule = {**RULE, "learning_rate": 0.01}
     good = random_batch(np.random.default_rng(8), world, 4, longest=3)
-    bad = ((np.array([0, 1]), np.array([1e200, 1e200])), 1.0, 1.0)
+    bad = ((np.array([0, 1]), np.array([HUGE, HUGE])), 1.0, 1.0)
     trained = train(world, [*good, bad, good[0]], rule, batch_size=2)
     before = train(world, good, rule, batch_size=2)
     assert trained.stopped == 4
@@ -413,7 +422,7 @@ def test_training_stops_at_the_batch_whose_loss_is_not_finite():
     np.testing.assert_array_equal(trained.records, before.records)
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("dtype", [PRECISION])
 @pytest.mark.parametrize("kind", KINDS[:2])
 def test_huge_scores_train_without_overflow(kind, dtype):
     """A log loss of 1e4 is itself; its slope is 0 or 1, never NaN."""
@@ -428,13 +437,16 @@ def test_huge_scores_train_without_overflow(kind, dtype):
         assert trained.weights[0] == pytest.approx(score - slope, rel=1e-6)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("heads", HEADS)
 def test_float32_training_stays_close_to_float64(heads):
     """18 rows of AdaGrad: each rounding is 6e-8 of numbers near 1, and steps are smaller than the numbers."""
     world = make_world("rafm", (3, 17, 33), [3, 3, 2, 2, 1, 1, 0])
     rule = {**RULE, "kind": "logistic", "optimizer": "adagrad", "learning_rate": 0.1, "l2": 0.1}
     data = random_batch(np.random.default_rng(9), world, 18)
-    low, high = (train(world, data, rule, heads(world), batch_size=4, dtype=dtype) for dtype in PRECISIONS)
+    low, high = (
+        train(world, data, rule, heads(world), batch_size=4, dtype=dtype) for dtype in (np.float32, np.float64)
+    )
     np.testing.assert_allclose(low.records, high.records, rtol=2e-5, atol=2e-6)
 
 
@@ -537,10 +549,7 @@ def cancelling(world, ids):
 
 CHECKED = {  # training takes long to compile, and finds the same errors of bounds where it is not compiled
     "NUMBA_BOUNDSCHECK": ("test_records.py::test_scores_match_the_definition",),
-    "NUMBA_DISABLE_JIT": (
-        "test_records.py::test_scores_match_the_definition",
-        "test_records.py::test_mini_batches_match_the_twin",
-    ),
+    "NUMBA_DISABLE_JIT": (".", "-m", "interpreted"),
 }
 
 
@@ -548,9 +557,9 @@ CHECKED = {  # training takes long to compile, and finds the same errors of boun
 @pytest.mark.parametrize("mode", CHECKED)
 def test_the_kernels_pass_with_bounds_checked_and_without_compilation(mode, tmp_path):
     """Not optimised, compiling takes half as long; such code cannot be kept, which Numba warns of."""
-    tests = (*CHECKED[mode], "../jit/test_vectors.py::test_plain_twins_notice_an_index_out_of_bounds")
-    paths = [Path(__file__).parent / name for name in tests]
-    arguments = ("-m", "pytest", "-q", "-W", "ignore:Cannot cache", "-k", "not float32", *paths)
+    where, *options = CHECKED[mode]
+    vectors = HERE.parent / "jit" / "test_vectors.py::test_plain_twins_notice_an_index_out_of_bounds"
+    arguments = ("-m", "pytest", "-q", "-W", "ignore:Cannot cache", HERE / where, vectors, *options)
     printed = run_python(*arguments, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_OPT="0", **{mode: "1"})
     assert " passed" in printed
     assert "skipped" not in printed

@@ -68,7 +68,7 @@ def test_the_picture_is_a_png_and_is_named(shown):
     pytest.importorskip("matplotlib", reason="the picture needs matplotlib, an optional dependency")
     _, printed, folder = shown
     assert (folder / "comparison.png").read_bytes().startswith(b"\x89PNG")
-    assert f"picture: {folder / 'comparison.png'}" in printed
+    assert f"figure: {folder / 'comparison.png'}" in printed
 
 
 def test_without_matplotlib_the_demonstration_says_what_to_install(shown, tmp_path, monkeypatch):

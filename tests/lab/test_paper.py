@@ -13,7 +13,7 @@ from worlds import changed_rows
 from rafm.datasets.prepared import PARTS
 from rafm.errors import ConfigError
 from rafm.lab.paper.artefact import table
-from rafm.lab.paper.budget import FULL, L2_GRID, QUICK, Budget, SizeStudy, Study
+from rafm.lab.paper.budget import FULL, L2_GRID, QUICK, Budget, SampledStudy, SizeStudy, Study
 from rafm.lab.paper.command import ARTEFACTS, reproduce
 from rafm.lab.paper.competition import Competition, Contender
 from rafm.lab.paper.complexity import GROWTH, order_of, ranks_of, sizes_of
@@ -39,6 +39,10 @@ TINY = replace(
     stream_scales=(1 / 16,),
     size_studies=(SizeStudy("frappe", "binary", 600),),
     factors=(0.1, 1),
+    sampled_studies=(
+        SampledStudy("frappe", (2,), sweeps=4, n_seeds=1),
+        SampledStudy("ml-1m", (8,), sweeps=4, n_seeds=2, share=0.5),
+    ),
 )
 
 

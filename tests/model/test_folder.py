@@ -96,7 +96,7 @@ def test_a_whole_part_of_another_model_is_refused(folder, tmp_path):
     other = replace(other, model=replace(other.model, counts=other.model.counts + 1))
     write(tmp_path / "other", other)
     first_part(folder).write_bytes(first_part(tmp_path / "other").read_bytes())
-    with pytest.raises(ModelIntegrityError, match=r"is of another model: its SHA-256 starts with"):
+    with pytest.raises(ModelIntegrityError, match=r"belongs to another model: its SHA-256 starts with"):
         load(folder)
 
 
@@ -140,7 +140,7 @@ def test_sizes_that_are_not_those_of_the_part_are_refused(folder):
     found = json.loads((folder / MANIFEST).read_text())
     found["parts"][0]["sizes"][-1] -= 1
     (folder / MANIFEST).write_text(json.dumps(found))
-    with pytest.raises(ModelFormatError, match=r"has other sizes than model.json says"):
+    with pytest.raises(ModelFormatError, match=r"does not have the sizes recorded in model.json"):
         load(folder)
 
 
@@ -158,13 +158,13 @@ def test_parts_of_another_family_are_refused(tmp_path):
     part = save_part(tmp_path / "m", token, 0, 0, world, (0, 1024))
     other = some_of(world, 0, 0)
     finish_folder(tmp_path / "m", token, Saved(replace(other, n_rows=7)), [part])
-    with pytest.raises(ModelFormatError, match=r"part-.* is of another model"):
+    with pytest.raises(ModelFormatError, match=r"part-.* belongs to another model"):
         load(tmp_path / "m")
 
 
 def test_a_folder_of_other_files_is_not_written_to(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ConfigError, match=r"holds thesis.tex, and no model; choose an empty or a new folder"):
+    with pytest.raises(ConfigError, match=r"holds thesis.tex but no model; choose an empty or a new folder"):
         begin_folder(tmp_path)
 
 

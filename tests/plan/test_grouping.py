@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import pack_rows, random_rows, seeds, split_levels, worlds
+from worlds import PRECISION, pack_rows, random_rows, seeds, split_levels, worlds
 
 from rafm.kernels.tables import GROUPS
 from rafm.plan.grouping import Grouping, deal
@@ -22,7 +22,7 @@ def test_rows_are_split_by_group_and_rise_in_each(world, seed, with_heads):
         a, middle, b = rows.indptr[r], rows.middles[r], rows.indptr[r + 1]
         expected = [[i for i in ids if (i in second) == is_second] for is_second in (False, True)]
         assert [rows.indices[a:middle].tolist(), rows.indices[middle:b].tolist()] == expected
-        assert dict(zip(rows.indices[a:b], rows.values[a:b])) == dict(zip(ids, values))
+        assert dict(zip(rows.indices[a:b], rows.values[a:b])) == dict(zip(ids, values.astype(PRECISION)))
 
 
 @pytest.mark.parametrize("threshold", [np.inf, 20.0])

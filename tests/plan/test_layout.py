@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import FAMILIES, make_world, pack_rows, random_rows, split_levels, worlds
+from worlds import FAMILIES, TOLERANCE, make_world, pack_rows, random_rows, split_levels, worlds
 
 from rafm.kernels.tables import LINE_FLOATS
 from rafm.model.parameters import Parameters
@@ -229,4 +229,4 @@ def test_work_is_large_enough_for_the_longest_row():
     assert (work.losses.size, work.heads.size) == (5, PAGE_FLOATS + 4 * layout.strides[2])
     assert make_scoring_scratch(layout.tables(), longest=30).places.size == 30
     row = (np.arange(30), np.ones(30))
-    assert world.scores([row])[0] == pytest.approx(naive.score(world.model, row), rel=1e-10)
+    assert world.scores([row])[0] == pytest.approx(naive.score(world.model, row), rel=TOLERANCE)

@@ -7,12 +7,12 @@ import gzip
 import io
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from warm import run_script
 
 from rafm.errors import DataFormatError
 from rafm.read.compression import BLOCK_BYTES, open_bytes, unpack_text
@@ -20,7 +20,6 @@ from rafm.read.libsvm.libsvm import iterate_libsvm, read_libsvm
 
 TEXT = b"".join(b"1 %d:1 %d:0.%d\n" % (i, i + 7, i) for i in range(2000))
 PACKS = {"plain": bytes, "gzip": gzip.compress, "zstd": lambda text: pa.compress(text, "zstd", asbytes=True)}
-SRC = Path(__file__).parents[2] / "src"
 
 
 @pytest.fixture
@@ -235,13 +234,7 @@ def test_the_file_is_closed_when_its_start_is_refused():
 def read_pipe(data: bytes) -> subprocess.CompletedProcess:
     """Read "-" in a new process that is fed through a pipe; it prints the rows or the error."""
     script = "from rafm.read.libsvm.libsvm import read_libsvm; print(read_libsvm('-').lines.tolist())"
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        input=data,
-        capture_output=True,
-        env=os.environ | {"PYTHONPATH": str(SRC)},
-        timeout=60,
-    )
+    return run_script(script, stdin=data, text=False)
 
 
 def test_the_standard_input_is_read_and_may_be_compressed():

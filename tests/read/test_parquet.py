@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -16,11 +13,11 @@ import pytest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from warm import run_script
 
 from rafm.errors import ConfigError, DataFormatError, DataValueError
 from rafm.read.parquet import read_parquet
 
-SRC = Path(__file__).parents[2] / "src"
 TABLE = pa.table({"y": [1, 0, 1], "city": ["Rome", None, "Oslo"], "age": [30.5, None, 50.0]})
 
 
@@ -186,13 +183,7 @@ def test_flipped_bits_are_an_error_or_other_values_but_never_a_crash(tmp_path, c
         {"n": range(500), "s": [f"v{i % 7}" for i in range(500)], "x": [draw.random() for _ in range(500)]}
     )
     pq.write_table(table, tmp_path / "a", compression=compression, write_page_checksum=checksum, row_group_size=200)
-    process = subprocess.run(
-        [sys.executable, "-c", FLIP, tmp_path / "a", tmp_path / "b", "1"],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(SRC)},
-        timeout=120,
-    )
+    process = run_script(FLIP, tmp_path / "a", tmp_path / "b", "1")
     assert process.returncode == 0, process.stderr
     refused = int(re.search(r"refused (\d+)", process.stdout)[1])
     assert refused > (360 if checksum else 40)  # with checksums of pages, only bits that mean nothing pass
@@ -223,12 +214,6 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         for _ in range(60):
             writer.write_table(group)
     assert path.stat().st_size > 190_000_000
-    process = subprocess.run(
-        [sys.executable, "-c", MEASURE, path],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(SRC)},
-        timeout=120,
-    )
+    process = run_script(MEASURE, path)
     assert "rows 6000000" in process.stdout, process.stderr
     assert float(process.stdout.split()[-1]) < 60  # Arrow's own account; what the allocator keeps varies

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
+from warm import run_script
 
 from rafm.errors import ConfigError, DataFormatError
 from rafm.read.csv.cell_types import READ_AS
@@ -22,7 +20,6 @@ from rafm.read.presets import AVAZU as AVAZU_PRESET
 from rafm.read.presets import CRITEO as CRITEO_PRESET
 from rafm.read.tables import read_table
 
-SRC = Path(__file__).parents[2] / "src"
 DRAW = random.Random(0)
 
 
@@ -168,12 +165,7 @@ from rafm.read.tables import read_table
 print(detect_format("-").format, [batch.to_pydict() for batch in read_table("-")])
 """
     for pack in (bytes, gzip.compress):
-        process = subprocess.run(
-            [sys.executable, "-c", script],
-            input=pack(b"a\tb\nx\t1\n"),
-            capture_output=True,
-            env=os.environ | {"PYTHONPATH": str(SRC)},
-        )
+        process = run_script(script, stdin=pack(b"a\tb\nx\t1\n"), text=False)
         assert process.stdout.strip() == b"tsv [{'a': ['x'], 'b': [1]}]"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n")))  # cannot be looked at
     assert detect_format("-").format == "libsvm"

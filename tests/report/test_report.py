@@ -18,7 +18,7 @@ from rafm.encode.coverage import Coverage
 from rafm.errors import ConfigError
 from rafm.explain.names import FeatureNames
 from rafm.read.matrices import rows_of_matrix
-from rafm.report.judged import judge
+from rafm.report.results import evaluate_rows
 from rafm.rows.checked import Batch, check_batch
 
 SCRIPT = "<script>document.title='hacked'</script>"
@@ -126,11 +126,13 @@ def test_the_curve_is_that_of_scikit_learn():
     model = fitted.make("binary", "fm").fit(X, y)
     batch = rows_of_matrix(X)
     parts = batch.indptr, batch.indices, batch.values, batch.n_features, y.astype(np.float32), None
-    judged = judge(model.model_, [check_batch(Batch(*parts))], FeatureNames(model.model_.numbering), "rows", Coverage())
+    found = evaluate_rows(
+        model.model_, [check_batch(Batch(*parts))], FeatureNames(model.model_.numbering), "rows", Coverage()
+    )
     scores = model.decision_function(X)
     false, true, _ = roc_curve(y, scores, drop_intermediate=False)
     steps = set(zip(false.round(9).tolist(), true.round(9).tolist()))
-    x, up = (values.round(9).tolist() for values in judged.roc)
+    x, up = (values.round(9).tolist() for values in found.roc)
     assert set(zip(x, up)) <= steps
     assert (x[0], up[0], x[-1], up[-1]) == (0, 0, 1, 1)
     assert np.trapezoid(up, x) == pytest.approx(roc_auc_score(y, scores), abs=0.01)  # of 200 points
@@ -169,6 +171,18 @@ def test_the_command_of_the_page_trains_the_same_model(folder):
     given = command.replace("TRAIN", str(folder / "rows.svm")).replace("MODEL", str(folder / "again.rafm")).split()
     assert run(*given[1:], "--valid", folder / "rows.svm").code == 0
     assert (folder / "again.rafm").read_bytes() == (folder / "m.rafm").read_bytes()
+
+
+def test_the_command_of_a_measured_model_trains_the_same_model(folder):
+    given = ("--valid", folder / "rows.svm", "--ranks", "auto", "--epochs", 2, "--seed", 4)
+    assert run("train", folder / "rows.svm", "--out", folder / "auto.rafm", *given).code == 0
+    assert run("report", folder / "auto.rafm", "--out", folder / "auto.html").code == 0
+    page = (folder / "auto.html").read_text()
+    command = html.unescape(re.search(r"<code>(.*?)</code>", page)[1])
+    assert command == "rafm train TRAIN --out MODEL --task binary --ranks auto --epochs 2 --init-scale 0.01 --seed 4"
+    assert run("train", folder / "rows.svm", "--out", folder / "again.rafm", *command.split()[5:], *given[:2]).code == 0
+    assert (folder / "again.rafm").read_bytes() == (folder / "auto.rafm").read_bytes()
+    assert "of measured length" in page
 
 
 def test_unseen_values_are_counted(folder):

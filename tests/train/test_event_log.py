@@ -17,7 +17,7 @@ from rafm.train.trainer import train
 KEYS = {
     "planned": {"event", "rows", "features", "parameters", "model", "plan"},
     "start": {"event", "valid_log_loss", "valid_auc"},
-    "resumed": {"event", "folder", "epoch", "rows", "finished"},
+    "resumed": {"event", "folder", "epoch", "rows", "finished", "best_value"},
     "piece": {"event", "epoch", "rows", "of", "train_loss", "rows_per_second", "seconds"},
     "checkpoint": {"event", "path", "epoch", "rows"},
     "epoch": {"event", "epoch", "train_loss", "valid_log_loss", "valid_auc", "best", "seconds"},

@@ -20,6 +20,7 @@ from rafm.rows.fields import NO_FIELD, Fields
 from rafm.rows.source import InMemory
 from rafm.train import gibbs_engine, gibbs_run
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.events import Begun
 from rafm.train.gibbs_clicks import N_SETS, ClickEngine, calibration, recombined
 from rafm.train.trainer import Continued, Distilled, Finished, train
 
@@ -195,14 +196,53 @@ def test_a_killed_run_ends_with_the_same_model_for_any_number_of_threads(clicks,
 def test_sampling_begins_at_the_log_odds_of_a_model(clicks):
     data, valid = clicks
     start = model_of(list(train(data, resolve(task="binary", model="fm", ranks=2, field_weights="off"), valid)))
-    found = [list(train(data, options(n_epochs=3), valid, start=begin)) for begin in (None, start)]
+    chosen = options(n_epochs=3, field_weights="off")
+    found = [list(train(data, chosen, valid, start=begin)) for begin in (None, start)]
     assert any(isinstance(event, Continued) for event in found[1])
     assert log_loss(model_of(found[1]), valid) < log_loss(model_of(found[0]), valid)
 
 
-def test_without_validation_rows_or_fields_a_model_comes_out_too(clicks):
-    model = model_of(list(train(InMemory(clicks[0].rows), options(n_epochs=20), None)))
+def test_field_weights_are_those_of_steps_taken_first(clicks):
+    data, valid = clicks
+    stepped = model_of(list(train(data, resolve(task="binary", model="fm", ranks=2, calibrate="off"), valid)))
+    events = list(train(data, options(n_epochs=8), valid))
+    (begun,) = (event for event in events if isinstance(event, Begun))
+    assert not begun.is_given
+    model = model_of(events)
+    assert (stepped.parameters.fields > 0).all()
+    np.testing.assert_array_equal(model.parameters.fields, stepped.parameters.fields)
+    again = model_of(list(train(data, options(n_epochs=8), valid, start=stepped)))
+    for name, array in again.parameters.arrays().items():
+        np.testing.assert_array_equal(array, model.parameters.arrays()[name])
+    assert model_of(list(train(data, options(n_epochs=2, field_weights="off"), valid))).parameters.fields is None
+
+
+def test_field_weights_of_a_model_need_fields_and_cannot_be_switched(clicks):
+    data, valid = clicks
+    steps = {"task": "binary", "model": "fm", "ranks": 2, "n_epochs": 2}
+    plain, weighted = (
+        model_of(list(train(data, resolve(**steps, field_weights=choice), valid))) for choice in ("off", "on")
+    )
+    with pytest.raises(ConfigError, match="cannot begin from a model that has field weights"):
+        list(train(data, options(field_weights="off"), valid, start=weighted))
+    with pytest.raises(ConfigError, match="cannot begin from a model that has none"):
+        list(train(data, options(field_weights="on"), valid, start=plain))
+    with pytest.raises(DataValueError, match="the model to begin from has field weights, which need fields"):
+        list(train(data.rows, options(), valid, start=weighted))
+
+
+def test_steps_that_learn_nothing_are_not_begun_from(clicks):
+    valid = changed_rows(clicks[1], labels=1 - clicks[1].labels)  # every epoch is worse than a constant
+    events = list(train(clicks[0], options(n_epochs=2), valid))
+    assert not any(isinstance(event, Begun) for event in events)
+    assert np.abs(model_of(events).parameters.factors[0]).max() > 0.01
+
+
+@pytest.mark.parametrize("has_fields", [False, True])
+def test_without_validation_rows_a_model_comes_out_too(has_fields, clicks):
+    model = model_of(list(train(clicks[0] if has_fields else clicks[0].rows, options(n_epochs=20), None)))
     assert log_loss(model, clicks[1]) < 0.68
+    assert (model.parameters.fields is not None) == has_fields
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_stages_are_told_and_epochs_go_on_counting(clicks):
     assert [entry["epoch"] for entry in model.history] == epochs
     assert all(json.dumps(event_record(event), allow_nan=False) for event in events)
     lines = [line for event in events for line in event_lines(event)]
-    assert lines[0].startswith("measuring ranks: starts from rank 16, 851 parameters, about")
+    assert lines[0].startswith("measuring ranks: starting from rank 16, 851 parameters, about")
     assert any(line.startswith("cut from 851 to ") for line in lines)
 
 
@@ -168,7 +168,7 @@ def test_the_large_model_is_bounded_by_rows_and_memory_or_ranks_go_by_counts(cli
     assert narrow.fallback is None
     events = list(train(many, replace(options(max_parameters=300, n_epochs=1), memory=0.001), clicks[1]))
     assert "MB in training, more than 0.001" in events[0].fallback
-    assert event_lines(events[0])[0].startswith("ranks by counts, not measured: a model of rank 16")
+    assert event_lines(events[0])[0].startswith("ranks by count, not measured: a model of rank 16")
     assert events[-1].model.plan.family == "rafm"
     assert events[-1].model.n_parameters <= 300
 

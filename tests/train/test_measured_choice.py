@@ -13,7 +13,7 @@ from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import measured, measured_choice, search
+from rafm.train import measured, measured_choice, rivals, search
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
 from rafm.train.events import Cut, EpochFinished, Finished, HeldOut, MeasuringChosen, Planned, Searched, Selected
@@ -28,7 +28,8 @@ FIELDS = Fields.of_ranges(("user", "item"), (0, 30, 50))
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
-    """Let as few rows as the tests have be enough, and short runs be shorter."""
+    """Let as few rows as the tests have be enough, short runs be shorter, and no other model compete."""
+    monkeypatch.setattr(rivals, "MOST_ROWS", 0)
     monkeypatch.setattr(measured_choice, "LEAST_OF_CLASS", 500)
     monkeypatch.setattr(measured, "CLICK_RANK", 8)
     monkeypatch.setattr(search, "CLICK_RANK", 4)
@@ -118,7 +119,7 @@ def test_what_takes_too_much_goes_by_counts_and_says_why(clicks, case, obstacle,
     found = choice(rows, **given)
     assert found.options is None
     (line,) = event_lines(found)
-    assert line.startswith(f"3000 clicks: ranks by counts, because measuring them {obstacle}; ")
+    assert line.startswith(f"3000 clicks: ranks by count, because measuring them {obstacle}; ")
     record = event_record(found)
     assert (record["event"], record["measured"], record["obstacle"]) == ("measuring_chosen", False, obstacle)
 
@@ -131,6 +132,7 @@ def trained(clicks):
     """Return the events of a run without options or validation rows."""
     with pytest.MonkeyPatch.context() as patch:
         for target, name, value in (
+            (rivals, "MOST_ROWS", 0),
             (measured_choice, "LEAST_OF_CLASS", 500),
             (measured, "CLICK_RANK", 8),
             (search, "CLICK_RANK", 4),

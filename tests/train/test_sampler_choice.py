@@ -15,7 +15,7 @@ from rafm.rows.blocks import join_rows
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import sampler_choice, selection
+from rafm.train import rivals, sampler_choice, selection
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
 from rafm.train.events import Distilled, EpochFinished, Finished, HeldOut, SamplerChosen, Selected
@@ -29,7 +29,8 @@ NAMES = ["user"] * 30 + ["item"] * 20
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
-    """Let as few rows as the tests have be enough."""
+    """Let as few rows as the tests have be enough, and no other model compete."""
+    monkeypatch.setattr(rivals, "MOST_ROWS", 0)
     monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 1000)
 
 
@@ -45,6 +46,7 @@ def sampled(ratings):
     """Return the events of a run without options."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampler_choice, "LEAST_ROWS", 1000)
+        patch.setattr(rivals, "MOST_ROWS", 0)
         return list(train_and_select(InMemory(ratings[0], FIELDS), resolve(task="regression")))
 
 
@@ -79,7 +81,7 @@ def test_ratings_of_known_fields_are_sampled(ratings):
         {"optimizer": "adagrad"},
         {"model": "rafm"},
         {"ranks": (4, 8)},
-        {"ranks": "auto"},
+        {"ranks": "auto", "l2": 0.1},
         {"rank_scale": 2},
         {"n_epochs": 5},
         {"patience": None},
@@ -167,10 +169,10 @@ def test_one_line_says_so_and_how_to_switch_it_off(ratings, sampled, tmp_path, m
     common = ("train", tmp_path / "r.csv", "--label", "stars", "--task", "regression", "--out", tmp_path / "m.rafm")
     ran = run(*common)
     assert ran.code == 0, ran.err
-    assert f"{N_ROWS} ratings: sampling a factorization machine of rank 8 (--optimizer adagrad trains by" in ran.out
+    assert f"{N_ROWS} ratings: sampling a factorization machine of rank 8 (use --optimizer adagrad for" in ran.out
     more = run(*common[:2], "--resume-from", tmp_path / "m.rafm", "--out", tmp_path / "n.rafm")
     assert more.code == 0, more.err
-    assert "the model was sampled, which cannot go on: it continues by steps of adagrad" in more.out
+    assert "the model was sampled, which cannot be continued: training goes on with adagrad" in more.out
     assert "sampling" not in run(*common, "--keep-state", "--max-seconds", "0.5").out
 
 

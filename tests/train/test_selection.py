@@ -28,7 +28,7 @@ from rafm.train.events import (
     Resumed,
     Selected,
     Slowed,
-    StartJudged,
+    StartEvaluated,
 )
 from rafm.train.selection import train_and_select
 from rafm.train.trainer import train_model
@@ -76,7 +76,7 @@ def test_the_model_is_trained_on_all_rows_for_the_epochs_that_were_best(family, 
     assert held_out == HeldOut(3000, held_out.n_valid)
     assert 270 <= held_out.n_valid <= 330
     assert [event.n_rows for event in of_kind(events, Planned)] == [3000 - held_out.n_valid, 3000]
-    (judged,), history = of_kind(events, StartJudged), last.model.history
+    (judged,), history = of_kind(events, StartEvaluated), last.model.history
     losses = [judged.metrics["log_loss"], *(entry["valid_log_loss"] for entry in history)]
     assert last.model.best_epoch == selected.n_epochs == int(np.argmin(losses))
     assert last.model.n_rows == 3000
@@ -91,7 +91,7 @@ def test_few_rows_are_all_held_out_fold_by_fold(clicks):
     assert of_kind(events, HeldOut) == [HeldOut(400, 400, 10)]
     history = events[-1].model.history
     assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]
-    losses = [of_kind(events, StartJudged)[0].metrics["log_loss"], *(entry["valid_log_loss"] for entry in history)]
+    losses = [of_kind(events, StartEvaluated)[0].metrics["log_loss"], *(entry["valid_log_loss"] for entry in history)]
     assert events[-1].model.best_epoch in (0, int(np.argmin(losses)))  # 0 unless the gain is above its error
     again = train_model(data, replace(chosen, n_epochs=events[-1].model.best_epoch))
     assert bytes_of(events[-1].model) == bytes_of(again)
@@ -107,7 +107,7 @@ def test_labels_of_one_class_are_told_before_the_work(clicks):
 def test_a_fraction_of_zero_trains_as_without_validation_rows(clicks):
     chosen = options(validation_fraction=0, n_epochs=2)
     events = list(train_and_select(clicks, chosen))
-    assert not of_kind(events, HeldOut | Selected | StartJudged)
+    assert not of_kind(events, HeldOut | Selected | StartEvaluated)
     expected = train_model(clicks, chosen)
     assert bytes_of(events[-1].model) == bytes_of(expected)
     assert events[-1].model.options == expected.options
@@ -348,7 +348,7 @@ def test_two_sources_of_validation_rows_are_one_too_many(tmp_path, monkeypatch):
     (tmp_path / "rows.svm").write_text(rows_of_pairs(60))
     ran = run("train", "rows.svm", "--valid", "rows.svm", "--valid-share", "0.2", "--out", "m.rafm")
     assert ran.code == 2
-    assert "--valid-share holds out training rows; with --valid FILE there is no need to" in ran.error()
+    assert "--valid-share holds out training rows, which is not needed with --valid FILE" in ran.error()
 
 
 def test_continuing_holds_out_nothing_unless_asked(tmp_path, monkeypatch):
@@ -376,7 +376,7 @@ def test_lines_of_commands_name_flags(tmp_path, monkeypatch):
     (tmp_path / "rows.svm").write_text(rows_of_pairs(600))
     common = ("train", "rows.svm", "--out", "m.rafm", "--ranks", "4,8")
     ran = run(*common, "--learning-rate", "0.02", "--epochs", "2", "--valid", "rows.svm")
-    assert "the last of 2 epochs was the best: with more --epochs the model may improve" in ran.out.splitlines()
+    assert "the last of 2 epochs was the best: more --epochs may improve the model" in ran.out.splitlines()
     ran = run(*common, "--valid-share", "0")
     assert "30 may be too many for 600 rows; lower --epochs, or hold out rows with --valid-share" in ran.out
     assert "may be too many" not in run(*common, "--valid-share", "0", "--epochs", "3").out

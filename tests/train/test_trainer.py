@@ -26,7 +26,7 @@ from rafm.train.probe import TRIAL_ROWS, Probe
 from rafm.train.record_engine import RecordEngine
 from rafm.train.run import choose_label_scale
 from rafm.train.team import ThreadTeam
-from rafm.train.trainer import EpochFinished, Finished, Planned, StartJudged, train, train_model
+from rafm.train.trainer import EpochFinished, Finished, Planned, StartEvaluated, train, train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
 
@@ -65,7 +65,7 @@ def test_events_come_in_order(clicks):
     data, valid = clicks
     first, judged, *epochs, last = train(data, options(), valid)
     assert isinstance(first, Planned)
-    assert isinstance(judged, StartJudged)
+    assert isinstance(judged, StartEvaluated)
     assert judged.metrics["log_loss"] == pytest.approx(np.log(2), abs=0.01)  # both classes are equally likely
     assert judged.metrics["auc"] == 0.5  # a constant ranks no row before another
     assert (first.n_rows, first.counts.sum()) == (2000, 4000)
@@ -149,7 +149,7 @@ def test_early_stopping_keeps_the_best_epoch(family, clicks):
     """As the history shows it, and as training for exactly that many epochs leaves it; epoch 0 is not trained."""
     chosen = {"model": family, "ranks": FAMILIES[family], "l2": 0, "n_epochs": 50}
     events = list(train(clicks[0], options(patience=2, **chosen), clicks[1]))
-    (start,), model = [event for event in events if isinstance(event, StartJudged)], events[-1].model
+    (start,), model = [event for event in events if isinstance(event, StartEvaluated)], events[-1].model
     losses = [entry["valid_log_loss"] for entry in model.history]
     assert model.best_epoch == int(np.argmin([start.metrics["log_loss"], *losses]))
     assert len(losses) == 1 + int(np.argmin(losses)) + 2 < 50

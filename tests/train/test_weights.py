@@ -8,7 +8,7 @@ from worlds import changed_rows, planted
 
 from rafm.options import resolve
 from rafm.plan.ranks import Thresholds
-from rafm.train.trainer import StartJudged, train, train_model
+from rafm.train.trainer import StartEvaluated, train, train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "mrma": (4, 8), "rafm": (4, 8)}
 
@@ -56,7 +56,7 @@ def test_small_weights_leave_the_constant_at_the_weighted_mean(clicks):
     data, valid = clicks
     weights = np.where(data.labels > 0, 3e-7, 1e-7).astype(np.float32)
     events = train(changed_rows(data, weights=weights), options(n_epochs=1), valid)
-    start = next(event for event in events if isinstance(event, StartJudged))
+    start = next(event for event in events if isinstance(event, StartEvaluated))
     heavy = 3 * data.labels.sum()
     p = heavy / (heavy + (1 - data.labels).sum())
     expected = -np.mean(np.where(valid.labels > 0, np.log(p), np.log(1 - p)))

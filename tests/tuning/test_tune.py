@@ -137,7 +137,10 @@ def test_a_study_of_other_data_or_options_is_rejected(folder):
     given = ("tune", folder / "few.svm", *given[2:])
     assert "training rows was 600, now 400" in run(*given, "--out", folder / "other.rafm").error()
     (folder / "text.study").write_text("not a study" * 100)
-    assert "not a study" in run(*given, "--out", folder / "text.rafm", "--study", folder / "text.study").error()
+    assert (
+        "cannot be used as a study"
+        in run(*given, "--out", folder / "text.rafm", "--study", folder / "text.study").error()
+    )
 
 
 def test_a_study_is_used_by_one_process_at_a_time(folder):
@@ -145,7 +148,7 @@ def test_a_study_is_used_by_one_process_at_a_time(folder):
     script = (
         "import fcntl, sys; file = open(sys.argv[1], 'ab'); fcntl.flock(file, 2); print('locked', flush=True); input()"
     )
-    holder = subprocess.Popen([sys.executable, "-c", script, study], stdin=-1, stdout=-1)
+    holder = subprocess.Popen([sys.executable, "-S", "-c", script, study], stdin=-1, stdout=-1)
     holder.stdout.readline()
     ran = run("tune", folder / "rows.svm", "--out", folder / "alone.rafm", "--study", study, *given)
     holder.communicate(b"\n")
@@ -155,7 +158,7 @@ def test_a_study_is_used_by_one_process_at_a_time(folder):
 
 def test_rows_to_judge_by_are_needed(folder):
     ran = run("tune", folder / "rows.svm", "--out", folder / "n.rafm", "--valid-share", 0)
-    assert ran.error() == "--valid-share 0 leaves no rows to judge trials by"
+    assert ran.error() == "--valid-share 0 leaves no rows to compare trials on"
 
 
 # ---- What is suggested
@@ -167,6 +170,14 @@ def test_rows_to_judge_by_are_needed(folder):
 def test_the_first_trials_train_ratings_by_steps_sample_them_and_measure_ranks(task, expected):
     known = Space(resolve(task=task), frozenset()).known()
     assert [settings.get("optimizer") for _, settings in known] == expected
+
+
+def test_under_a_limit_of_size_sampled_ratings_are_cut_to_it():
+    space = Space(resolve(task="regression"), frozenset(), has_size=True)
+    _, (fixed, settings), _ = space.known()
+    assert settings == {"optimizer": "gibbs", "ranks": "auto"}
+    assert space.suggest_known(optuna.trial.FixedTrial(fixed), fixed, settings) == settings
+    assert resolve(task="regression", max_parameters=100, **settings).measured
 
 
 @pytest.mark.parametrize("model", ["rafm", "fm", "lr", "difacto", "mrma"])

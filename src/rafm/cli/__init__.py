@@ -99,7 +99,7 @@ def common(
 
 @functools.cache
 def commands() -> Any:
-    """Return all commands as typer parses them; it would build them anew for every call of `app`."""
+    """Return all commands as typer parses them; it would rebuild them for every call of `app`."""
     return typer.main.get_command(app)
 
 

@@ -26,7 +26,7 @@ Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: label
 Positive = Annotated[
     str | None,
     typer.Option(
-        metavar="LABEL", help="Binary labels: the positive one (default: the larger number; yes, true, click, ...)."
+        metavar="LABEL", help="Binary labels: the positive label (default: the larger number; yes, true, click, ...)."
     ),
 ]
 Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: column of row weights.")]
@@ -36,12 +36,14 @@ Column = Annotated[
 ]
 Columns = Annotated[str | None, typer.Option(metavar="FILE", help="Tables: TOML file with the kinds of all columns.")]
 MinCount = Annotated[
-    int | None, typer.Option(help="Tables: values seen less often share one feature per column (default: 1).")
+    int | None, typer.Option(help="Tables: values with a lower count share one feature per column (default: 1).")
 ]
 Duplicates = Annotated[str, typer.Option(help='If an id occurs twice in a row: "error" or "sum".')]
 FieldsFile = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Rows of ids: fields of the features, lines of an id, a tab and a field name."),
+    typer.Option(
+        metavar="FILE", help="Rows of ids: file with one feature id, a tab and the name of its field per line."
+    ),
 ]
 MaxFeatures = Annotated[
     int | None, typer.Option(help="Maximum number of feature ids; larger ids are errors (default: 2**32).")
@@ -87,7 +89,7 @@ def _read_fields(path: str, index_base: int, max_features: int) -> Any:
 
 
 def check_fields_flag(data: str, files: ReadOptions) -> None:
-    """Reject a file of fields for data that have fields of their own."""
+    """Reject a file of fields for data that already have fields."""
     from ..errors import ConfigError
     from ..read.formats import CONVERTED, TABLE
 
@@ -125,7 +127,7 @@ def check_valid_flags(valid: str | None, given: set[str]) -> None:
 
     if valid is not None and "valid_share" in given:
         raise ConfigError(
-            "--valid-share holds out training rows; with --valid FILE there is no need to: drop one of them",
+            "--valid-share holds out training rows, which is not needed with --valid FILE: drop one of them",
             key="valid",
         )
 
@@ -185,7 +187,7 @@ def check_output(out: str, *inputs: str | None) -> None:
     from ..read.compression import STDIN
 
     if out == STDIN:
-        raise ConfigError('the output must be a file, not "-"; a file of that name is ./-', key="out")
+        raise ConfigError('the output must be a file, not "-"; for a file of that name, write ./-', key="out")
     folder = Path(out).parent
     if not folder.is_dir():
         raise FileNotFoundError(2, "the output directory does not exist", str(folder))

@@ -26,7 +26,9 @@ def bench(
     scale: Annotated[float, typer.Option(min=1e-4, help="Multiply the number of rows and bytes.")] = 1.0,
     json: Json = False,
 ) -> None:
-    """Benchmark training, scoring, parsing and memory on generated rows against other installed libraries.
+    """Benchmark rafm against other installed libraries.
+
+    Measures training, scoring, parsing and memory on generated rows.
 
     The headline is the time from a text file to a validation loss. Peers: xlearn, vw, myfm, lightgbm, sklearn, river,
     torch as Python packages; libFM and ffm-train as programs. A peer that crashes or hangs is reported and skipped.

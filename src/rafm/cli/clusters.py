@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ..distributed.config import ScalingConfig
     from ..model.folder import Manifest
 
-ray = typer.Typer(help="Training on a cluster: plan its size.", rich_markup_mode=None, no_args_is_help=True)
+ray = typer.Typer(help="Plan training on a Ray cluster.", rich_markup_mode=None, no_args_is_help=True)
 RayAddress = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help='Use a Ray cluster: "local" starts one here, "auto" or HOST:PORT joins one, "none" does without.',
+        help='Use a Ray cluster: "local" starts one here, "auto" or HOST:PORT joins one; "none": the same without Ray.',
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="With --ray: processes that read rows. No effect on results.")]
@@ -28,7 +28,7 @@ Workers = Annotated[int, typer.Option(min=1, help="With --ray: processes that re
 
 @dataclass(frozen=True)
 class RayFlags:
-    """Where and how large a cluster is."""
+    """Address and size of a cluster."""
 
     ray: RayAddress = None
     workers: Workers = 2
@@ -36,7 +36,7 @@ class RayFlags:
         int | None, typer.Option(min=1, help="With --ray: processes that hold features (default: half the workers).")
     ] = None
     slots: Annotated[
-        int, typer.Option(min=1, help="With --ray: parts of a step, which workers share. Models depend on it.")
+        int, typer.Option(min=1, help="With --ray: parts of a step, divided among workers. Models depend on it.")
     ] = 8
     worker_memory: Annotated[
         float | None,
@@ -146,30 +146,31 @@ def train_on_cluster(
 @ray.command(epilog="Add --debug to see where an error came from.")
 def plan(
     rows: Annotated[float, typer.Option(help="Training rows.")] = 1.7e9,
-    features: Annotated[float, typer.Option(help="Features that occur.")] = 120e6,
+    features: Annotated[float, typer.Option(help="Distinct features.")] = 120e6,
     nonzeros: Annotated[float, typer.Option(help="Nonzeros per row.")] = 39,
-    zipf: Annotated[float, typer.Option(help="Exponent of the frequencies of features.")] = 1.05,
+    zipf: Annotated[float, typer.Option(help="Zipf exponent of feature frequencies.")] = 1.05,
     data: Annotated[
         str | None, typer.Option(metavar="DATA", help="Take rows, features and counts from these data instead.")
     ] = None,
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: label column.")] = None,
     model: Annotated[str, typer.Option(help="Model family.")] = "rafm",
     ranks: Annotated[str, typer.Option(help="Increasing ranks.")] = "1,2,4,8",
-    rank_scale: Annotated[float, typer.Option(help="As for `rafm train`.")] = 1.0,
+    rank_scale: Annotated[float, typer.Option(help="See `rafm train`.")] = 1.0,
     optimizer: Annotated[str, typer.Option(help="Optimiser.")] = "ftrl",
     step_rows: Annotated[int, typer.Option(help="Rows per step.")] = 65536,
     slots: Annotated[int, typer.Option(help="Slots per step.")] = 64,
     machines: Annotated[int, typer.Option(min=1, help="Largest number of machines to show.")] = 64,
     cores: Annotated[int, typer.Option(min=1, help="Cores per machine.")] = 16,
-    network: Annotated[float, typer.Option(help="Network of a machine in Gbit/s.")] = 25.0,
+    network: Annotated[float, typer.Option(help="Network bandwidth per machine in Gbit/s.")] = 25.0,
     speed: Annotated[
         float, typer.Option(help="Rows per second and core; measure yours with benchmarks/bench_ray.py.")
     ] = 20000.0,
     json: Json = False,
 ) -> None:
-    """Print memory, traffic and time per epoch for 1, 2, 4, ... machines, before anything is started.
+    """Estimate memory, traffic and time of training on a cluster.
 
-    Memory and traffic follow from counts; the time is an estimate from the speed of a core and the network.
+    Prints one line for 1, 2, 4, ... machines; nothing is started. Memory and traffic follow from counts; the time is
+    estimated from the speed of a core and of the network.
     """
     from ..distributed.capacity import Cluster, capacity, counts_of_data, zipf_counts
     from ..options import resolve

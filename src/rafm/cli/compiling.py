@@ -1,4 +1,4 @@
-"""Say on stderr that the first run compiles: one line in a pipe, a line that is rewritten on a terminal."""
+"""Report on stderr that the first run compiles: one line in a pipe, a line that is rewritten on a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTE = "compiling for this machine, which takes up to half a minute"
 
 
 class CompileNote:
-    """Says it once, at the first kernel; on a terminal a line below shows what is being compiled."""
+    """Prints one note at the first kernel; on a terminal, a line below shows what is being compiled."""
 
     def __init__(self, stream: TextIO):
         self.stream, self.is_said, self.drawn = stream, False, 0.0

@@ -19,24 +19,24 @@ def compress(
     max_parameters: Annotated[int | None, typer.Option(help="Maximum number of parameters.")] = None,
     max_bytes: Annotated[int | None, typer.Option(help="Maximum size of the file.")] = None,
     level: Annotated[
-        int | None, typer.Option(help="Keep the levels up to this one of a RaFM: B_{1,p} of the paper.")
+        int | None, typer.Option(help="RaFM: keep the levels up to this one (B_{1,p} of the paper).")
     ] = None,
     bits: Annotated[
-        int | None, typer.Option(metavar="16|8|6|4", help="Bits of each coordinate of a vector, instead of 32.")
+        int | None, typer.Option(metavar="16|8|6|4", help="Bits per coordinate of a vector, instead of 32.")
     ] = None,
     valid: Annotated[str | None, typer.Option(metavar="DATA", help="Labelled rows to evaluate both models on.")] = None,
     format: Format = "auto",
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
-    """Make a model smaller: fewer bits, shorter vectors, or a level of a RaFM.
+    """Make a model smaller: shorter vectors, fewer bits or levels.
 
-    Vectors are rotated to their principal axes, which changes no score. Those of an FM or DiFacto are cut to lengths of
-    their own: frequent features with large coordinates keep most. Those of a RaFM are cut level by level. `rafm train
-    --ranks auto` does the same and trains the result further, which is better.
+    Vectors are rotated to their principal axes, which changes no score, and then cut. In an FM or DiFacto, each vector
+    gets its own length: frequent features with large coordinates keep most. In a RaFM, each level is cut to a lower
+    rank. `rafm train --ranks auto` does the same and fine-tunes the result, which is better.
 
-    --bits rounds the coordinates of each vector to integers, times a scale of its own, after any cut. The model is read
-    and scored as before, from the packed vectors. 8 bits lose nothing that can be measured, 4 bits little.
+    --bits rounds the coordinates of each vector to integers with one scale per vector, after any cut. The model is
+    scored from the packed vectors. 8 bits lose nothing measurable, 4 bits little.
     """
     from ..compress.budget import compress as compress_saved
     from ..errors import ConfigError
@@ -64,7 +64,7 @@ def _in_flags(error: Any) -> Any:
         text = text.replace(name, flag_name(name))
     for name in ("level", "bits"):
         text = text.replace(f"{name} must", f"--{name} must")
-    return type(error)(text.replace("give bits", "give --bits"), key=error.key)
+    return type(error)(text.replace("set bits", "set --bits"), key=error.key)
 
 
 def _described(saved: Saved, valid: str | None, format: str, duplicates: str) -> dict[str, Any]:

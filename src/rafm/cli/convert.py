@@ -43,10 +43,12 @@ def convert(
     ] = None,
     wide_ids: Annotated[bool, typer.Option("--wide-ids", help="Store feature ids in 8 bytes instead of 4.")] = False,
     spill: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Directory for spilled codes (default: that of OUT).")
+        str | None, typer.Option(metavar="DIR", help="Directory for temporary data (default: that of OUT).")
     ] = None,
 ) -> None:
-    """Convert data to an Arrow file, which opens instantly and can be larger than memory.
+    """Convert data to an Arrow file for repeated training.
+
+    The file opens instantly and can be larger than memory.
 
     The file is read back and verified before it replaces an existing one.
     """

@@ -25,7 +25,7 @@ def bare(context: typer.Context) -> None:
 
 @datasets.command("list")
 def list_(folder: Folder = None, json: Json = False) -> None:
-    """List all data sets with terms of use, citation and whether they are downloaded."""
+    """List all data sets with terms of use, citation and status."""
     from dataclasses import asdict
 
     from ..datasets import CATALOG, data_folder
@@ -57,7 +57,10 @@ def get(
         bool, typer.Option("--unverified", help="Accept downloads without a known SHA-256; prints the one found.")
     ] = False,
 ) -> None:
-    """Download a data set, or read its published files from PATH, and prepare it for training."""
+    """Download a data set and prepare it for training.
+
+    With --raw, read its published files from PATH instead.
+    """
     from pathlib import Path
 
     from ..datasets import data_folder, entry_of

@@ -12,7 +12,10 @@ def demo(
     rows: Annotated[int, typer.Option(min=1000, help="Number of rows to generate.")] = 300_000,
     seed: Annotated[int, typer.Option(help="Random seed. Equal seeds give equal logs and models.")] = 0,
 ) -> None:
-    """Generate a long-tailed click log, train LR, FM, DiFacto and RaFM on it, and compare them."""
+    """Generate a click log, train several models and compare them.
+
+    The log has a long tail. The models are LR, FM, DiFacto, RaFM and the default of `rafm train`.
+    """
     from ..lab.demo import run_demo
 
     run_demo(out, rows, seed)

@@ -34,12 +34,12 @@ class RankingFlags:
     """How to evaluate recommendations."""
 
     ranking: Annotated[
-        bool, typer.Option("--ranking", help="Rank the catalogue of --items for each context of DATA instead.")
+        bool, typer.Option("--ranking", help="Evaluate recommendations: rank --items for each context of DATA.")
     ] = False
     items: Annotated[str | None, typer.Option(metavar="FILE", help="Ranking: file with one row per item.")] = None
-    at: Annotated[str, typer.Option(metavar="K,...", help="Ranking: lengths of the lists.")] = "10"
+    at: Annotated[str, typer.Option(metavar="K,...", help="Ranking: lengths of the lists to evaluate.")] = "10"
     exclude: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Ranking: rows that are not recommended, such as training rows.")
+        str | None, typer.Option(metavar="FILE", help="Ranking: rows not to recommend, such as training rows.")
     ] = None
     leave_one_out: Annotated[
         bool, typer.Option("--leave-one-out", help="Ranking: only the last relevant item of a context counts.")

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 def explain(
     model: ModelPath,
     data: DataPath,
-    rows: Annotated[int, typer.Option(min=1, help="Number of rows to explain, from the first.")] = 10,
+    rows: Annotated[int, typer.Option(min=1, help="Number of rows to explain, from the start of DATA.")] = 10,
     top: Annotated[int, typer.Option(min=1, help="Terms to show per row; smaller ones are summed up.")] = 10,
     format: Format = "auto",
     duplicates: Duplicates = "error",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
 ) -> None:
-    """Split scores into bias, linear terms and pairs of features, exactly."""
+    """Split scores exactly into bias, linear and pairwise terms."""
     from ..encode.coverage import Coverage
     from ..explain.names import FeatureNames
     from ..explain.terms import explain_rows
@@ -53,7 +53,7 @@ def importance(
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
-    """Measure how much the loss rises when the values of a column are permuted.
+    """Measure how much the loss rises if a column is permuted.
 
     For files of feature ids, every feature is a column; the 100 most frequent are examined.
     """

@@ -11,15 +11,15 @@ from .arguments import Json, ModelPath, check_output, print_json
 
 def export(
     model: ModelPath,
-    to: Annotated[str, typer.Option(metavar="onnx|c|python", help="What to write.")],
+    to: Annotated[str, typer.Option(metavar="onnx|c|python", help="Format to write.")],
     out: Annotated[str, typer.Option(metavar="FILE", help="File to write.")],
     json: Json = False,
 ) -> None:
-    """Write a model for use without rafm: as an ONNX graph, a C99 file or a Python file.
+    """Write a model as C, Python or ONNX, for use without rafm.
 
-    All of them predict as `rafm predict` does, up to rounding. The C file is a library and a program that reads libsvm
-    lines. The Python file needs the standard library alone and takes rows of ids or of raw values. The ONNX graph takes
-    ids and values, or raw columns if ONNX can encode all of them; it needs the package onnx, of the extra `export`.
+    All of them predict like `rafm predict`, up to rounding. The C99 file is a library and a program that reads libsvm
+    lines. The Python file needs only the standard library and takes rows of ids or of raw values. The ONNX graph takes
+    ids and values, or raw columns if ONNX can encode all of them; writing it needs the extra `export`.
     """
     from ..errors import ConfigError
     from ..export.export import export as export_saved

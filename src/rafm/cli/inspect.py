@@ -34,9 +34,9 @@ def inspect(
     path: Annotated[
         str, typer.Argument(metavar="DATA|MODEL", help='Data file, "-" for standard input, or model file (.rafm).')
     ],
-    ranks: Annotated[str | None, typer.Option(help="Ranks to plan for the data (default: those of training).")] = None,
+    ranks: Annotated[str | None, typer.Option(help="Ranks to plan for (default: those of `rafm train`).")] = None,
     rank_scale: Annotated[
-        float | None, typer.Option(help="A feature seen n times gets the rank nearest to this number times n.")
+        float | None, typer.Option(help="A feature seen n times gets the rank nearest to n times this number.")
     ] = None,
     task: Annotated[
         str | None, typer.Option(help=f"Kind of labels: {one_of(TASKS)} (default: binary if there are two).")
@@ -51,7 +51,9 @@ def inspect(
     duplicates: Duplicates = "error",
     json: Json = False,
 ) -> None:
-    """Describe a model, or check data for problems: labels, columns, duplicates, leaks, bad lines; and plan ranks.
+    """Describe a model, or check data for problems.
+
+    For data: labels, columns, duplicate rows, columns that leak the label, bad lines, and the ranks that features get.
 
     Bad lines are listed and skipped. The exit code is then 3, since training would stop at the first of them.
     """

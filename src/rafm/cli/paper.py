@@ -12,14 +12,15 @@ def paper(
     artefacts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Any of frontier figure1 table1 figure3 table2 tables34 update-rules figure4 (default: all)."
+            help="Any of frontier sampling figure1 table1 figure3 table2 tables34 update-rules figure4 (default: all)."
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Rough results in five minutes instead of two hours.")] = False,
     authors_protocol: Annotated[
         bool,
         typer.Option(
-            "--authors-protocol", help="Count features in test rows too and clip, as the authors' scripts do."
+            "--authors-protocol",
+            help="Like the authors' scripts: count features in test rows too, and clip predictions.",
         ),
     ] = False,
     out: Annotated[str, typer.Option(metavar="DIR", help="Directory for results and figures.")] = "rafm-paper",
@@ -44,7 +45,10 @@ def paper(
         bool, typer.Option("--stored", help="Run nothing; write the page from the results in DIR.")
     ] = False,
 ) -> None:
-    """Reproduce the paper's tables and figures and write a page that compares them. Can be interrupted and rerun."""
+    """Reproduce the tables and figures of the paper.
+
+    Writes a page that compares them with the paper's. The command can be interrupted and rerun.
+    """
     from dataclasses import replace
     from pathlib import Path
 

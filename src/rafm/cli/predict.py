@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..losses.loss import Loss
-    from ..read.open import CellsBeside
+    from ..read.open import ExtraColumns
 
 DIGITS = ".9g"  # nine digits tell any two float32 numbers apart
 
@@ -36,11 +36,11 @@ def predict(
     model: ModelPath,
     data: DataPath,
     out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write to this file instead of stdout; nothing on failure.")
+        str | None, typer.Option(metavar="FILE", help="Write to this file instead of stdout, if all rows are valid.")
     ] = None,
     with_: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="COLUMN", help="Tables: write CSV with this column too. Can be repeated."),
+        typer.Option("--with", metavar="COLUMN", help="Tables: write CSV that includes this column. Can be repeated."),
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object per row: score, probability or prediction.")
@@ -53,7 +53,9 @@ def predict(
     ray: RayAddress = None,
     workers: Workers = 2,
 ) -> None:
-    """Print one prediction per line, in input order: probabilities of the positive label, values or expected counts.
+    """Print one prediction per row, in input order.
+
+    Predictions are probabilities of the positive label, values or expected counts, depending on the task.
 
     For tables, values never seen in training are reported on stderr.
     """
@@ -65,18 +67,18 @@ def predict(
     from ..files.atomic import write_atomically
     from ..model.folder import load_common
     from ..predictor import Predictor
-    from ..read.open import CellsBeside
+    from ..read.open import ExtraColumns
 
     coverage, files = Coverage(), read_options("binary", format, duplicates)
     predictor = Predictor.load(model) if ray is None else Predictor(load_common(model))  # workers have the rest
     check_ray_flags(ray, given_options(context))
-    beside = CellsBeside(tuple(dict.fromkeys(with_))) if with_ else None
+    beside = ExtraColumns(tuple(dict.fromkeys(with_))) if with_ else None
     if ray is None:
         check_row_flags(data, files, given_options(context))
         found = predictor.scores(data, files, index_base, coverage, beside)
     else:
         found = _scores_on_cluster(model, data, ray, workers, beside)
-    scores = _told_if_none(found, data)
+    scores = _note_if_none(found, data)
     loss = predictor.saved.model.loss
     lines = _json_lines(scores, loss, beside) if json else _csv_lines(scores, loss, beside)
     if out is not None:
@@ -88,7 +90,7 @@ def predict(
 
 
 def _scores_on_cluster(
-    model: str, data: str, address: str, workers: int, beside: CellsBeside | None
+    model: str, data: str, address: str, workers: int, beside: ExtraColumns | None
 ) -> Iterator[np.ndarray]:
     from ..distributed.scoring import predict_scores
     from ..errors import ConfigError
@@ -98,8 +100,8 @@ def _scores_on_cluster(
     return predict_scores(model, data, address, scaling_of(address, workers))
 
 
-def _told_if_none(scores: Iterator[np.ndarray], data: str) -> Iterator[np.ndarray]:
-    """Pass scores through; say so if there are none."""
+def _note_if_none(scores: Iterator[np.ndarray], data: str) -> Iterator[np.ndarray]:
+    """Pass scores through; print a note if there are none."""
     n_rows = 0
     for part in scores:
         n_rows += part.size
@@ -108,7 +110,7 @@ def _told_if_none(scores: Iterator[np.ndarray], data: str) -> Iterator[np.ndarra
         print(f"note: {'stdin' if data == '-' else data}: 0 rows", file=sys.stderr)
 
 
-def _csv_lines(scores: Iterator[np.ndarray], loss: Loss, beside: CellsBeside | None) -> Iterator[bytes]:
+def _csv_lines(scores: Iterator[np.ndarray], loss: Loss, beside: ExtraColumns | None) -> Iterator[bytes]:
     """Yield predictions as lines, or as CSV with a header if there are columns to write beside them."""
     heading = b"" if beside is None else _csv([[*beside.names, "prediction"]])
     for part in scores:
@@ -133,7 +135,7 @@ def _csv(rows: Any) -> bytes:
     return text.getvalue().encode("utf-8", "surrogateescape")
 
 
-def _json_lines(scores: Iterator[np.ndarray], loss: Loss, beside: CellsBeside | None) -> Iterator[bytes]:
+def _json_lines(scores: Iterator[np.ndarray], loss: Loss, beside: ExtraColumns | None) -> Iterator[bytes]:
     """Yield one JSON object per row: the columns, the score, and the probability or prediction."""
     from json import dumps
 
@@ -149,7 +151,7 @@ def _json_lines(scores: Iterator[np.ndarray], loss: Loss, beside: CellsBeside | 
         yield "".join(f"{dumps(found, allow_nan=False)}\n" for found in objects).encode()
 
 
-def _texts(beside: CellsBeside) -> Iterator[tuple[str, ...]]:
+def _texts(beside: ExtraColumns) -> Iterator[tuple[str, ...]]:
     """Return the cells of the next batch, row by row, as text; a missing one is empty."""
     from ..encode.casts import as_text, cell_type, plain
 

@@ -75,7 +75,7 @@ class ReadingFlags(FileFlags):
 
 
 def check_flags(data: str, files: ReadOptions, reading: ReadingFlags, given: set[str]) -> None:
-    """Reject options that say nothing about the data, because of their format."""
+    """Reject options that have no effect on data of this format."""
     check_table_flags(data, files, reading, given)
     check_row_flags(data, files, given)
     check_fields_flag(data, files)

@@ -15,17 +15,19 @@ def recommend(
     items: Annotated[str, typer.Option(metavar="FILE", help="File with one row per item.")],
     top: Annotated[int, typer.Option(min=1, help="Items per context.")] = 10,
     exclude: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Rows of context and item together that are not recommended.")
+        str | None,
+        typer.Option(metavar="FILE", help="Rows with the columns of both sides that must not be recommended."),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Worker threads. Results are the same for any value.")] = 1,
     format: Format = "auto",
     duplicates: Duplicates = "error",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per context.")] = False,
 ) -> None:
-    """Print the best items of a catalogue for each context, exactly.
+    """Print the best items of a catalogue for each context.
 
-    Tables need only the columns of their side. Each line has the number of the context (from 1), the rank, the number
-    of the item in its file (from 1), the score, and the features of the item.
+    The result is exact. CONTEXTS needs the columns of the context only, --items those of the item. Each line has the
+    row number of the context (from 1), the rank, the row number of the item (from 1), the score, and the features of
+    the item.
     """
     from ..encode.coverage import Coverage
     from ..explain.names import FeatureNames
@@ -59,13 +61,16 @@ def similar(
     measure: Annotated[
         str,
         typer.Option(
-            help="cosine (of vectors), balanced (cosine with long axes shortened) or behaviour (with all features)."
+            help="cosine, balanced (cosine with long axes shortened) or behaviour (interactions with all features)."
         ),
     ] = "balanced",
     damping: Annotated[float, typer.Option(help="Count at which the similarity of a rare feature is halved.")] = 20.0,
     json: Json = False,
 ) -> None:
-    """Print the features most like one feature; of the same column for tables."""
+    """Print the features most similar to a given one.
+
+    For tables, only features of the same column are compared.
+    """
     from ..explain.names import FeatureNames
     from ..model.file import load
     from ..recommend.neighbours import named_neighbours

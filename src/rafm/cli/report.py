@@ -19,7 +19,9 @@ def report(
     format: Format = "auto",
     duplicates: Duplicates = "error",
 ) -> None:
-    """Write a page about a model: what it was trained on, how well it does, and what it looks at.
+    """Write an HTML report about a model.
+
+    It shows what the model was trained on, how well it predicts, and which features matter.
 
     The page is one file without scripts; it opens from disk, on a phone and in print.
     """
@@ -29,15 +31,15 @@ def report(
     from ..explain.names import FeatureNames
     from ..files.atomic import write_atomically
     from ..predictor import Predictor
-    from ..report.judged import judge
     from ..report.page import report_page
+    from ..report.results import evaluate_rows
 
     check_output(out, model, data)
-    predictor, coverage, judged = Predictor.load(model), Coverage(), None
+    predictor, coverage, results = Predictor.load(model), Coverage(), None
     if data is not None:
         batches = predictor.batches(data, read_options("binary", format, duplicates), coverage=coverage)
         names = FeatureNames.of(predictor.saved)
-        judged = judge(predictor.saved.model, batches, names, Path(data).name, coverage, threads)
-    page = report_page(predictor.saved, judged, Path(model).name)
+        results = evaluate_rows(predictor.saved.model, batches, names, Path(data).name, coverage, threads)
+    page = report_page(predictor.saved, results, Path(model).name)
     write_atomically(out, [page.encode()])
     print(f"saved {out}")

@@ -15,11 +15,11 @@ from .arguments import ModelPath
 
 def serve(
     model: ModelPath,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is reachable from elsewhere.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")] = 1,
     token_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the token that requests must carry.")
+        str | None, typer.Option(metavar="FILE", help="File with the bearer token that requests must send.")
     ] = None,
     items: Annotated[str | None, typer.Option(metavar="FILE", help="Items that /recommend chooses from.")] = None,
     max_rows: Annotated[int, typer.Option(min=1, help="Maximum number of rows in a request.")] = 10_000,
@@ -27,19 +27,21 @@ def serve(
     max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of connections to a worker.")] = 1000,
     timeout_seconds: Annotated[float, typer.Option(min=0.1, help="Time for a request, from its first byte.")] = 10.0,
     drain_seconds: Annotated[
-        float, typer.Option(min=0, help="On SIGTERM, answer for this long while readiness says no.")
+        float, typer.Option(min=0, help="On SIGTERM, keep answering for this long while the readiness probe fails.")
     ] = 2.0,
     reload_seconds: Annotated[
-        float, typer.Option(min=0, help="How often to look for a replaced file; 0: only on SIGHUP.")
+        float, typer.Option(min=0, help="Seconds between checks for a replaced model file; 0: only on SIGHUP.")
     ] = 1.0,
 ) -> None:
-    """Answer requests over HTTP: scores, explanations, recommendations, and a page to try them.
+    """Serve a model over HTTP.
+
+    Answers requests for scores, explanations and recommendations, and has a page to try them.
 
     POST /score takes raw rows, /v2 the Open Inference Protocol; /openapi.json describes both. A replaced model file is
     loaded while the old one serves, and refused if it is damaged.
     """
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "httptools")):
-        raise ConfigError("rafm serve needs further packages: pip install '.[serve]' in a checkout of rafm")
+        raise ConfigError("rafm serve needs extra packages: pip install '.[serve]' in a checkout of rafm")
     from ..serve.settings import Settings
     from ..serve.supervisor import Supervisor
 
@@ -58,7 +60,7 @@ def serve(
         reload_seconds=reload_seconds,
     )
     if token_file is None and not _is_loopback(host):
-        print(f"warning: anybody who reaches {host} can use the model; set --token-file", file=sys.stderr)
+        print(f"warning: anyone who can reach {host} can use the model; set --token-file", file=sys.stderr)
     code = Supervisor(settings, lambda text: print(text, flush=True)).run()
     if code:
         raise typer.Exit(code)

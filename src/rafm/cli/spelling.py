@@ -1,4 +1,4 @@
-"""Spell messages as the command line does, and lead from the names of other programs to ours."""
+"""Spell option names in messages as flags, and suggest the right flag for names of other programs."""
 
 from __future__ import annotations
 

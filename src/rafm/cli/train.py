@@ -52,7 +52,7 @@ class RunFlags:
         str | None, typer.Option(metavar="MODEL", help="Continue from this model (default: one more epoch).")
     ] = None
     replan: Annotated[
-        bool, typer.Option(help="With --resume-from: raise features to the ranks that their new counts support.")
+        bool, typer.Option(help="With --resume-from: promote features to the ranks that their new counts allow.")
     ] = False
     keep_state: Annotated[
         bool, typer.Option(help="Save the optimiser state in MODEL, so that --resume-from continues exactly.")
@@ -79,7 +79,10 @@ def train(
     task: Task = TASKS[0],
     json: Json = False,
 ) -> None:
-    """Train a model and save it. Prints the plan of ranks, then one line per epoch."""
+    """Train a model and save it.
+
+    Prints the rank plan, then one line per epoch.
+    """
     from ..errors import ConfigError
     from ..read.open import converted_task_and_base
     from ..rows.classes import BinaryLabels
@@ -119,6 +122,7 @@ def _options(
 ) -> TrainingOptions:
     """Return the checked options, with those not given taken from the model to resume from."""
     from ..errors import ConfigError
+    from ..optimizers import SAMPLERS
     from ..options import resolve
 
     chosen = {"task": task, **training}
@@ -133,9 +137,9 @@ def _options(
     kept = running.keep_state or had_states
     begins = options.optimizer.is_sampler and "optimizer" in given_options(context)  # anew, from these parameters
     may_sample = options.may_sample and not kept  # a sampled model has no state to keep
-    return replace(
-        options, shuffle=start is None or begins, keep_state=kept, replan=running.replan, may_sample=may_sample
-    )
+    rivals = tuple(name for name in options.rivals if not (kept and name in SAMPLERS))
+    options = replace(options, may_sample=may_sample, rivals=rivals)
+    return replace(options, shuffle=start is None or begins, keep_state=kept, replan=running.replan)
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:
@@ -329,7 +333,7 @@ def _run_on_cluster(
 
 
 def _summary(fitted: Model, classes: Any, before: Model | None) -> dict[str, Any]:
-    """Return what --json tells of a model; `before` is the one whose history it continues."""
+    """Return the JSON summary of a model; `before` is the one whose history it continues."""
     classes = {"classes": classes or [0, 1]} if fitted.loss.is_classification else {}
     # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
     progressive = {} if before is None else {"progressive_loss": fitted.history[len(before.history)]["train_loss"]}
@@ -351,7 +355,7 @@ def note_threads(asked: int, used: int) -> None:
 
 
 def _warn_of_one_class(event: Any, path: str) -> bool:
-    """Warn, before anything is trained, that there is nothing to learn; return whether it is so."""
+    """Warn before training if all labels are the same; return whether they are."""
     from ..train.events import OneClass, Planned
 
     found = isinstance(event, OneClass) or (isinstance(event, Planned) and event.one_class)

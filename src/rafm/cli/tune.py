@@ -44,15 +44,17 @@ class SearchFlags:
     budget_seconds: Annotated[
         float | None,
         typer.Option(
-            help="Time for all trials, total across resumes (default: as long as 30 trainings with the defaults)."
+            help="Time for all trials, total across resumes (default: 30 times that of training with the defaults)."
         ),
     ] = None
     study: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="SQLite file of the trials; the same command resumes (default: OUT.study)."),
+        typer.Option(
+            metavar="FILE", help="SQLite file of the trials; the same command resumes from it (default: OUT.study)."
+        ),
     ] = None
     plot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw loss against size of all trials to this SVG file.")
+        str | None, typer.Option(metavar="FILE", help="SVG file for a plot of loss against size of all trials.")
     ] = None
 
 
@@ -60,20 +62,20 @@ class SearchFlags:
 def tune(
     context: typer.Context,
     data: DataPath,
-    out: Annotated[str, typer.Option(metavar="MODEL", help="Model file to write: that of the best trial.")],
+    out: Annotated[str, typer.Option(metavar="MODEL", help="Model file to write: the best trial.")],
     search: SearchFlags,
     training: TrainingFlags,
     reading: ReadingFlags,
     valid: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Validation rows that judge the trials (default: held out).")
+        str | None, typer.Option(metavar="FILE", help="Validation rows to compare trials on (default: held out).")
     ] = None,
     task: Task = TASKS[0],
     json: Json = False,
 ) -> None:
-    """Find learning rate, L2, ranks and other options by trials on validation rows; save the best model.
+    """Search for the best options and save the best model.
 
-    The first trials have the defaults: trained by steps and, for ratings, sampled. Options that are given are not
-    changed. With --max-parameters or --max-bytes no larger model is considered.
+    Tries learning rate, L2, ranks and other options, and compares them on validation rows. The first trials use the
+    defaults. Options that you set are not changed. With --max-parameters or --max-bytes, no larger model is trained.
     """
     from ..jit.compiling import seconds_without_compiling
     from ..read.open import converted_task_and_base
@@ -149,7 +151,7 @@ def _search(
 
 
 class FileKeeper:
-    """Keeps the best model so far in its file, so that it is there whatever happens."""
+    """Keeps the best model so far in its file, so that it survives an interruption."""
 
     def __init__(self, out: str, encoder: Any, index_base: int, classes: Any):
         self.out, self.parts = out, (encoder, index_base, classes)

@@ -15,10 +15,10 @@ SMALL = ("--epochs", "1", "--ranks", "2")
 
 
 def warmup(json: Json = False) -> None:
-    """Compile ahead what train, evaluate, predict, inspect, convert and serve need, as when building an image.
+    """Compile ahead of time, for example in a container image.
 
-    Runs them on a few generated rows, in a temporary directory. The code is kept in the cache of compiled code, so that
-    later runs on the same type of processor start at once.
+    Runs train, evaluate, predict, inspect, convert and serve on a few generated rows in a temporary directory. The
+    compiled code is cached on disk, so that later runs on the same type of processor start at once.
     """
     from ..jit.compiling import can_keep_code, compile_seconds, compiled_kernels
 
@@ -29,11 +29,13 @@ def warmup(json: Json = False) -> None:
     if json:
         return print_json({"kernels": kernels, "compile_seconds": round(seconds, 3), "cache": place})
     if not kernels:
-        print(f"everything is compiled already; the code is in {place}")
+        print(f"everything is already compiled; the code is in {place}")
     elif can_keep_code():
         print(f"compiled {len(kernels)} kernels in {seconds:.1f} s; the code is in {place}")
     else:
-        print(f"compiled {len(kernels)} kernels in {seconds:.1f} s, but nowhere to keep them: set NUMBA_CACHE_DIR")
+        print(
+            f"compiled {len(kernels)} kernels in {seconds:.1f} s, but found no place to cache them: set NUMBA_CACHE_DIR"
+        )
 
 
 def run_commands(folder: Path) -> None:

@@ -97,7 +97,7 @@ def compress(
     budget = Budget(max_parameters, max_bytes, saved=saved, bits=kept)
     if (level is not None and budget) or (level is None and not budget and bits is None):
         raise ConfigError(
-            "give bits, or a size (max_parameters, max_bytes), or a level; bits may be given with either",
+            "set bits, a size (max_parameters or max_bytes) or a level; bits can be combined with either",
             key="max_parameters",
         )
     model = saved.model.as_floats().for_scoring()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +14,8 @@ from ..model.model import Model
 from ..model.parameters import States
 from ..plan.ranks import RankPlan
 from ..rows.numbering import Numbering
-from .lengths import choose_lengths, lengths_up_to, missed
-from .rotation import rotated
+from .lengths import LENGTHS, choose_lengths, lengths_up_to, missed
+from .rotation import Sides, balanced, rotated
 
 PREFIX = "difacto"  # the family of models with one vector per feature, of any length
 LINEAR = "lr"
@@ -29,9 +31,19 @@ class Cutter:
         FM or DiFacto; its optimiser state, if any, must be one number per vector.
     importance : ndarray of shape (n_features,), optional
         Sum of the squared values of each feature in training, by feature number; the counts by default.
+    sides : Sides, optional
+        Coordinates for a model of one rank; principal axes by default.
+    grid : sequence of int
+        Lengths to choose from.
     """
 
-    def __init__(self, model: Model, importance: np.ndarray | None = None):
+    def __init__(
+        self,
+        model: Model,
+        importance: np.ndarray | None = None,
+        sides: Sides | None = None,
+        grid: Sequence[int] = LENGTHS,
+    ):
         check_can_be_cut(model)
         plan = model.plan
         # Without its vectors, whose memory is free as soon as the caller drops the model.
@@ -42,10 +54,20 @@ class Cutter:
         start = 0
         for block in model.parameters.factors:  # each block has axes of its own
             stop = start + block.shape[1]
-            rotated(block, importance[: len(block)], self.vectors[: len(block), start:stop])
+            out = self.vectors[: len(block), start:stop]
+            if sides is None:
+                rotated(block, importance[: len(block)], out)
+            else:
+                balanced(block, sides, out)
             start = stop
-        self.lengths = lengths_up_to(self.vectors.shape[1], plan.ranks) if plan.ranks else (0,)
+        self.lengths = lengths_up_to(self.vectors.shape[1], plan.ranks, grid) if plan.ranks else (0,)
         self.losses = missed(self.vectors, importance, self.lengths)
+
+    def without(self, features: np.ndarray) -> Cutter:
+        """Return one that leaves these features, a mask by number, no vectors."""
+        found = copy(self)
+        found.losses = np.where(features[:, None], 0.0, self.losses)
+        return found
 
     def smallest(self) -> Model:
         """Return the model without any vectors."""
@@ -101,9 +123,9 @@ def check_can_be_cut(model: Model) -> None:
     """Reject models that are not cut by length."""
     plan, states = model.plan, model.parameters.states
     if plan.nested or not plan.traits.has_common_vectors:
-        raise ConfigError(f"a {plan.family} model cannot be cut, only rafm, fm and difacto can", key="model")
+        raise ConfigError(f"a {plan.family} model cannot be compressed, only rafm, fm and difacto", key="model")
     if states is not None and any(block.shape[1] != 1 for block in states.factors):
-        raise ConfigError("optimiser state with slots cannot be rotated; use a model without state", key="optimizer")
+        raise ConfigError("this optimiser state cannot be compressed; save the model without it first", key="optimizer")
 
 
 def plan_lengths(lengths: np.ndarray, counts: np.ndarray, large: RankPlan) -> tuple[RankPlan, np.ndarray]:

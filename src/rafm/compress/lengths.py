@@ -9,18 +9,19 @@ import numpy as np
 from .rotation import chunks
 
 LENGTHS = (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+FINE_LENGTHS = (*range(1, 9), *range(10, 17, 2), *range(20, 33, 4), *LENGTHS[7:])
 BISECTIONS = 80
 LEAST_PRICE = 1e-24  # of the highest one
 SMALL_CHUNK = 1 << 15  # factors at a time, of which several copies are made
 
 
-def lengths_up_to(rank: int, known: Sequence[int] = ()) -> tuple[int, ...]:
-    """Return the lengths to choose from: 0, those of the list below the rank, those known, and the rank.
+def lengths_up_to(rank: int, known: Sequence[int] = (), grid: Sequence[int] = LENGTHS) -> tuple[int, ...]:
+    """Return the lengths to choose from: 0, those of the grid below the rank, those known, and the rank.
 
     >>> lengths_up_to(20)
     (0, 2, 4, 8, 12, 16, 20)
     """
-    return (0, *sorted({length for length in LENGTHS if length < rank} | {*known, rank}))
+    return (0, *sorted({length for length in grid if length < rank} | {*known, rank}))
 
 
 def missed(vectors: np.ndarray, importance: np.ndarray, lengths: Sequence[int]) -> np.ndarray:

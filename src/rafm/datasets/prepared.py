@@ -188,7 +188,7 @@ def load_prepared(folder: Path, name: str, n_columns: int | None = None) -> Data
 
 
 def task_of(folder: Path, name: str) -> str:
-    """Return the task of a data set: that of the catalog, else judged by the first labels."""
+    """Return the task of a data set: that of the catalog, or guessed from the first labels."""
     if name in CATALOG:
         return CATALOG[name].task
     labels = next(iterate_libsvm(part_paths(folder, name)[0])).labels

@@ -61,7 +61,7 @@ def check_address(address: str) -> None:
 
 @dataclass(frozen=True)
 class FailureConfig:
-    """What may fail.
+    """How many failures to tolerate.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class RunConfig:
     checkpoint_seconds : float, default=60.0
         Minimum time between two checkpoints within an epoch.
     failure_config : FailureConfig
-        What may fail.
+        How many failures to tolerate.
     sharded_model : bool, default=False
         Write the model as a folder of parts, by the processes that hold its features, instead of one file.
     """

@@ -62,7 +62,7 @@ def gather_model(
 
 def common_model(spec: ModelSpec, plan: RankPlan, state: State, n_rows: int, n_inputs: int) -> Model:
     """Return the model without its features: bias, field weights, options and history."""
-    common, none = state.best or state.judged, np.zeros(0, np.int64)
+    common, none = state.best or state.evaluated, np.zeros(0, np.int64)
     blocks = [np.zeros((0, rank), np.float32) for rank in plan.block_ranks]
     found = Parameters(common.bias[:1].copy(), none.astype(np.float32), blocks, fields=_field_weights(common.fields))
     with np.errstate(over="ignore", invalid="ignore"):

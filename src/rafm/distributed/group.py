@@ -20,7 +20,7 @@ class Group(Protocol):
     n_shards: int
 
     def start(self, sources: Sequence[Source]) -> None:
-        """Begin anew: empty shards, and workers that read these sources."""
+        """Start from scratch: empty shards, and workers that read these sources."""
 
     def begin(self, spec: ModelSpec) -> None:
         """Tell the workers which model is in training."""

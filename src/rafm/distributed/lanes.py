@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """The rows of a slot; lane: who read the rows before these has them at hand."""
+    """The rows of a slot; lane: the worker that read the rows before these already has their row group open."""
 
     lane: int
     pieces: tuple[Piece, ...]

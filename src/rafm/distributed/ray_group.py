@@ -77,7 +77,7 @@ def _on_loopback() -> Iterator[None]:
 
 
 class Raised(NamedTuple):
-    """An error of ours, on its way from an actor; exceptions with arguments of their own cannot be pickled."""
+    """An error of ours, passed on from an actor; exceptions with custom arguments cannot be pickled."""
 
     kind: str
     message: str
@@ -114,7 +114,7 @@ class _Host:
 
 
 class ShardHost(_Host):
-    """The actor of a shard; it is empty after a restart, and says so."""
+    """The actor of a shard; it is empty after a restart and raises an error until it is set up."""
 
     def __init__(self) -> None:
         self.held = Shard()
@@ -286,4 +286,6 @@ def _until_alive(call: Callable[[], Any]) -> Any:
         except RayActorError as error:
             last = error
             time.sleep(PAUSE_SECONDS if attempt else 0)
-    raise ClusterError(f"a process does not start ({type(last).__name__}); has the cluster enough CPUs and memory?")
+    raise ClusterError(
+        f"a process did not start ({type(last).__name__}); does the cluster have enough CPUs and memory?"
+    )

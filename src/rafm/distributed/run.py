@@ -30,7 +30,7 @@ from ..train.events import (
     PieceFinished,
     Planned,
     Resumed,
-    StartJudged,
+    StartEvaluated,
 )
 from ..train.run import DIVERGED_RATIO
 from ..train.trainer import check_labels
@@ -134,7 +134,7 @@ class Run:
             self.group.ask_shards("keep", lambda _: (self.spec.life,))  # it is kept if no epoch is better
             at = replace(self.at, best_value=metrics[self.spec.options.metric])
             self.state = replace(self.state, at=at, best=self.state.common)
-            yield StartJudged(metrics)
+            yield StartEvaluated(metrics)
         yield from self._write()
 
     @property
@@ -339,7 +339,7 @@ class Run:
         best = bool(metrics) and is_better(options.metric, metrics[options.metric], at.best_value)
         if best:
             self.group.ask_shards("keep", lambda _: (life,))
-            self.state = replace(self.state, best=self.state.judged)
+            self.state = replace(self.state, best=self.state.evaluated)
         shown = options.loss.report(mean, self.spec.label_scale)
         event = EpochFinished(at.epoch, shown, metrics, time.monotonic() - begun, best)
         after = Position(
@@ -374,15 +374,15 @@ class Run:
         source, units = self.job.judges
         if not units:
             return {}
-        options, judged = self.spec.options, self.state.judged
+        options, evaluated = self.spec.options, self.state.evaluated
         metrics = Metrics(options.loss, shown_metrics(options.loss, options.metric))
         which = CURRENT if self.state.average is None else AVERAGE
         for first in range(0, len(units), self.group.n_workers):
             some = units[first : first + self.group.n_workers]
-            given = (self.spec.life, source), (which, float(judged.bias[0]), judged.fields)
+            given = (self.spec.life, source), (which, float(evaluated.bias[0]), evaluated.fields)
             calls = [(k, "score", (*given[0], unit, *given[1])) for k, unit in enumerate(some)]
             for labels, scores, weights in self.group.ask_workers(calls):
-                scores = np.full_like(scores, judged.bias[0]) if constant else scores
+                scores = np.full_like(scores, evaluated.bias[0]) if constant else scores
                 found = scores * np.float32(self.spec.label_scale) + np.float32(options.score_shift)
                 metrics.add(labels, found, weights)
         return metrics.values()

@@ -143,7 +143,7 @@ class Shard:
 
     def _check(self, life: int) -> ModelSpec:
         if self.spec is None or self.spec.life != life:
-            raise ShardLost(f"shard {self.number} has no state of this life")
+            raise ShardLost(f"shard {self.number} has no state since the last restart")
         return self.spec
 
     def lookup(self, life: int, ids: np.ndarray) -> Lookup:
@@ -203,7 +203,7 @@ class Shard:
             move_half_way(self.average, self.records)
 
     def keep(self, life: int) -> None:
-        """Keep a copy of the judged parameters as the best."""
+        """Keep a copy of the evaluated parameters as the best."""
         self._check(life)
         self.best = {}  # free the old copy before making the new one
         self.best = _named(*self.layout.unpack(self._records(AVERAGE)))

@@ -45,7 +45,7 @@ def open_place(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the beginning of a message; that of a missing libjvm, say, lists all places where it is not."""
+    """Return the beginning of a message; some are long, such as the one that lists where libjvm was not found."""
     return (str(error).splitlines() or [type(error).__name__])[0][:MESSAGE_CHARS]
 
 

@@ -66,8 +66,8 @@ class State:
     best: Common | None = None
 
     @property
-    def judged(self) -> Common:
-        """What is judged and kept: the average, if there is one."""
+    def evaluated(self) -> Common:
+        """What is evaluated and kept: the average, if there is one."""
         return self.common if self.average is None else self.average
 
     def finish_epoch(self, averages: bool) -> State:

@@ -34,7 +34,7 @@ MODEL_FILE, MODEL_FOLDER = "model.rafm", "model"
 
 @dataclass(frozen=True)
 class Result:
-    """What a training left behind.
+    """Results of a training run.
 
     Attributes
     ----------

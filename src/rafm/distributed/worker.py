@@ -1,6 +1,6 @@
 """A worker: reads rows, pulls the parameters of their features, and pushes the sums of their gradients.
 
-It keeps nothing that it could not compute again: whoever takes its place repeats the call.
+It keeps no state that cannot be recomputed: if it is replaced, its successor repeats the call.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Worker:
 
     def _spec(self, life: int) -> ModelSpec:
         if self.spec is None or self.spec.life != life:
-            raise WorkerLost("the worker was not told about this life")
+            raise WorkerLost("the worker has not been set up since the last restart")
         return self.spec
 
     # ---- Counting

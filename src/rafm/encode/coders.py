@@ -98,14 +98,14 @@ class Words:
         return [Slot(self.code_cells(cells))]
 
     def grown(self, other: Words) -> Words:
-        """Return these words followed by the new ones of the other."""
+        """Return these words, followed by those that only the other has."""
         table = StringTable()
         for words in (self, other):
             table.intern(words.table.as_array())
         return Words(table)
 
     def value_name(self, code: int) -> str:
-        """Return the text, with a backslash before one that could be taken for <rare> or <missing>."""
+        """Return the text, with a backslash before one that could be mistaken for <rare> or <missing>."""
         text = self.table[code].decode(errors="backslashreplace")
         return f"\\{text}" if text.startswith(("<", "\\")) else text
 

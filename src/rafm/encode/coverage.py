@@ -73,7 +73,7 @@ class Coverage:
         >>> for line in coverage.notes():
         ...     print(line)
         not seen in training: city 75.0 % (3 of 4)
-        warning: most values of column 'city' were never seen in training; is it in the same format as there?
+        warning: most values of column 'city' were never seen in training; check its format
         """
         unseen = {name: counts for name, counts in self.columns.items() if counts.unseen}
         shares = [
@@ -81,7 +81,7 @@ class Coverage:
         ]
         notes = [f"not seen in training: {', '.join(shares).replace('%', ' %')}"] if unseen else []
         return notes + [
-            f"warning: most values of column {name!r} were never seen in training; is it in the same format as there?"
+            f"warning: most values of column {name!r} were never seen in training; check its format"
             for name, counts in unseen.items()
             if 1 - counts.share > MAX_UNSEEN_SHARE
         ]

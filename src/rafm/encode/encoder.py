@@ -383,7 +383,7 @@ def _warn_of(choices: list[Choice], metadata: dict[bytes, bytes] | None) -> None
     if doubtful:
         found = ", ".join(f"{printable(choice.column.name)!r} ({choice.doubt})" for choice in doubtful[:10])
         message = (
-            f"encoded as categories, as ids are: {found}. If one is a quantity, set its kind: {{kinds}}; if not, "
+            f"encoded as categories, like ids: {found}. If one is a quantity, set its kind: {{kinds}}; if not, "
             'set it to "category"'
         )
         kinds = {choice.column.name: "bins" for choice in doubtful}
@@ -404,12 +404,12 @@ def _warn_of(choices: list[Choice], metadata: dict[bytes, bytes] | None) -> None
 
 
 def _warn_of_keys(learners: list[ColumnLearner], n_rows: int) -> None:
-    """Warn about columns with a value of its own in nearly every row, unless there are too few rows to tell."""
+    """Warn about columns with a different value in nearly every row, unless there are too few rows to tell."""
     keys = [one.spec.name for one in learners if n_rows > FEW_KEYS and one.n_words >= NEARLY_UNIQUE * n_rows]
     if keys:
         found = ", ".join(repr(printable(name)) for name in keys[:10])
         message = (
-            f"nearly every row has a value of its own in column {found}: nothing can be learnt from values that do not "
+            f"nearly every row has a different value in column {found}: nothing can be learned from values that do not "
             "recur. Leave it out: {kinds}"
         )
         warnings.warn(DataWarning(message, dict.fromkeys(keys, "ignore")), stacklevel=caller_level())

@@ -47,7 +47,7 @@ def rows_of_padded(ids: list[Any], values: list[Any] | None, shape: tuple[int, i
     try:
         found = np.array([-1 if id is None else id for id in ids], np.int64)
     except OverflowError:
-        raise DataValueError("a feature id is beyond 64 bits") from None
+        raise DataValueError("a feature id does not fit in 64 bits") from None
     is_there = (numbers != 0) & np.array([id is not None for id in ids], bool)
     ends = np.concatenate([[0], np.cumsum(is_there.reshape(shape).sum(axis=1))])
     return checked_rows(ends, found[is_there] - base, numbers[is_there], n_inputs)
@@ -79,4 +79,4 @@ def _integers(elements: pa.Array) -> np.ndarray:
     try:
         return np.array(numbers_of(elements.cast(pa.int64())))
     except pa.ArrowInvalid:
-        raise DataValueError("a feature id is beyond 64 bits") from None
+        raise DataValueError("a feature id does not fit in 64 bits") from None

@@ -28,11 +28,12 @@ from ..train.events import (
     HeldOut,
     MeasuringChosen,
     NotHeldOut,
+    RivalsJudged,
     SamplerChosen,
     Selected,
     Slowed,
 )
-from ..train.progress import calibrated_line, choice_line, finished_lines, sampler_line, selection_line
+from ..train.progress import calibrated_line, choice_line, finished_lines, rival_line, sampler_line, selection_line
 
 LOGGER = logging.getLogger("rafm")
 
@@ -83,7 +84,7 @@ def warn_of_ids(X: Any) -> None:
             f"columns {', '.join(map(str, places))} of X hold" if len(places) > 1 else f"column {places[0]} of X holds"
         )
         message = (
-            f"{which} whole numbers up to {X[:, places].max():g}, as ids are, but the cells of a matrix are values. If "
+            f"{which} whole numbers up to {X[:, places].max():g}, like ids, but the cells of a matrix are values. If "
             "they are ids, pass a table: pd.DataFrame(X, columns=[...]) with names; if they are quantities, scale them"
         )
         warnings.warn(DataWarning(message), stacklevel=caller_level())
@@ -162,6 +163,8 @@ def log_notices(events: Iterable[Event]) -> Iterator[Event]:
             LOGGER.info(choice_line(event).replace("`", ""))
         if isinstance(event, HeldOut | Slowed | Selected):
             LOGGER.info(selection_line(event))
+        if isinstance(event, RivalsJudged):
+            LOGGER.info(rival_line(event).replace("`", ""))
         if isinstance(event, Calibrated):
             LOGGER.info(calibrated_line(event))
         if isinstance(event, NotHeldOut):

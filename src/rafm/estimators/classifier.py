@@ -20,7 +20,7 @@ else:
 
 @with_options()
 class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature):
-    """Binary classifier: rank-aware factorization machine (or LR, FM, DiFacto, MRMA) trained on log loss.
+    """Binary classifier: rank-aware factorization machine (or LR, FM, DiFacto, MRMA, FFM) trained on log loss.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature)
         classes : array of shape (2,), default=None
             Both classes. Required only if the first call sees a single one.
         replan : bool, default=False
-            Raise features to the levels that their counts over all calls support.
+            Promote features to the levels that their counts over all calls allow.
 
         Returns
         -------

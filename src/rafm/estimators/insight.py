@@ -1,4 +1,4 @@
-"""What a fitted estimator tells besides predictions: explanations, importance, neighbours, recommendations."""
+"""What a fitted estimator offers besides predictions: explanations, importance, neighbours, recommendations."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Insight:
         X : sparse matrix, array, DataFrame or Arrow table
             Rows.
         background : same as X, default=None
-            Rows that columns are replaced by when they are left out. By default a column is left out by adding 0, and
-            its value is its linear term plus half of its pairs.
+            Rows that supply the values of columns that are left out. By default, columns that are left out add 0, and
+            the value of a column is its linear term plus half of its pairs.
 
         Returns
         -------
@@ -106,7 +106,7 @@ class Insight:
         sample_weight : array of shape (n_rows,), default=None
             Non-negative row weights.
         columns : sequence of str, default=None
-            Columns to examine; by default all, but at most the 100 most frequent.
+            Columns to examine (default: all, but at most the 100 most frequent).
         repeats : int, default=5
             Permutations of each column.
         random_state : int, default=0
@@ -162,7 +162,7 @@ class Insight:
         return level_losses(self._fitted(), self._rows(X, y, sample_weight, fitting=False))
 
     def report(self, X: Any = None, y: Any = None, title: str = "model") -> Report:
-        """Return a page about the model: what it was trained on, how well it does, and what it looks at.
+        """Return a report about the model: what it was trained on, how well it predicts, and which features matter.
 
         Parameters
         ----------
@@ -171,30 +171,32 @@ class Insight:
         y : array of shape (n_rows,), default=None
             Their labels.
         title : str, default="model"
-            What the page calls the model.
+            Name of the model on the page.
 
         Returns
         -------
         Report
-            Notebooks show it; `save(path)` writes it as one HTML file.
+            Displayed by notebooks; `save(path)` writes it as one HTML file.
         """
         from ..encode.coverage import Coverage
-        from ..report.judged import judge
         from ..report.page import Report, report_page
+        from ..report.results import evaluate_rows
         from .arguments import threads_of
 
-        judged, coverage = None, Coverage()
+        results, coverage = None, Coverage()
         if X is not None:
             if y is None:
                 raise ConfigError("a report on rows needs their labels: pass y", key="y")
             rows = self._rows(X, y, fitting=False, coverage=coverage)
-            judged = judge(self._fitted(), [rows], self._names(), "the test rows", coverage, threads_of(self.n_jobs))
-        return Report(report_page(self._saved(self._fitted()), judged, title))
+            results = evaluate_rows(
+                self._fitted(), [rows], self._names(), "the test rows", coverage, threads_of(self.n_jobs)
+            )
+        return Report(report_page(self._saved(self._fitted()), results, title))
 
     def similar(
         self, name: str, top: int = 10, level: int | None = None, measure: str = "balanced", damping: float = 20.0
     ) -> list[tuple[str, float]]:
-        """Return the features most like a feature, of the same column if the model was trained on a table.
+        """Return the features most similar to one, of the same column if the model was trained on a table.
 
         Parameters
         ----------
@@ -205,8 +207,8 @@ class Insight:
         level : int, default=None
             Level whose vectors are compared; by default the highest of the feature.
         measure : str, default="balanced"
-            "cosine" is the angle between vectors, "balanced" the same with long axes shortened; "behaviour" compares
-            what the features add together with all others.
+            "cosine" of the vectors, "balanced" (the same with long axes shortened), or "behaviour", which compares
+            how the features interact with all others.
         damping : float, default=20.0
             Similarities are multiplied by n / (n + damping), where n is the count of the rarer feature.
 
@@ -221,7 +223,7 @@ class Insight:
         return [(neighbour, one.similarity) for neighbour, one in found]
 
     def recommend(self, contexts: Any, items: Any, top: int = 10, exclude: Any = None) -> Recommended:
-        """Return the best items for each context: exact, without scoring all pairs one by one.
+        """Return the best items for each context, exactly, without scoring all pairs one by one.
 
         Parameters
         ----------
@@ -248,7 +250,7 @@ class Insight:
         return catalogue.recommend(rows, top, self._excluded(exclude, rows, catalogue), threads_of(self.n_jobs))
 
     def vectors(self, X: Any, side: str) -> np.ndarray:
-        """Return vectors whose inner products rank items, for an index of nearest neighbours by inner product.
+        """Return vectors whose inner products rank items, for an index of inner products.
 
         Parameters
         ----------

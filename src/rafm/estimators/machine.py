@@ -272,7 +272,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         path : path
             File to write.
         to : {"onnx", "c", "python"}, default=None
-            What to write, by default what the name of the file says: .onnx, .c or .py. ONNX needs the package onnx.
+            Format; by default that of the file name: .onnx, .c or .py. ONNX needs the package onnx.
         """
         saved = self._saved(self._fitted())
         to = target_of(path) if to is None else to
@@ -302,7 +302,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         level: int | None = None,
         bits: int | None = None,
     ) -> Self:
-        """Return a smaller model: fewer bits, vectors cut to a size, or a level of a RaFM.
+        """Return a smaller model: shorter vectors, fewer bits or levels.
 
         Vectors are rotated to their principal axes, which changes no score. Those of an FM or DiFacto are cut to
         lengths of their own, those of a RaFM level by level. `ranks="auto"` does the same and trains the result
@@ -317,7 +317,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         level : int, default=None
             Highest level of a RaFM to keep; the model then scores B_{1,level} of the paper.
         bits : {16, 8, 6, 4}, default=None
-            Bits of each coordinate, by default those that it has: 32 after training. It is rounded after any cut.
+            Bits per coordinate (32 after training; unchanged by default). Coordinates are rounded after any cut.
 
         Returns
         -------

@@ -18,7 +18,7 @@ else:
 
 @with_options(loss="bpr", item_fields=None)
 class RaFMRanker(FactorizationMachine, RankerSignature):
-    """Ranker: rank-aware factorization machine (or LR, FM, DiFacto) for what people chose, such as purchases and plays.
+    """Ranker: rank-aware factorization machine (or LR, FM, DiFacto) for implicit feedback, such as purchases and plays.
 
     Each row, a context and an item, trains against the same context with another item, which is drawn at random among
     those that the context was not seen with.
@@ -95,7 +95,7 @@ class RaFMRanker(FactorizationMachine, RankerSignature):
         sample_weight : array of shape (n_rows,), default=None
             Non-negative row weights.
         replan : bool, default=False
-            Raise features to the levels that their counts over all calls support.
+            Promote features to the levels that their counts over all calls allow.
 
         Returns
         -------

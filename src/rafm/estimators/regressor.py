@@ -20,7 +20,7 @@ else:
 
 @with_options(loss="squared")
 class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
-    """Regressor: rank-aware factorization machine (or LR, FM, DiFacto, MRMA) for ratings, amounts and counts.
+    """Regressor: rank-aware factorization machine (or LR, FM, DiFacto, MRMA, FFM) for ratings, amounts and counts.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
         sample_weight : array of shape (n_rows,), default=None
             Non-negative row weights.
         replan : bool, default=False
-            Raise features to the levels that their counts over all calls support.
+            Promote features to the levels that their counts over all calls allow.
 
         Returns
         -------

@@ -53,9 +53,9 @@ class ClassifierSignature:
         Parameters
         ----------
         ranks : int, sequence of int or "auto", default=None
-            Increasing ranks (default: auto for many clicks if no option says what to train; else 8,32,128;
-            8,32 for ratings; 32 for fm), or auto: train a large model first, measure which length each
-            vector needs, and cut it.
+            Increasing ranks, or auto: train a large model, measure which length each vector needs, and cut
+            it (default: auto for large click data if no option defines the model; otherwise 8,32,128; 8,32
+            for ratings; 32 for fm).
         model : str, default=None
             Model family: rafm (rank-aware factorization machine), fm (factorization machine of one rank),
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
@@ -66,8 +66,8 @@ class ClassifierSignature:
         max_bytes : int, default=None
             With ranks auto: maximum size of the model file, without optimiser state.
         rank_scale : float, default=None
-            A feature seen n times gets the rank nearest to this number times n, on a log scale (default: 1,
-            as in the paper; 4 if ranks are not given either).
+            A feature seen n times gets the rank nearest to n times this number, on a log scale (default: 1,
+            as in the paper; 4 if ranks are not set either).
         levels : rule or array of int, default=None
             Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.
         update : str, default="joint"
@@ -76,23 +76,23 @@ class ClassifierSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="auto"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them
-            (default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
+            one; auto: gibbs for ratings if no option defines another model, otherwise adagrad.
         step_rows : int or "auto", default="auto"
-            Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
-            million rows on).
+            Rows per wide step, for many threads; 0: small mini-batches; auto: wide steps from 4 million
+            rows.
         field_weights : str, default="auto"
-            Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
-            fields or more).
+            Learn one weight per field, so that some pairs count less: on, off, or auto (on with two or more
+            fields).
         learning_rate : float or "auto", default=None
-            Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
-            validation rows (default with ranks auto).
+            Learning rate, or auto: chosen by short runs on validation rows (default: 0.2 for clicks, 0.1
+            for ratings and counts, lower for rows of more than 10 nonzeros; a quarter of that for sgd, a
+            hundredth for adam; auto with ranks auto).
         l2 : float, sequence of float or "auto", default=None
-            L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
-            more for clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for
-            ratings), or auto: chosen by short runs on validation rows if there are at most 400,000 training
-            rows (default with ranks auto).
+            L2 penalty of factors at each occurrence, or one per rank, or auto: chosen by short runs on
+            validation rows if there are at most 400,000 training rows (default: 0.005 for clicks and
+            counts, higher for clicks with more than 10 nonzeros per row or few rows per feature; 0.1 for
+            ratings; auto with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
@@ -107,8 +107,8 @@ class ClassifierSignature:
         keep_samples : int, default=0
             Sampled models to keep (gibbs).
         averaging : bool, default=None
-            Average the parameters over epochs, and judge and keep the average: after each epoch the average
-            moves half way to the current parameters (default: on, except with ftrl and gibbs).
+            Evaluate and keep a running average of the parameters, which moves half way to the current ones
+            after each epoch (default: on, except with ftrl and gibbs).
         rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
@@ -119,16 +119,16 @@ class ClassifierSignature:
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance, huber_loss, pair_loss or pair_auc (default: that of the loss).
         validation_fraction : float, default=0.1
-            Without validation rows: share of the rows to hold out. They choose the number of epochs, then a
+            Without validation rows: share of the rows to hold out. They choose the number of epochs; then a
             model is trained on all rows. 0 trains on all rows for `n_epochs` epochs.
         max_seconds : float, default=None
             Stop after this many seconds, total across resumes, and keep the best epoch.
         negative_rate : float, default=1.0
-            Share of negatives kept when the training rows were sampled; corrects the predicted
+            Share of negatives kept if the training rows were downsampled; corrects the predicted
             probabilities.
         calibrate : str, default="auto"
-            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
-            on, off, or auto (if they gain more than by luck).
+            Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the
+            parameters: on, off, or auto (if the gain is significant).
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
@@ -190,9 +190,9 @@ class RegressorSignature:
         Parameters
         ----------
         ranks : int, sequence of int or "auto", default=None
-            Increasing ranks (default: auto for many clicks if no option says what to train; else 8,32,128;
-            8,32 for ratings; 32 for fm), or auto: train a large model first, measure which length each
-            vector needs, and cut it.
+            Increasing ranks, or auto: train a large model, measure which length each vector needs, and cut
+            it (default: auto for large click data if no option defines the model; otherwise 8,32,128; 8,32
+            for ratings; 32 for fm).
         loss : str or settings, default="squared"
             "squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as
             `rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.
@@ -206,8 +206,8 @@ class RegressorSignature:
         max_bytes : int, default=None
             With ranks auto: maximum size of the model file, without optimiser state.
         rank_scale : float, default=None
-            A feature seen n times gets the rank nearest to this number times n, on a log scale (default: 1,
-            as in the paper; 4 if ranks are not given either).
+            A feature seen n times gets the rank nearest to n times this number, on a log scale (default: 1,
+            as in the paper; 4 if ranks are not set either).
         levels : rule or array of int, default=None
             Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.
         update : str, default="joint"
@@ -216,23 +216,23 @@ class RegressorSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="auto"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them
-            (default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
+            one; auto: gibbs for ratings if no option defines another model, otherwise adagrad.
         step_rows : int or "auto", default="auto"
-            Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
-            million rows on).
+            Rows per wide step, for many threads; 0: small mini-batches; auto: wide steps from 4 million
+            rows.
         field_weights : str, default="auto"
-            Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
-            fields or more).
+            Learn one weight per field, so that some pairs count less: on, off, or auto (on with two or more
+            fields).
         learning_rate : float or "auto", default=None
-            Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
-            validation rows (default with ranks auto).
+            Learning rate, or auto: chosen by short runs on validation rows (default: 0.2 for clicks, 0.1
+            for ratings and counts, lower for rows of more than 10 nonzeros; a quarter of that for sgd, a
+            hundredth for adam; auto with ranks auto).
         l2 : float, sequence of float or "auto", default=None
-            L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
-            more for clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for
-            ratings), or auto: chosen by short runs on validation rows if there are at most 400,000 training
-            rows (default with ranks auto).
+            L2 penalty of factors at each occurrence, or one per rank, or auto: chosen by short runs on
+            validation rows if there are at most 400,000 training rows (default: 0.005 for clicks and
+            counts, higher for clicks with more than 10 nonzeros per row or few rows per feature; 0.1 for
+            ratings; auto with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
@@ -247,8 +247,8 @@ class RegressorSignature:
         keep_samples : int, default=0
             Sampled models to keep (gibbs).
         averaging : bool, default=None
-            Average the parameters over epochs, and judge and keep the average: after each epoch the average
-            moves half way to the current parameters (default: on, except with ftrl and gibbs).
+            Evaluate and keep a running average of the parameters, which moves half way to the current ones
+            after each epoch (default: on, except with ftrl and gibbs).
         rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
@@ -259,16 +259,16 @@ class RegressorSignature:
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance, huber_loss, pair_loss or pair_auc (default: that of the loss).
         validation_fraction : float, default=0.1
-            Without validation rows: share of the rows to hold out. They choose the number of epochs, then a
+            Without validation rows: share of the rows to hold out. They choose the number of epochs; then a
             model is trained on all rows. 0 trains on all rows for `n_epochs` epochs.
         max_seconds : float, default=None
             Stop after this many seconds, total across resumes, and keep the best epoch.
         negative_rate : float, default=1.0
-            Share of negatives kept when the training rows were sampled; corrects the predicted
+            Share of negatives kept if the training rows were downsampled; corrects the predicted
             probabilities.
         calibrate : str, default="auto"
-            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
-            on, off, or auto (if they gain more than by luck).
+            Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the
+            parameters: on, off, or auto (if the gain is significant).
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None
@@ -331,9 +331,9 @@ class RankerSignature:
         Parameters
         ----------
         ranks : int, sequence of int or "auto", default=None
-            Increasing ranks (default: auto for many clicks if no option says what to train; else 8,32,128;
-            8,32 for ratings; 32 for fm), or auto: train a large model first, measure which length each
-            vector needs, and cut it.
+            Increasing ranks, or auto: train a large model, measure which length each vector needs, and cut
+            it (default: auto for large click data if no option defines the model; otherwise 8,32,128; 8,32
+            for ratings; 32 for fm).
         loss : str or settings, default="bpr"
             "squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as
             `rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.
@@ -342,16 +342,15 @@ class RankerSignature:
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
             ranks, two features per row), ffm (field-aware factorization machine) (default: rafm).
         item_fields : str or sequence of str, default=None
-            With task ranking: the fields that describe the item, comma-separated; all others are the
-            context.
+            With task ranking: fields that describe the item, comma-separated; all others are the context.
         max_parameters : int, default=None
             With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
             best).
         max_bytes : int, default=None
             With ranks auto: maximum size of the model file, without optimiser state.
         rank_scale : float, default=None
-            A feature seen n times gets the rank nearest to this number times n, on a log scale (default: 1,
-            as in the paper; 4 if ranks are not given either).
+            A feature seen n times gets the rank nearest to n times this number, on a log scale (default: 1,
+            as in the paper; 4 if ranks are not set either).
         levels : rule or array of int, default=None
             Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.
         update : str, default="joint"
@@ -360,23 +359,23 @@ class RankerSignature:
             Weight of the loss of dependent factors (default: 0.5 for clicks and counts, 3 for ratings, 1
             with algorithm1).
         optimizer : str or settings, default="auto"
-            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples models and distils one of them
-            (default: auto, which is gibbs for ratings if no option asks for another model, else adagrad).
+            Optimiser: adagrad, sgd, ftrl or adam; or gibbs, which samples many models and distils them into
+            one; auto: gibbs for ratings if no option defines another model, otherwise adagrad.
         step_rows : int or "auto", default="auto"
-            Rows per wide step, for many threads; 0 for small mini-batches (default: auto, wide from 4
-            million rows on).
+            Rows per wide step, for many threads; 0: small mini-batches; auto: wide steps from 4 million
+            rows.
         field_weights : str, default="auto"
-            Weights of fields, so that some pairs count less: on, off, or auto (on if the data tell two
-            fields or more).
+            Learn one weight per field, so that some pairs count less: on, off, or auto (on with two or more
+            fields).
         learning_rate : float or "auto", default=None
-            Learning rate (default: 0.2 for clicks, 0.1 for ratings and counts, lower for rows of more than
-            10 nonzeros; a quarter of that for sgd, a hundredth for adam), or auto: chosen by short runs on
-            validation rows (default with ranks auto).
+            Learning rate, or auto: chosen by short runs on validation rows (default: 0.2 for clicks, 0.1
+            for ratings and counts, lower for rows of more than 10 nonzeros; a quarter of that for sgd, a
+            hundredth for adam; auto with ranks auto).
         l2 : float, sequence of float or "auto", default=None
-            L2 penalty of factors at each occurrence, or one per rank (default: 0.005 for counts and clicks,
-            more for clicks of more than 10 nonzeros per row or of few rows for their features, 0.1 for
-            ratings), or auto: chosen by short runs on validation rows if there are at most 400,000 training
-            rows (default with ranks auto).
+            L2 penalty of factors at each occurrence, or one per rank, or auto: chosen by short runs on
+            validation rows if there are at most 400,000 training rows (default: 0.005 for clicks and
+            counts, higher for clicks with more than 10 nonzeros per row or few rows per feature; 0.1 for
+            ratings; auto with ranks auto).
         l2_weights : float, default=0.0
             L2 penalty of weights at each occurrence.
         l1 : float, default=0.0
@@ -391,8 +390,8 @@ class RankerSignature:
         keep_samples : int, default=0
             Sampled models to keep (gibbs).
         averaging : bool, default=None
-            Average the parameters over epochs, and judge and keep the average: after each epoch the average
-            moves half way to the current parameters (default: on, except with ftrl and gibbs).
+            Evaluate and keep a running average of the parameters, which moves half way to the current ones
+            after each epoch (default: on, except with ftrl and gibbs).
         rate_drops : int, default=None
             When `patience` runs out, go back to the best epoch and continue with a fifth of the learning
             rate, up to this many times (default: 0; 1 with ranks auto).
@@ -403,16 +402,16 @@ class RankerSignature:
             Metric that selects the best epoch: log_loss, auc, normalized_entropy, rmse, mae,
             poisson_deviance, huber_loss, pair_loss or pair_auc (default: that of the loss).
         validation_fraction : float, default=0.1
-            Without validation rows: share of the rows to hold out. They choose the number of epochs, then a
+            Without validation rows: share of the rows to hold out. They choose the number of epochs; then a
             model is trained on all rows. 0 trains on all rows for `n_epochs` epochs.
         max_seconds : float, default=None
             Stop after this many seconds, total across resumes, and keep the best epoch.
         negative_rate : float, default=1.0
-            Share of negatives kept when the training rows were sampled; corrects the predicted
+            Share of negatives kept if the training rows were downsampled; corrects the predicted
             probabilities.
         calibrate : str, default="auto"
-            Fit scale and offset of clicks" scores to the validation rows, and put them into the parameters:
-            on, off, or auto (if they gain more than by luck).
+            Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the
+            parameters: on, off, or auto (if the gain is significant).
         random_state : int, RandomState or None, default=0
             Random seed. Equal seeds give equal models.
         n_jobs : int or None, default=None

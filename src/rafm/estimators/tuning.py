@@ -53,7 +53,7 @@ def tune(
     sample_weight : array of shape (n_rows,), default=None
         Non-negative row weights.
     eval_set : (X, y), default=None
-        Validation rows that judge the trials; by default, `validation_fraction` of the rows are held out.
+        Validation rows to compare trials on; by default, `validation_fraction` of the rows are held out.
     trials : int, default=None
         Number of trials.
     budget_seconds : float, default=None

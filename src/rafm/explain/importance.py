@@ -1,4 +1,4 @@
-"""Importance of columns: how much the loss rises when a column's values are dealt out anew among the rows."""
+"""Importance of columns: how much the loss rises when a column's values are permuted among the rows."""
 
 from __future__ import annotations
 

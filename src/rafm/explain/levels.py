@@ -40,7 +40,7 @@ def level_losses(model: Model, batch: CheckedRows) -> list[LevelLoss]:
     if batch.labels is None or not batch.n_rows:
         raise DataValueError("losses by level need labelled rows")
     if not model.plan.traits.has_common_vectors:
-        raise ConfigError(f"model {model.plan.family!r} has no levels to cut it at", key="model")
+        raise ConfigError(f"model {model.plan.family!r} has no levels", key="model")
     check_rows_alone(model.loss)
     rows, name = number_rows(batch, model.numbering), model.loss.metrics[0]
     weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights

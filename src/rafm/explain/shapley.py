@@ -96,7 +96,10 @@ def shapley_values(
 ) -> ShapleyValues:
     """Return the Shapley values of every row against the background rows; by default a row without features."""
     if model.plan.traits.features_per_row is not None:
-        raise ConfigError(f"model {model.plan.family!r} has no Shapley values: its rows must be complete", key="model")
+        raise ConfigError(
+            f"model {model.plan.family!r} has no Shapley values: it cannot score rows with columns left out",
+            key="model",
+        )
     game = _Game(model, names, background)
     values = [game.own(row) + game.mixed(row) - game.own_mean for row in game.entries(batch)]
     base = float(model.parameters.bias[0]) + game.own_mean.sum()

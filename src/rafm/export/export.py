@@ -29,7 +29,7 @@ def target_of(path: PathLike) -> str:
     suffix = Path(path).suffix
     if suffix not in SUFFIXES:
         raise ConfigError(
-            f"name the file {', '.join('*' + known for known in SUFFIXES)}, or say what to write: "
+            f"name the file {', '.join('*' + known for known in SUFFIXES)}, or choose a format: "
             f"to={' or '.join(map(repr, TARGETS))}; found {Path(path).name!r}",
             key="to",
         )

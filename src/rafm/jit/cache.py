@@ -24,7 +24,6 @@ INLINED = (
     "read/digits.py",
     "read/csv/byte_masks.py",
 )  # sources of inlined code
-_PROCESS = uuid.uuid4().hex[:8]
 
 
 class _CompileEvents(event.Listener):
@@ -58,13 +57,23 @@ def kernel(**options):
         index = getattr(stored, "_cache_file", None)
         if index is not None:
             index._source_stamp = (index._source_stamp, *_stamps())
-            index._data_name_pattern = index._data_name_pattern.replace("{number", f"{_PROCESS}.{{number")
+            index._data_name = partial(_own_name, index._data_name_pattern)
             index.load, index.save = _steady(index)
             if is_tested():
                 stored.load_overload = partial(_load, stored)
         return dispatcher
 
     return decorate
+
+
+@cache
+def _name_of(process: int) -> str:
+    """Return a name that no other process has; a fork has another one, too."""
+    return uuid.uuid4().hex[:8]
+
+
+def _own_name(pattern: str, number: int) -> str:
+    return pattern.replace("{number", f"{_name_of(os.getpid())}.{{number").format(number=number)
 
 
 @cache

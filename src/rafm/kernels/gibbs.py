@@ -5,7 +5,17 @@ import numpy as np
 
 from ..jit.barrier import arrive, wait_for_all
 from ..jit.compile import compiled, entry
-from .gibbs_rows import add_moments, moments_of_run, sum_rows, update_rows, update_run
+from .gibbs_rows import (
+    add_moments,
+    moments_of_run,
+    sum_rows,
+    turn_sums,
+    update_inner,
+    update_inner_run,
+    update_rows,
+    update_run,
+)
+from .gibbs_tables import INNER, OWN, WHOLE
 from .philox import fill_normals, gamma, normal
 from .tables import HALF, ONE, ZERO
 
@@ -109,10 +119,16 @@ def prepare_normals(first, stop, f, chain, draw):
 
 
 @compiled
+def own_share(design, b, f, chain):
+    """Return how much of q is v of the feature itself, for a feature of block b."""
+    return ZERO if f == 0 else chain.shares[OWN, design.fields[b]]
+
+
+@compiled
 def draw_block(design, b, f, prior, chain, draw, team):
     """Draw this thread's share of the features of a block from their moments, which are cleared."""
     first, n, table = design.bounds[b], design.bounds[b + 1] - design.bounds[b], chain.moments
-    copies = (design.cuts.size - 1) * (design.lanes[b] + 1)
+    copies, own = (design.cuts.size - 1) * (design.lanes[b] + 1), own_share(design, b, f, chain)
     start, stop = share(n, team.thread, team.threads)
     prepare_normals(first + start, first + stop, f, chain, draw)
     for i in range(start, stop):
@@ -124,40 +140,48 @@ def draw_block(design, b, f, prior, chain, draw, team):
             table[t], table[t + 1] = 0.0, 0.0
         is_active = i < design.active[b, f]
         step = 2 * (first + i)
-        chain.steps[step] = ZERO if f == 0 else chain.numbers[f, first + i]
+        chain.steps[step] = own * chain.numbers[f, first + i]
         chain.steps[step + 1] = draw_parameter(first + i, f, A, B, prior, chain, draw) if is_active else ZERO
 
 
 @compiled
 def draw_main(design, s, f, prior, chain, draw):
     """Draw the features of the main block in part s and update their rows, which no other part has."""
-    b, grows = design.main, ZERO if f == 0 else ONE
-    first, x0 = design.bounds[b], design.starts[b, 0]
+    b, own = design.main, own_share(design, design.main, f, chain)
+    first, x0, inner = design.bounds[b], design.starts[b, 0], chain.shares[INNER, design.fields[b]]
     start, stop = design.main_cuts[s], min(design.main_cuts[s + 1], design.active[b, f])
     prepare_normals(first + start, first + max(start, stop), f, chain, draw)
     for i in range(start, stop):
-        a, end, v = design.runs[i], design.runs[i + 1], grows * chain.numbers[f, first + i]
+        a, end, v = design.runs[i], design.runs[i + 1], own * chain.numbers[f, first + i]
         A, B = moments_of_run(design, a, end, x0, v, chain)
         d = draw_parameter(first + i, f, A, B, prior, chain, draw)
-        update_run(design, a, end, x0, v, d, grows, chain)
+        update_run(design, a, end, x0, v, d, own, chain)
+        if f > 0 and inner != 0:
+            update_inner_run(design, a, end, x0, inner * d, chain)
 
 
 @compiled
 def sample_block(design, b, f, prior, chain, draw, team, turn):
     """Draw all features of a block and update the rows; return the next turn of the barrier."""
     first, stop = share(design.cuts.size - 1, team.thread, team.threads)
+    own, inner = own_share(design, b, f, chain), chain.shares[INNER, design.fields[b]]
+    if f > 0:
+        before = chain.shares[INNER, design.fields[b - 1]] if b > 0 else ZERO
+        for s in range(first, stop):
+            turn_sums(design, s, before - inner, chain)
     if b == design.main:
         for s in range(first, stop):
             draw_main(design, s, f, prior, chain, draw)
         return turn
-    shown = chain.nothing if f == 0 else chain.numbers[f]
     for s in range(first, stop):
-        add_moments(design, b, s, shown, chain)
+        add_moments(design, b, s, chain.numbers[f], own, chain)
     turn = meet(turn, team)
     draw_block(design, b, f, prior, chain, draw, team)
     turn = meet(turn, team)
     for s in range(first, stop):
-        update_rows(design, b, s, ZERO if f == 0 else ONE, chain)
+        update_rows(design, b, s, own, chain)
+        if f > 0 and inner != 0:
+            update_inner(design, b, s, inner, chain)
     return turn
 
 
@@ -174,13 +198,21 @@ def draw_bias(chain, draw):
 
 
 @compiled
+def sum_inner(design, s, f, chain):
+    """Set q' of the rows of part s, if fields have weights."""
+    if chain.inner.size:
+        sum_rows(design, s, chain.numbers[f], chain.shares[INNER], chain.inner, False)
+
+
+@compiled
 def prepare_factor(design, f, chain, team):
     """Set q of this thread's rows, and sum its shares of the parameters and of the errors."""
     first, stop = share(design.cuts.size - 1, team.thread, team.threads)
     for s in range(first, stop):
         sum_features(design, s, f, chain)
         if f > 0:
-            sum_rows(design, s, chain.numbers[f], chain.sums, False)
+            sum_rows(design, s, chain.numbers[f], chain.shares[WHOLE], chain.sums, False)
+            sum_inner(design, s, f, chain)
         else:
             sum_errors(design, s, chain)
             for r in range(design.cuts[s], design.cuts[s + 1]):
@@ -226,11 +258,15 @@ def sample_factors(design, first, stop, chain, draw, team):
 def subtract_factor(design, s, f, chain):
     """Subtract the term of factor f from the errors of part s; `steps` holds the squared parameters."""
     errors, sums = chain.errors, chain.sums
-    sum_rows(design, s, chain.numbers[f], sums, False)
+    sum_rows(design, s, chain.numbers[f], chain.shares[WHOLE], sums, False)
     for r in range(design.cuts[s], design.cuts[s + 1]):
         errors[r] -= sums[r] if f == 0 else HALF * sums[r] * sums[r]
+    if f > 0 and chain.inner.size:
+        sum_inner(design, s, f, chain)
+        for r in range(design.cuts[s], design.cuts[s + 1]):
+            errors[r] += HALF * chain.inner[r] * chain.inner[r]
     if f > 0:
-        sum_rows(design, s, chain.steps, sums, True)
+        sum_rows(design, s, chain.steps, chain.shares[OWN], sums, True)
         for r in range(design.cuts[s], design.cuts[s + 1]):
             errors[r] += HALF * sums[r]
 

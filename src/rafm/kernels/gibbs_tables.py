@@ -10,6 +10,10 @@ e = label - score, row weights g and noise precision alpha, a parameter v with p
 over the rows that have its feature. Features of a block never share a row, so all of them are drawn at once: two passes
 over the rows, one for A and B, one to update e and q. Weights are factor 0, with q = 1 and 0 in place of v in h.
 
+If fields have weights t, a pair counts 1 - t_k t_l. With q'_f = sum_i t_i x_i v_if, the score has q_f^2 - q'_f^2 -
+sum_i (1 - t_i^2) (x_i v_if)^2, and v_if has the slope x_i (q_f - t_i q'_f - (1 - t_i^2) x_i v_if). All features of a
+block have the same t, so q - t q' takes the place of q while a block is drawn.
+
 Rows are divided into parts, the same for any number of threads, and A and B are joined in the order of the parts.
 Letters:
 
@@ -23,6 +27,8 @@ Letters:
 from typing import NamedTuple
 
 import numpy as np
+
+WHOLE, INNER, OWN = range(3)  # lines of `shares`
 
 
 class Design(NamedTuple):
@@ -52,7 +58,9 @@ class Chain(NamedTuple):
     numbers: np.ndarray  # per factor and feature: the parameters
     bias: np.ndarray
     errors: np.ndarray  # per row: e
-    sums: np.ndarray  # per row: q
+    sums: np.ndarray  # per row: q, or q - t q'
+    inner: np.ndarray  # per row: q'; empty without field weights
+    shares: np.ndarray  # per field: 1, t and 1 - t^2
     hyper: np.ndarray  # per parity of the sweep, factor and field: lambda and mu
     means: np.ndarray  # sums over sweeps of the parameters' posterior means
     centres: np.ndarray  # prior means of distillation
@@ -60,7 +68,6 @@ class Chain(NamedTuple):
     normals: np.ndarray  # per feature
     moments: np.ndarray  # the table of A and B; all 0 between uses
     partial: np.ndarray  # per part and field: sums of parameters and of squares; last, of the errors and row weights
-    nothing: np.ndarray  # zeros
 
 
 class Draw(NamedTuple):

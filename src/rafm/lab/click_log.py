@@ -1,9 +1,9 @@
 """A synthetic click log with a long tail and a known truth, for demos, tests and benchmarks.
 
-The truth has no model's form. A user has interests, frequent users several, and likes an item as much as the nearest
-interest that is awake at this hour: a maximum over three fields at once, which saturates. Sites and categories belong
-to groups that suit each other or not. So no sum of pair products is the truth; models can only approximate it, and
-frequent users better than infrequent ones.
+The truth has the form of none of the models. A user has interests, frequent users several, and likes an item as much
+as the nearest interest that is active at this hour: a maximum over three fields at once, which saturates. Sites and
+categories belong to groups that suit each other or not. No sum of pair products equals the truth, so models can only
+approximate it, and do so better for frequent users than for infrequent ones.
 """
 
 from __future__ import annotations

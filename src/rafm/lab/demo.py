@@ -98,7 +98,7 @@ def _introduction(log: ClickLog, parts: tuple[ClickLog, ...]) -> str:
     sizes = ", ".join(f"{len(part):,} {name}" for part, name in zip(parts, ("training", "validation", "test")))
     return (
         f"A generated click log: {sizes} rows; fields {', '.join(log.field_names)}.\n"
-        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; the truth has no model's form."
+        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; no model has the form of the truth."
     )
 
 
@@ -123,7 +123,7 @@ def draw(results: list[Result], path: Path) -> str:
     try:
         import matplotlib
     except ImportError:
-        return "no picture: it needs matplotlib, which `pip install '.[report]'` in a checkout brings"
+        return "no figure: matplotlib is missing; run `pip install '.[report]'` in a checkout of rafm"
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -146,4 +146,4 @@ def draw(results: list[Result], path: Path) -> str:
     epochs.legend(fontsize=8)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
-    return f"picture: {path}"
+    return f"figure: {path}"

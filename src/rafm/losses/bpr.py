@@ -22,8 +22,8 @@ class Bpr(Loss):
     Parameters
     ----------
     negative_power : float, default=0.5
-        The other item is drawn with a probability proportional to its count to this power: 0 draws all items alike, 1
-        by their popularity.
+        The other item is drawn with a probability proportional to its count to this power: 0 draws items uniformly,
+        1 by popularity.
     """
 
     negative_power: float = 0.5

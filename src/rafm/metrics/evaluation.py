@@ -58,7 +58,7 @@ def check_rows_alone(loss: Loss) -> None:
     """Reject a loss of pairs, whose metrics compare items."""
     if loss.is_pairwise:
         raise ConfigError(
-            f"a model of task {loss.task!r} is judged by how it ranks a catalogue: use rafm evaluate --ranking",
+            f"a model of task {loss.task!r} is evaluated on a catalogue: use rafm evaluate --ranking --items FILE",
             key="task",
         )
 

@@ -77,7 +77,7 @@ def begin_folder(path: PathLike) -> str:
     folder.mkdir(exist_ok=True)
     foreign = [one.name for one in folder.iterdir() if one.name != MANIFEST and not _OURS.fullmatch(one.name)]
     if foreign and not (folder / MANIFEST).exists():
-        raise ConfigError(f"{path}: holds {min(foreign)}, and no model; choose an empty or a new folder", key="out")
+        raise ConfigError(f"{path}: holds {min(foreign)} but no model; choose an empty or a new folder", key="out")
     return secrets.token_hex(4)
 
 
@@ -168,15 +168,15 @@ def load_part(folder: PathLike, part: Part) -> Saved:
     _check_digest(folder, part, peek_container(path, ())[0])
     found = load_file(path)  # checks the content against the digest
     if found.model.plan.sizes[:-1] != part.sizes:
-        raise ModelFormatError(f"{Path(folder).name}: {part.file} has other sizes than {MANIFEST} says")
+        raise ModelFormatError(f"{Path(folder).name}: {part.file} does not have the sizes recorded in {MANIFEST}")
     return found
 
 
 def _check_digest(folder: PathLike, part: Part, found: str) -> None:
     if found != part.sha256:
         raise ModelIntegrityError(
-            f"{Path(folder).name}: {part.file} is of another model: its SHA-256 starts with {found[:8]!r:.12}, but "
-            f"{MANIFEST} has {part.sha256[:8]!r:.12}. {COPY_AGAIN}"
+            f"{Path(folder).name}: {part.file} belongs to another model: its SHA-256 starts with {found[:8]!r:.12}, "
+            f"but {MANIFEST} has {part.sha256[:8]!r:.12}. {COPY_AGAIN}"
         )
 
 
@@ -230,7 +230,7 @@ def _listed(path: PathLike, manifest: Manifest) -> tuple[np.ndarray, np.ndarray,
         digest, found = peek_container(Path(path) / part.file, ("ids", "counts"))
         _check_digest(path, part, digest)
         if found["ids"].shape != (part.sizes[0],) or found["counts"].shape != (part.sizes[0],):
-            raise ModelFormatError(f"{Path(path).name}: {part.file} has other sizes than {MANIFEST} says")
+            raise ModelFormatError(f"{Path(path).name}: {part.file} does not have the sizes recorded in {MANIFEST}")
         own = slice(first, first + part.sizes[0])
         ids[own], counts[own] = found["ids"], found["counts"]
         for k, size in enumerate(part.sizes[1:], start=1):
@@ -253,4 +253,4 @@ def _check_same(name: str, part: Part, common: Model, one: Model, ids: np.ndarra
     ]
     plain = one.parameters.bits is None and one.parameters.states is None and one.samples is None
     if facts[0] != facts[1] or not plain or not np.array_equal(one.numbering.ids, ids):
-        raise ModelFormatError(f"{name}: {part.file} is of another model. {COPY_AGAIN}")
+        raise ModelFormatError(f"{name}: {part.file} belongs to another model. {COPY_AGAIN}")

@@ -1,4 +1,4 @@
-"""Pairs of features one by one: what the kernels only ever sum."""
+"""The terms of single pairs of features, which kernels only sum up."""
 
 from __future__ import annotations
 

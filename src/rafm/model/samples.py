@@ -1,4 +1,4 @@
-"""Sampled models beside the one that they were distilled into: they tell how sure a prediction is."""
+"""Sampled models next to the one that they were distilled into: they give the uncertainty of a prediction."""
 
 from __future__ import annotations
 

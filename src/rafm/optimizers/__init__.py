@@ -35,7 +35,7 @@ def optimizer_for(given: Any) -> Optimizer:
 
 
 def _check_name(name: Any) -> None:
-    """Refuse what is not in the registry: nothing else is ever imported."""
+    """Reject names that are not in the registry: nothing else is ever imported."""
     known = OPTIMIZERS | SAMPLERS
     if not isinstance(name, str) or name not in known:
         raise ConfigError(f"optimizer must be one of {', '.join(known)}, found {name!r}", key="optimizer")

@@ -57,7 +57,7 @@ def _compact(names: Sequence[str], numbers: np.ndarray) -> FeatureFields:
 def continue_fields(
     before: FeatureFields | None, places: np.ndarray, fields: Fields | None, ids: np.ndarray
 ) -> FeatureFields | None:
-    """Return the fields of the features `ids` of a model that goes on, from its own and those of the new rows.
+    """Return the fields of the features `ids` when training continues, from those of the model and of the new rows.
 
     places[i] is the new number of its feature i. Its fields keep their numbers; new ones follow. A feature that has
     another field in the rows is an error.

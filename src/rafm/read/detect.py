@@ -55,7 +55,7 @@ def detect_format(path: PathLike) -> Detection:
     found = _by_lines(lines) or _by_name(name) or _by_delimiter(lines)
     if found.format in ("csv", "tsv", "libsvm") and JSON.match(head):
         raise DataFormatError(
-            "looks like JSON, which is not read; convert it to CSV or Parquet", path=source_name(name)
+            "looks like JSON, which is not supported; convert it to CSV or Parquet", path=source_name(name)
         )
     return found
 

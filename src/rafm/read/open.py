@@ -342,7 +342,7 @@ def batches_of(
     encoder: TableEncoder | None,
     targets: bool | None = True,
     coverage: Coverage | None = None,
-    beside: CellsBeside | None = None,
+    beside: ExtraColumns | None = None,
 ) -> Iterator[CheckedRows]:
     """Yield the rows of a file in batches of bounded size, encoded for a trained model.
 
@@ -386,7 +386,7 @@ def batches_of(
 
 
 @dataclass(frozen=True)
-class CellsBeside:
+class ExtraColumns:
     """Takes columns of a table while it is encoded, to be written beside the results.
 
     cells: one record batch for each batch of rows, until it is popped.
@@ -414,7 +414,9 @@ def _encoded(
     row, weight = 0, encoder.spec.weight
     for block in batches:
         if targets and not row and weight is not None and weight not in block.schema.names:
-            warnings.warn(f"{source_name(path)} has no weights {weight!r}: each row counts 1", stacklevel=2)
+            warnings.warn(
+                f"{source_name(path)} has no weight column {weight!r}: every row counts with weight 1", stacklevel=2
+            )
         with naming_file(path, format):
             rows = encoder.encode(block, targets=targets, coverage=coverage, first_row=row)
         yield rows

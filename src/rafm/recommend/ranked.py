@@ -63,7 +63,9 @@ def evaluate_ranking(
     wanted = [np.setdiff1d(own, gone) for own, gone in zip(relevant, hidden)]
     kept = np.flatnonzero([own.size > 0 for own in wanted])
     if not kept.size:
-        raise DataValueError("no context of the test rows has a relevant item that is in the catalogue and not seen")
+        raise DataValueError(
+            "no context of the test rows has a relevant item that is in the catalogue and not excluded"
+        )
     metrics = TopItems(at, items.n_rows)
     for first in range(0, kept.size, BLOCK_CONTEXTS):
         block = kept[first : first + BLOCK_CONTEXTS]

@@ -1,1 +1,1 @@
-"""A page about a model: what it was trained on, how well it does, what it looks at, and how to train it again."""
+"""A report about a model: its training rows, its quality, which features matter, and how to train it again."""

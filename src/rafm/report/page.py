@@ -9,8 +9,8 @@ from ..files.terminal import printable
 from ..model.file import Saved, file_bytes
 from ..version import __version__
 from . import sections
-from .judged import Judged
 from .markup import text_of
+from .results import Results
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # nothing is loaded and nothing runs, whatever a name says
 # contrasts of at least 4.5 to 1 on both papers
@@ -53,27 +53,27 @@ h2{{break-after:avoid}}*{{print-color-adjust:exact}}.figures{{grid-template-colu
 """
 
 
-def report_page(saved: Saved, judged: Judged | None = None, title: str = "model") -> str:
+def report_page(saved: Saved, results: Results | None = None, title: str = "model") -> str:
     """Return the report of a model as HTML.
 
     Parameters
     ----------
     saved : Saved
         The model and its encoder.
-    judged : Judged, default=None
+    results : Results, default=None
         Results on test rows, without which some sections are left out.
     title : str, default="model"
         What the model is called, such as its file name.
     """
     model = saved.model
     body = [
-        sections.summary(saved, judged, file_bytes(saved)),
+        sections.summary(saved, results, file_bytes(saved)),
         sections.learning(model),
-        sections.quality(model, judged),
+        sections.quality(model, results),
         sections.frequencies(model),
-        sections.interactions(model, judged),
-        sections.importance(judged),
-        sections.coverage(judged),
+        sections.interactions(model, results),
+        sections.importance(results),
+        sections.coverage(results),
         sections.reproduction(saved, __version__),
     ]
     name = text_of(title)

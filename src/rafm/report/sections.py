@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..charts import Axis, Series, chart
+from ..checks import AUTO
 from ..encode.spec import TableSpec
 from ..metrics import metric_class
 from ..model.file import Saved
 from ..model.model import Model
 from ..options import declared_options, resolve
 from ..plan.ranks import describe_plan
-from .judged import Judged
 from .markup import bars, figure, figures, paragraph, section, table, text_of
+from .results import Results
 
 MOST_FIELDS, MOST_PAIRS, MOST_COLUMNS = 12, 15, 20  # of tables
 CURVE_POINTS, N_BINS = 200, 40  # of curves and histograms
@@ -23,21 +24,22 @@ TASKS = {
     "binary": "clicks (two classes)",
     "regression": "ratings (numbers)",
     "count": "counts",
-    "ranking": "what was chosen (ranking)",
+    "ranking": "ranking (positive rows only)",
 }
 
 
-def summary(saved: Saved, judged: Judged | None, n_bytes: int) -> str:
-    """Say what was trained on what, and how well it does."""
+def summary(saved: Saved, results: Results | None, n_bytes: int) -> str:
+    """Describe the model, its training rows and its quality."""
     model = saved.model
+    what = "one vector per feature, of measured length" if _is_measured(model) else model.plan.traits.help
     facts = [
-        ("Model", f"{model.plan.family}: {model.plan.traits.help}"),
+        ("Model", f"{model.plan.family}: {what}"),
         ("Task", f"{TASKS.get(model.loss.task, model.loss.task)}, {model.loss.name} loss"),
         ("Training rows", f"{model.n_rows:,}"),
         ("Features", f"{model.plan.n_features:,}"),
         ("Parameters", f"{model.n_parameters:,}"),
         ("Model file", f"{n_bytes:,} bytes"),
-        ("Epochs", f"{len(model.history)} trained, number {model.best_epoch} kept"),
+        ("Epochs", f"{len(model.history)}, of which epoch {model.best_epoch} was kept"),
     ]
     if saved.classes is not None and model.loss.is_classification:
         facts.append(("Labels", f"{saved.classes[1]!r} is positive, {saved.classes[0]!r} is negative"))
@@ -46,11 +48,11 @@ def summary(saved: Saved, judged: Judged | None, n_bytes: int) -> str:
     if model.best_epoch and model.history:
         kept = model.history[min(model.best_epoch, len(model.history)) - 1]
         facts += [(f"Validation {_title(name)}", f"{value:.5f}") for name, value in _validated(kept).items()]
-    parts = table("The model", ("fact", "value"), facts, "words")
-    if judged is not None:
-        names = [name for name in judged.report if name != "reliability"]
-        rows = [(_title(name), _number(judged.report[name])) for name in names]
-        parts += table(f"Quality on {judged.name}", ("measure", "value"), rows)
+    parts = table("The model", ("property", "value"), facts, "words")
+    if results is not None:
+        names = [name for name in results.report if name != "reliability"]
+        rows = [(_title(name), _number(results.report[name])) for name in names]
+        parts += table(f"Quality on {results.name}", ("metric", "value"), rows)
     return section("Summary", figures(parts))
 
 
@@ -75,13 +77,13 @@ def learning(model: Model) -> str:
     name = model.loss.metrics[0]
     heading = metric_class(name).heading
     series = [Series(f"training {heading}", epochs, [entry["train_loss"] for entry in model.history], "line", 1)]
-    judged = [(epoch, entry.get(f"valid_{name}")) for epoch, entry in zip(epochs, model.history)]
-    if known := [(epoch, value) for epoch, value in judged if value is not None]:
+    values = [(epoch, entry.get(f"valid_{name}")) for epoch, entry in zip(epochs, model.history)]
+    if known := [(epoch, value) for epoch, value in values if value is not None]:
         series.append(Series(f"validation {heading}", *_columns(known), "line", 2))
     if best := [pair for pair in known if pair[0] == model.best_epoch]:
         series.append(Series("kept", *_columns(best), "marks", 2))
     drawn = chart(f"{heading} by epoch", Axis("epoch"), Axis(heading), series)
-    caption = "Training loss is measured while training, so the first epochs look worse than they are."
+    caption = "The training loss is measured during the epoch, so early epochs look worse than they are."
     return section("Learning curves", figures(figure(drawn, caption)))
 
 
@@ -89,21 +91,21 @@ def _columns(pairs: list[tuple[float, float]]) -> tuple[list[float], list[float]
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def quality(model: Model, judged: Judged | None) -> str:
+def quality(model: Model, results: Results | None) -> str:
     """Draw reliability, ROC curve and histogram of predictions."""
-    if judged is None:
+    if results is None:
         return ""
-    return section("Predictions", figures(_reliability(judged), _roc(judged), _histogram(model, judged)))
+    return section("Predictions", figures(_reliability(results), _roc(results), _histogram(model, results)))
 
 
-def _reliability(judged: Judged) -> str:
-    if points := judged.report.get("reliability"):
+def _reliability(results: Results) -> str:
+    if points := results.report.get("reliability"):
         x, y = [point["mean_prediction"] for point in points], [point["mean_label"] for point in points]
         low, high, what = 0.0, max(*x, *y), "share of positives"
     else:
-        order = np.argsort(judged.predictions, kind="stable")
+        order = np.argsort(results.predictions, kind="stable")
         parts = [part for part in np.array_split(order, 10) if part.size]
-        x, y = ([float(values[part].mean()) for part in parts] for values in (judged.predictions, judged.labels))
+        x, y = ([float(values[part].mean()) for part in parts] for values in (results.predictions, results.labels))
         low, high, what = min(*x, *y), max(*x, *y), "mean label"
     series = [
         Series("perfect", [low, high], [low, high], "line", 5),
@@ -112,30 +114,30 @@ def _reliability(judged: Judged) -> str:
     ]
     title = f"reliability: {what} against mean prediction"
     drawn = chart(title, Axis("mean prediction"), Axis(what), series)
-    caption = "Reliability: ten groups of rows by prediction. On the dotted line, predictions are right on average."
+    caption = "Reliability: ten bins of rows by prediction. On the dotted line, predictions are right on average."
     return figure(drawn, caption)
 
 
-def _roc(judged: Judged) -> str:
-    if judged.roc is None:
+def _roc(results: Results) -> str:
+    if results.roc is None:
         return ""
-    x, y = (values.tolist() for values in judged.roc)
+    x, y = (values.tolist() for values in results.roc)
     series = [Series("chance", [0, 1], [0, 1], "line", 5), Series("model", x, y, "line", 1)]
     drawn = chart(
         "ROC curve", Axis("false positive rate", low=0, high=1), Axis("true positive rate", low=0, high=1), series
     )
-    return figure(drawn, f"ROC curve; the area below is the AUC, {_number(judged.report.get('auc'))}.")
+    return figure(drawn, f"ROC curve; the area under it is the AUC, {_number(results.report.get('auc'))}.")
 
 
-def _histogram(model: Model, judged: Judged) -> str:
-    groups = {"all rows": judged.predictions}
+def _histogram(model: Model, results: Results) -> str:
+    groups = {"all rows": results.predictions}
     if model.loss.is_classification:
-        is_positive = judged.labels > 0
-        groups = {"negatives": judged.predictions[~is_positive], "positives": judged.predictions[is_positive]}
-    edges = np.histogram_bin_edges(judged.predictions, N_BINS)
+        is_positive = results.labels > 0
+        groups = {"negatives": results.predictions[~is_positive], "positives": results.predictions[is_positive]}
+    edges = np.histogram_bin_edges(results.predictions, N_BINS)
     middles = ((edges[1:] + edges[:-1]) / 2).tolist()
     series = [
-        Series(name, middles, (np.histogram(values, edges)[0] / judged.predictions.size).tolist(), "bars", style)
+        Series(name, middles, (np.histogram(values, edges)[0] / results.predictions.size).tolist(), "bars", style)
         for style, (name, values) in enumerate(groups.items(), 1)
     ]
     drawn = chart("histogram of predictions", Axis("prediction"), Axis("share of rows"), series)
@@ -143,7 +145,7 @@ def _histogram(model: Model, judged: Judged) -> str:
 
 
 def frequencies(model: Model) -> str:
-    """Draw feature counts against ranks: who is frequent enough for which vector."""
+    """Draw the counts of features next to the ranks of their vectors."""
     plan, counts = model.plan, np.asarray(model.counts)
     if not counts.size or not plan.ranks:
         return ""
@@ -183,11 +185,11 @@ def _levels(model: Model) -> str:
     return table("Parameters by level", heading, rows) + paragraph(share)
 
 
-def interactions(model: Model, judged: Judged | None) -> str:
+def interactions(model: Model, results: Results | None) -> str:
     """Show the weights of field pairs, and the pairs of features that move scores most."""
     parts = _field_weights(model)
-    if judged is not None and judged.terms is not None:
-        terms = judged.terms
+    if results is not None and results.terms is not None:
+        terms = results.terms
         by_column = [(" x ".join(pair), size, f"{size:.4f}") for pair, size in [*terms.column_pairs.items()]]
         # rows of ids have as many columns as features: nothing to sum up
         if len({name for pair in terms.column_pairs for name in pair}) <= MOST_COLUMNS and by_column:
@@ -208,26 +210,27 @@ def _field_weights(model: Model) -> str:
     return table(f"Weight of pairs by field{more}", ("field", *names), rows)
 
 
-def importance(judged: Judged | None) -> str:
+def importance(results: Results | None) -> str:
     """Show how much the loss rises when a column is permuted."""
-    if judged is None or not judged.importance:
+    if results is None or not results.importance:
         return ""
     rows = [
         (one.column, one.importance, f"{one.importance:.5f} ± {one.standard_error:.5f}")
-        for one in judged.importance[:MOST_COLUMNS]
+        for one in results.importance[:MOST_COLUMNS]
     ]
-    text = "Rise of the loss when the values of a column are dealt out anew among the rows, with its standard error."
-    return section("Importance", paragraph(text), bars("Importance of columns", ("column", "rise of the loss"), rows))
+    text = "Increase of the loss when the values of a column are permuted among the rows, with its standard error."
+    title = ("column", "increase of the loss")
+    return section("Importance", paragraph(text), bars("Importance of columns", title, rows))
 
 
-def coverage(judged: Judged | None) -> str:
-    """Show which values of the test rows the model has never seen."""
-    if judged is None:
+def coverage(results: Results | None) -> str:
+    """Show how many values of the test rows were not seen in training."""
+    if results is None:
         return ""
-    columns = judged.coverage.columns
-    text = f"{judged.unseen_share:.2%} of the nonzeros have a feature that the model does not know; they add nothing."
+    columns = results.coverage.columns
+    text = f"{results.unseen_share:.2%} of the nonzeros have a feature that the model does not know; they add nothing."
     if columns:  # the encoder has left out what it does not know
-        text = "Values that training did not have add nothing to a score."
+        text = "Values not seen in training add nothing to a score."
     rows = [
         (name, f"{one.seen:,}", f"{one.known:,}", f"{one.missing:,}", f"{one.unseen:,}", f"{1 - one.share:.1%}")
         for name, one in columns.items()
@@ -237,13 +240,15 @@ def coverage(judged: Judged | None) -> str:
 
 
 def reproduction(saved: Saved, version: str) -> str:
-    """Say how to train the model again."""
+    """Show how to train the model again."""
     model = saved.model
     rows = [(name, _shown(value)) for name, value in sorted(model.options.items()) if value is not None]
     text = (
         f"Made with rafm {version}. The same rows, options and seed give the same file on the same kind of processor. "
         "TRAIN stands for the training rows."
     )
+    if _is_measured(model):
+        text += " Learning rate, L2 and ranks are those found; a limit on the size is not recorded."
     command = f'<pre tabindex="0"><code>{text_of(train_command(saved))}</code></pre>'
     return section("Train it again", paragraph(text), command, table("Options", ("option", "value"), rows, "words"))
 
@@ -251,22 +256,29 @@ def reproduction(saved: Saved, version: str) -> str:
 def train_command(saved: Saved) -> str:
     """Return a `rafm train` command with the options that differ from the defaults."""
     model, spec = saved.model, saved.encoder.spec if saved.encoder is not None else TableSpec()
-    words = ["rafm train TRAIN --out MODEL", f"--task {model.loss.task}", f"--model {model.plan.family}"]
+    # the family, ranks and penalties of a measured model are results, not options
+    found = ("ranks", "rank_scale", "learning_rate", "l2") if _is_measured(model) else ()
+    family, ranks = (None, AUTO) if found else (model.plan.family, model.plan.ranks or None)
+    words = ["rafm train TRAIN --out MODEL", f"--task {model.loss.task}"] + [f"--model {family}"] * (not found)
     words += [f"--{name} {quote(column)}" for name in ("label", "weight") if (column := getattr(spec, name))]
-    if model.plan.ranks:
-        words.append(f"--ranks {','.join(map(str, model.plan.ranks))}")
+    if ranks:
+        words.append(f"--ranks {ranks if found else ','.join(map(str, ranks))}")
     # what the same command would use by itself need not be said
     needed = {name: model.options[name] for name in ("item_fields",) if name in model.options}
-    usual = resolve(task=model.loss.task, model=model.plan.family, ranks=model.plan.ranks or None, **needed).summary()
+    usual = resolve(task=model.loss.task, model=family, ranks=ranks, **needed).summary()
     words += [f"--{name.replace('_', '-')} {_shown(value)}" for name, value in needed.items()]
     for name, declared in declared_options():
         value = model.options.get(name)
-        if value is None or value == usual.get(name):
+        if value is None or name in found or value == usual.get(name):
             continue
         flag = (declared.flag or name).replace("_", "-")
         is_switch = isinstance(value, bool)
         words.append((f"--{flag}" if value else f"--no-{flag}") if is_switch else f"--{flag} {_shown(value)}")
     return " ".join(words)
+
+
+def _is_measured(model: Model) -> bool:
+    return model.options.get("ranks") == AUTO
 
 
 def _shown(value: Any) -> str:

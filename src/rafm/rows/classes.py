@@ -31,7 +31,7 @@ class BadLabel(Exception):
 
 
 class WrongGuess(DataValueError):
-    """A label shows that earlier ones were misread: the one taken for positive is not; reading again gets it right."""
+    """A label shows that an earlier guess of the positive label was wrong; the file must be read again."""
 
     def __init__(self, path: str, n_rows: int, labels: BinaryLabels):
         positive = (labels.classes or [0, 1])[-1]
@@ -92,7 +92,7 @@ def _hope(label: Label) -> int:
 
 
 def guess_of(label: Label) -> Key | None:
-    """Return the key of a label that is probably positive, judged without the other one; else None."""
+    """Return the key of a label that is probably positive, without knowing the other one; else None."""
     key = key_of(label)
     is_negative = key <= 0 if isinstance(key, float) else _hope(label) < 0
     return None if is_negative else key

@@ -60,7 +60,9 @@ def _check_types(schema: pa.Schema) -> None:
         raise RequestError(422, "two columns have the same name")
     for field in schema:
         if cell_type(field.type) == "other":
-            raise RequestError(422, f"column {field.name[:80]!r} has type {str(field.type)[:80]}, which no model takes")
+            raise RequestError(
+                422, f"column {field.name[:80]!r} has type {str(field.type)[:80]}, which is not supported"
+            )
 
 
 def _check_elements(batch: pa.RecordBatch, limit: int) -> None:
@@ -71,7 +73,7 @@ def _check_elements(batch: pa.RecordBatch, limit: int) -> None:
 
 
 def _refuse_compression(body: bytes) -> None:
-    """Refuse compressed buffers, since a few bytes of them may become gigabytes before Arrow has a word to say."""
+    """Refuse compressed buffers, since a few bytes of them may expand to gigabytes before any check."""
     for message in pa.ipc.MessageReader.open_stream(body):
         found = message.metadata.to_pybytes()
         kind, header = _field(found, _table(found, 0), HEADER_TYPE), _field(found, _table(found, 0), HEADER)

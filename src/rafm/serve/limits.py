@@ -105,7 +105,7 @@ class _Answer:
 
 
 class Lane:
-    """One thread for work that would hold up other requests, with a queue that is short in seconds.
+    """One thread for work that would delay other requests, with a queue that is limited in waiting time.
 
     A burst may fill the queue. If it stays long for BURST_SECONDS, requests come faster than they are answered, and a
     long queue only makes all of them late: until CALM_SECONDS without a refusal, a request is let in only if its turn

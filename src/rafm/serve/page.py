@@ -1,4 +1,4 @@
-"""The page to try a model: type or pick a row, see its score and why. It loads nothing from elsewhere."""
+"""The page to try a model: enter or draw a row, see its score and an explanation. It loads nothing from elsewhere."""
 
 from __future__ import annotations
 

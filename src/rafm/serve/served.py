@@ -129,7 +129,7 @@ def load_served(settings: Settings) -> tuple[ServedModel, Signature]:
             scorer, names = Scorer.of(saved), FeatureNames.of(saved)
             warm_up(scorer)
             return ServedModel(settings.name, sha256, scorer, names, _catalogue(settings.items, scorer)), before
-    raise ModelFileError(f"{settings.model}: the file changes all the time")
+    raise ModelFileError(f"{settings.model}: the file keeps changing while it is read")
 
 
 def signature_of(path: str) -> Signature:

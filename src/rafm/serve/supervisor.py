@@ -26,7 +26,7 @@ BACKLOG = 2048
 
 @dataclass
 class Place:
-    """The place of a worker: its process, and when it may be started again."""
+    """A worker slot: its process, and when it may be started again."""
 
     number: int
     process: subprocess.Popen[bytes] | None = None
@@ -53,13 +53,13 @@ class Supervisor:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> int:
-        """Serve until told to stop; return the exit code."""
+        """Serve until a signal to stop; return the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._note)
         try:
             if (code := self._start_all()) is not None:
                 return code
-            while not self._told_to_stop():
+            while not self._has_stop_signal():
                 for place in self.places:
                     self._tend(place)
                 time.sleep(TICK_SECONDS)
@@ -72,8 +72,8 @@ class Supervisor:
     def _note(self, number: int, _: FrameType | None) -> None:
         self._signals.append(number)
 
-    def _told_to_stop(self) -> bool:
-        """Pass SIGHUP on; tell whether another signal came."""
+    def _has_stop_signal(self) -> bool:
+        """Pass SIGHUP on; return whether another signal came."""
         while signal.SIGHUP in self._signals:
             self._signals.remove(signal.SIGHUP)
             self._send(signal.SIGHUP)
@@ -85,14 +85,14 @@ class Supervisor:
                 place.process.send_signal(number)
 
     def _start_all(self) -> int | None:
-        """Start one worker, which says what is wrong with the model, then the others; return a failure."""
+        """Start one worker, which reports what is wrong with the model, then the others; return a failure."""
         for place in self.places:
             self._start(place)
             while place.number == 0 and not self._is_ready(place):
                 assert place.process is not None
                 if (code := place.process.poll()) is not None:  # it has said why
                     return code if code > 0 else 1
-                if self._told_to_stop():
+                if self._has_stop_signal():
                     return self._stop()
                 time.sleep(TICK_SECONDS)
         sha256 = self.metrics.sha256(0)

@@ -1,4 +1,4 @@
-"""A worker process: load the model, say that it is ready, answer until told to stop.
+"""A worker process: load the model, report that it is ready, answer requests until it is stopped.
 
     python -m rafm.serve.worker '{"settings": {...}, "worker": 0, "listener": 3, "metrics": 4, "parent": 5}'
 

@@ -37,7 +37,7 @@ class Fit:
 
 
 def with_calibration(events: Iterable[Event], valid: RowSource | None, options: TrainingOptions) -> Iterator[Event]:
-    """Pass events through; calibrate the model of the last one to the validation rows, if that is wanted and helps."""
+    """Pass events through; calibrate the model of the last one to the validation rows, if requested and if it helps."""
     for event in events:
         if isinstance(event, Finished) and valid is not None and is_wanted(options):
             scores, labels, weights = _scored(event.model, valid, options)
@@ -58,7 +58,7 @@ def is_wanted(options: TrainingOptions) -> bool:
 
 
 def calibrated(model: Model, scale: float, offset: float) -> Model:
-    """Return the model with scores scale * score + offset; its options tell the two numbers."""
+    """Return the model with scores scale * score + offset; its options store the two numbers."""
     options = {**model.options, KEY: [scale, offset]}
     return replace(model, parameters=model.parameters.rescaled(scale, offset), options=options)
 

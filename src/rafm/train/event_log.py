@@ -9,7 +9,7 @@
     {"event": "searched", "learning_rate": ..., "l2": ..., "runs": ...}
     {"event": "measuring", "rank": ..., "parameters": ..., "megabytes": ..., "times": ..., "fallback": ...}
     {"event": "cut", "metric": ..., "before": ..., "value_before": ..., "parameters": ..., "value": ...}
-    {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ...}
+    {"event": "resumed", "folder": ..., "epoch": ..., "rows": ..., "finished": ..., "best_value": ...}
     {"event": "start", "valid_log_loss": ..., ...}
     {"event": "piece", "epoch": ..., "rows": ..., "of": ..., "train_loss": ..., "rows_per_second": ..., "seconds": ...}
     {"event": "checkpoint", "path": ..., "epoch": ..., "rows": ...}
@@ -31,6 +31,7 @@ from typing import Any, Protocol
 
 from .events import (
     Calibrated,
+    Challenged,
     CheckpointWritten,
     Continued,
     Cut,
@@ -46,11 +47,12 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    RivalsJudged,
     SamplerChosen,
     Searched,
     Selected,
     Slowed,
-    StartJudged,
+    StartEvaluated,
 )
 
 
@@ -93,7 +95,7 @@ def event_record(event: Event) -> dict[str, Any]:
     """
     match event:
         case SamplerChosen():
-            return {"event": "sampler_chosen", "rank": event.options.ranks[0], "rows": event.n_rows}
+            return {"event": "sampler_chosen", "rank": event.rank, "rows": event.n_rows}
         case MeasuringChosen():
             chosen = {"measured": event.options is not None, "rows": event.n_rows, "seconds": event.seconds}
             return {"event": "measuring_chosen", **chosen, "obstacle": event.obstacle}
@@ -105,9 +107,15 @@ def event_record(event: Event) -> dict[str, Any]:
             return {"event": "one_class", "rows": event.n_rows}
         case Slowed():
             return {"event": "slowed", **vars(event)}
+        case Challenged():
+            given = event.options
+            what = {"model": given.model, "ranks": list(given.ranks), "optimizer": given.optimizer.name}
+            return {"event": "challenged", **what}
+        case RivalsJudged():
+            return {"event": "rivals_judged", **vars(event)}
         case Selected():
             return {"event": "selected", "epochs": event.n_epochs, "rows": event.n_rows}
-        case StartJudged():
+        case StartEvaluated():
             return {"event": "start", **{f"valid_{name}": value for name, value in event.metrics.items()}}
         case Planned():
             *levels, _ = event.levels() or [{}]

@@ -15,15 +15,19 @@ from .schedule import Schedule
 
 @dataclass(frozen=True)
 class SamplerChosen:
-    """No option asks for another model, and the rows are ratings: an FM is sampled."""
+    """No option defines the model, and the rows are ratings: an FM is sampled, and cut if ranks are measured."""
 
     options: TrainingOptions
     n_rows: int
 
+    @property
+    def rank(self) -> int:
+        return self.options.large_rank or self.options.ranks[0]
+
 
 @dataclass(frozen=True)
 class MeasuringChosen:
-    """No option asks for another model: ranks are measured; or by counts, because that would take too much.
+    """No option defines the model: ranks are measured, or assigned by count if measuring would take too much.
 
     options: those to train with, None if ranks are by counts. seconds: what measuring takes, roughly, on one core.
     obstacle: why ranks are not measured, None if they are.
@@ -62,9 +66,26 @@ class OneClass:
 
 @dataclass(frozen=True)
 class Slowed:
-    """The best epoch was one of the first; training starts again with a lower learning rate."""
+    """The best epoch was one of the first, or training diverged; it starts again with a lower learning rate."""
 
     share: float  # of the learning rate that was tried first
+    diverged: bool = False
+
+
+@dataclass(frozen=True)
+class Challenged:
+    """No option asks for a model: another one is tried on the rows that are held out."""
+
+    options: TrainingOptions
+
+
+@dataclass(frozen=True)
+class RivalsJudged:
+    """The rows held out have chosen between models."""
+
+    metric: str
+    values: dict[str, float | None]  # of each model, by its name
+    chosen: str
 
 
 @dataclass(frozen=True)
@@ -139,12 +160,13 @@ class Cut:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training resumes from a checkpoint, in this epoch after this many of its rows."""
+    """Training resumes from a checkpoint, in this epoch after this many of its rows; best_value: metric so far."""
 
     folder: str
     epoch: int
     rows: int
     finished: bool
+    best_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -167,11 +189,13 @@ class Continued:
 
 @dataclass(frozen=True)
 class Begun(Continued):
-    """Sampling begins at the parameters of an existing model."""
+    """Sampling begins at the parameters of a model; is_given: whether it was there before, or was trained first."""
+
+    is_given: bool = True
 
 
 @dataclass(frozen=True)
-class StartJudged:
+class StartEvaluated:
     """The untrained model, which predicts a constant, was evaluated on the validation rows."""
 
     metrics: dict[str, float | None]
@@ -266,7 +290,7 @@ class Finished:
     schedule: Schedule | None = None
 
 
-Training = Resumed | StartJudged | PieceFinished | CheckpointWritten | EpochFinished
+Training = Resumed | StartEvaluated | PieceFinished | CheckpointWritten | EpochFinished
 Event = (
     SamplerChosen
     | MeasuringChosen
@@ -274,6 +298,8 @@ Event = (
     | NotHeldOut
     | OneClass
     | Slowed
+    | Challenged
+    | RivalsJudged
     | Selected
     | Planned
     | Searched

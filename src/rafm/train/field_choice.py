@@ -57,7 +57,7 @@ def _memory_bytes(options: TrainingOptions) -> float:
 
 
 def _has_field_weights(features: PlannedFeatures, options: TrainingOptions, start: Model | None) -> bool:
-    """Return whether fields get weights; a model that goes on keeps to what it has."""
+    """Return whether fields get weights; when training continues, the model keeps what it has."""
     if start is not None and options.field_weights == "auto":
         return start.plan.n_field_weights > 0
     n_fields = 0 if features.fields is None else features.fields.n_fields
@@ -68,6 +68,6 @@ def _has_field_weights(features: PlannedFeatures, options: TrainingOptions, star
 
 def has_weights(n_fields: int, options: TrainingOptions) -> bool:
     """Return whether fields get weights."""
-    can_have = options.family.uses_fields and not options.optimizer.is_sampler
+    can_have = options.family.uses_fields and (options.loss.is_classification or not options.optimizer.is_sampler)
     usual = can_have and 2 <= n_fields <= MOST_FIELDS
     return usual if options.field_weights == "auto" else options.field_weights == "on"

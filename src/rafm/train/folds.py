@@ -13,7 +13,7 @@ from ..metrics import is_better, metric_class
 from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.source import RowSource
-from .events import EpochFinished, Event, StartJudged
+from .events import EpochFinished, Event, StartEvaluated
 from .job import Stop
 from .schedule import Schedule
 from .trainer import train
@@ -35,6 +35,7 @@ class Course:
     noise: float | None = None  # variance of labels, found by a sampler
     schedule: Schedule | None = None  # what was searched besides
     pull: float | None = None  # of its distillation
+    last_value: float | None = None  # metric after distillation or calibration
 
     def note(self, event: EpochFinished, metric: str) -> EpochFinished:
         """Add an epoch; return it with the mark of the best one so far."""
@@ -53,15 +54,15 @@ def train_on_folds(
     stop: Stop,
     course: Course,
 ) -> Iterator[Event]:
-    """Train on the first rows of each pair and judge by the second ones; yield epochs, and write them to the course."""
+    """Train on the first rows of each pair and evaluate on the second; yield epochs, and write them to the course."""
     begun, pairs = time.perf_counter(), [pair for pair in pairs if all(_weight(side) > 0 for side in pair)]
     weights = [_weight(valid) for _, valid in pairs]
     single = replace(options, patience=None, threads=1, keep_state=False, calibrate="off")
     runs = [train(rest, single, valid, start=start, stop=stop) for rest, valid in pairs]
     first, best = [], []  # type: list[Metrics], list[Metrics]
     if start is None:
-        first = [_next(events, StartJudged).metrics for events in runs]
-        yield StartJudged(_mean_metrics(first, weights))
+        first = [_next(events, StartEvaluated).metrics for events in runs]
+        yield StartEvaluated(_mean_metrics(first, weights))
     while len(course.history) < options.n_epochs:
         done = [_next(events, EpochFinished) for events in runs]
         if None in done:

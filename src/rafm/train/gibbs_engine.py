@@ -12,8 +12,8 @@ import numpy as np
 from ..jit.compile import PLAIN
 from ..kernels import gibbs
 from ..kernels.gibbs_rows import collect_scores
-from ..kernels.gibbs_tables import Chain, Draw
-from ..kernels.tables import Rows, Team
+from ..kernels.gibbs_tables import INNER, OWN, Chain, Draw
+from ..kernels.tables import Rows, Tables, Team
 from ..model.parameters import Parameters
 from ..model.samples import Samples
 from ..model.scores import score
@@ -53,7 +53,7 @@ class GibbsEngine:
         self.tables, self.key = self.layout.tables(), (seed & WORD, seed >> WORD_BITS & WORD)
         self.arrangement = arrange_rows(rows, plan, fields)
         self.design, self.n_factors = self.arrangement.design, sum(plan.block_ranks)
-        self.chain = _first_chain(self.arrangement, self.n_factors, seed, bias)
+        self.chain = _first_chain(self.arrangement, plan, seed, bias)
         parts = self.design.cuts.size - 1
         self.team = ThreadTeam(1 if PLAIN else min(threads, parts))
         self.totals = np.zeros(rows.labels.size)  # sums of the sampled scores of the training rows
@@ -71,13 +71,22 @@ class GibbsEngine:
         variance = float(np.average(self.chain.errors.astype(float) ** 2, weights=self._row_weights))
         self.alpha[0] = 1 / max(variance, 1e-12)
 
+    def weigh_fields(self, weights: np.ndarray) -> None:
+        """Set the weight of each field, which stays as it is while parameters are drawn."""
+        self.chain.shares[INNER], self.chain.shares[OWN] = weights, 1 - weights**2
+
+    @property
+    def field_weights(self) -> np.ndarray | None:
+        """Weight of each field, None if they have none."""
+        return self.chain.shares[INNER].copy() if self.plan.n_field_weights else None
+
     @cached_property
     def _row_weights(self) -> np.ndarray | None:
         return self.design.weights if self.design.weights.size else None
 
     def state(self) -> dict[str, np.ndarray]:
         """Return all arrays that sampling changes, by name; not copies, so they can be saved and restored."""
-        names = ("numbers", "bias", "errors", "hyper", "means")
+        names = ("numbers", "bias", "errors", "hyper", "means", *(("shares",) if self.plan.n_field_weights else ()))
         own = {"totals": self.totals, "collected": self.collected, "alpha": self.alpha, "field_means": self.field_means}
         own |= {f"kept_{name}": array for name, array in self.kept.items()}
         own |= {f"valid_{name}": array for name, array in self.valid.items()}
@@ -170,6 +179,8 @@ class GibbsEngine:
         numbers, places, first = self.chain.numbers, self.arrangement.places, 1
         numbers[:], self.chain.bias[0], self.field_means[0] = 0, given.bias[0], 0
         numbers[0, places] = given.weights
+        if given.fields is not None:
+            self.weigh_fields(given.fields)
         for block in given.factors:
             numbers[first : first + block.shape[1], places[: len(block)]] = block.T
             first += block.shape[1]
@@ -200,36 +211,45 @@ class GibbsEngine:
         for size, rank in zip(self.plan.sizes[1:], self.plan.block_ranks):
             factors.append(np.ascontiguousarray(numbers[start : start + rank, places[:size]].T))
             start += rank
-        return Parameters(np.array([bias], np.float32), numbers[0, places], factors)
+        return Parameters(np.array([bias], np.float32), numbers[0, places], factors, fields=self.field_weights)
 
     def _centred(self) -> tuple[np.ndarray, float]:
         """Return parameters and bias after taking the mean of each field to the bias and to the other fields.
 
         A row has one feature i of field k and one j of field l: v_i v_j = (v_i - m_k) (v_j - m_l) + m_k (v_j - m_l) +
-        m_l (v_i - m_k) + m_k m_l, which are a pair, two weights and a constant.
+        m_l (v_i - m_k) + m_k m_l, which are a pair, two weights and a constant. All count 1 - t_k t_l.
         """
         numbers, means = self.chain.numbers.copy(), np.where(self.is_certain, self.field_means[0], 0)
-        total, bounds = means[1:].sum(axis=1), self.design.field_bounds
-        bias = self.chain.bias[0] + means[0].sum() + 0.5 * (total @ total - (means[1:] ** 2).sum())
+        (_, inner, own_share), bounds = self.chain.shares, self.design.field_bounds
+        total, weighted = means[1:].sum(axis=1), means[1:] @ inner
+        pairs = total @ total - weighted @ weighted - (own_share * means[1:] ** 2).sum()
         for field, (first, stop) in enumerate(pairwise(bounds)):
             own = numbers[:, first:stop]
             own -= means[:, field, None].astype(np.float32)
-            own[0] += (total - means[1:, field]).astype(np.float32) @ own[1:]
-        return numbers, float(bias)
+            others = total - inner[field] * weighted - own_share[field] * means[1:, field]
+            own[0] += others.astype(np.float32) @ own[1:]
+        return numbers, float(self.chain.bias[0] + means[0].sum() + 0.5 * pairs)
 
     def scorer(self) -> partial[np.ndarray]:
         """Return a function that scores rows by the current parameters."""
         found = self.parameters()
         records = self.layout.pack(found.weights, found.factors)
-        return partial(self._scores, records, found.bias[0])
+        if self.layout.has_fields and self.fields is not None:
+            self.layout.put_fields(records, self.fields)
+        scores = partial(_scores, self.tables, records, found)
+        return partial(self._scores, scores)
 
-    def _scores(self, records: np.ndarray, bias: np.float32, rows: Rows) -> np.ndarray:
+    def _scores(self, scores: partial[np.ndarray], rows: Rows) -> np.ndarray:
         n, threads = rows.labels.size, len(self.team.teams)
         if threads == 1 or n <= SCORING_ROWS:
-            return score(rows, self.tables, records, bias)
+            return scores(rows)
         parts = [_slice(rows, start, min(start + SCORING_ROWS, n)) for start in range(0, n, SCORING_ROWS)]
         with ThreadPoolExecutor(threads, "rafm") as pool:
-            return np.concatenate([*pool.map(lambda part: score(part, self.tables, records, bias), parts)])
+            return np.concatenate([*pool.map(scores, parts)])
+
+
+def _scores(tables: Tables, records: np.ndarray, found: Parameters, rows: Rows) -> np.ndarray:
+    return score(rows, tables, records, found.bias[0], field_weights=found.fields)
 
 
 def _slice(rows: Rows, start: int, stop: int) -> Rows:
@@ -239,10 +259,10 @@ def _slice(rows: Rows, start: int, stop: int) -> Rows:
     return rows._replace(**whole, labels=rows.labels[cut], weights=rows.weights[cut])
 
 
-def _first_chain(arrangement: Arrangement, n_factors: int, seed: int, bias: float) -> Chain:
-    """Return the initial state: weights 0, small random factors."""
+def _first_chain(arrangement: Arrangement, plan: RankPlan, seed: int, bias: float) -> Chain:
+    """Return the initial state: weights 0, also of fields, and small random factors."""
     design, (n_rows, n) = arrangement.design, (arrangement.design.labels.size, arrangement.order.size)
-    parts, n_fields = design.cuts.size - 1, arrangement.n_fields
+    parts, n_fields, n_factors = design.cuts.size - 1, arrangement.n_fields, sum(plan.block_ranks)
     factors = np.random.default_rng(seed).standard_normal((n, n_factors), np.float32) * np.float32(FIRST_SPREAD)
     numbers = np.zeros((n_factors + 1, n), np.float32)
     numbers[1:] = factors[arrangement.order].T  # drawn in the order of the plan
@@ -255,12 +275,14 @@ def _first_chain(arrangement: Arrangement, n_factors: int, seed: int, bias: floa
     scratch = {
         "errors": ((n_rows,), np.float32),
         "sums": ((n_rows,), np.float32),
+        "inner": ((n_rows if plan.n_field_weights else 0,), np.float32),
         "means": ((n_factors + 1, n), np.float64),
         "centres": ((n_factors + 1, n), np.float32),
         "steps": ((2 * n,), np.float32),
         "normals": ((n,), np.float64),
         "moments": ((2 * parts * int(copies.max(initial=0)),), np.float64),
         "partial": ((parts, n_fields + 1, 2), np.float64),
-        "nothing": ((n,), np.float32),
     }
-    return Chain(numbers=numbers, bias=np.array([bias]), hyper=hyper, **on_pages(scratch))
+    shares = np.ones((3, n_fields), np.float32)
+    shares[INNER] = 0
+    return Chain(numbers=numbers, bias=np.array([bias]), hyper=hyper, shares=shares, **on_pages(scratch))

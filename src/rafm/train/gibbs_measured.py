@@ -5,35 +5,74 @@ The small model is fitted to the mean of the samples of the large one, which is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import json
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..compress.budget import Budget, cut_within
+from ..compress.budget import Budget
 from ..compress.cut import Cutter
 from ..errors import ConfigError
 from ..model.model import Model
-from ..model.parameters import Parameters
 from ..options import TrainingOptions
 from ..plan.features import PlannedFeatures
 from .events import Cut, Distilled, Event, Finished, Measuring, Planned
-from .gibbs_run import GibbsRun, make_run
+from .gibbs_cut import Ways
+from .gibbs_run import make_run
 from .job import Job, model_of
-from .measured import order_of, reserved_bytes, smallest_good, validation_loss
-from .sampler_choice import NUMBER_BYTES
+from .measured import smallest_good, validation_loss
+from .run import Position
+from .sampler_choice import NUMBER_BYTES, ranks_to_cut
+from .schedule import Schedule, Way
 
-LARGE_RANK, LEAST_RANK, ROWS_PER_RANK = 32, 8, 1000  # of the model to be cut
-PULL = 50.0  # towards the vectors that were cut, which know more of the samples than the training rows alone
+MORE_BYTES = 256  # of a file, for options that the model will have in the end
 
 
 def train_sampled_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
     """Sample a large model and distil it into one whose vectors have the lengths they need."""
-    if job.valid is None:
+    large = yield from _sampled(job, options)
+    yield from _cut_and_distil(job, options, large)
+
+
+def train_sampled_sizes(job: Job, options: TrainingOptions, sizes: Sequence[int]) -> Iterator[Event]:
+    """Sample one large model and cut it to several numbers of parameters; yield a `Finished` for each, in order.
+
+    Each is the model that `train_sampled_measured` gives under this budget. There are no checkpoints.
+    """
+    large = yield from _sampled(job, options)
+    for size in sizes:
+        yield from _cut_and_distil(job, replace(options, max_parameters=size), large)
+
+
+@dataclass(frozen=True)
+class Large:
+    """A large model that was sampled, and the mean scores of the training rows.
+
+    at, begun, reason: where its run ended, when it began, and why it ended.
+    """
+
+    at: Position
+    begun: float
+    reason: str
+    model: Model
+    features: PlannedFeatures
+    target: np.ndarray
+    distilled: Distilled
+
+    @property
+    def history_bytes(self) -> int:
+        """How long the history is in a model file."""
+        return len(json.dumps(self.model.history))
+
+
+def _sampled(job: Job, options: TrainingOptions) -> Generator[Event, None, Large]:
+    """Sample the large model."""
+    if job.valid is None and job.schedule is None:
         raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
-    rank = LARGE_RANK
-    while rank > LEAST_RANK and rank * ROWS_PER_RANK > job.found.rows:
-        rank //= 2
+    rank = options.large_rank or ranks_to_cut(job.found.rows)[0]
+    if job.schedule is not None:
+        rank = job.schedule.rank or rank
     large = replace(options, model="fm", ranks=(rank,), l2=options.l2[:1], measured=False)
     features = job.features(large)
     size = features.plan.n_parameters
@@ -43,40 +82,48 @@ def train_sampled_measured(job: Job, options: TrainingOptions) -> Iterator[Event
     yield from job.train(run)
     # Before the distillation, which overwrites the chain.
     reason, target = run.why_over(), run.engine.mean_scores()
-    first = run.distil()
-    yield first
+    distilled = run.distil()
+    yield distilled
+    job.checkpoint.capture = lambda: None  # the chain is over, and its memory is free
     model = model_of(run, features, job.found.rows)
-    yield from _cut_and_distil(job, options, run, (model, features, target), first, reason)
+    return Large(run.at, run.begun, reason, model, features, target, distilled)
 
 
-def _cut_and_distil(
-    job: Job,
-    options: TrainingOptions,
-    run: GibbsRun,
-    large: tuple[Model, PlannedFeatures, np.ndarray],
-    first: Distilled,
-    reason: str,
-) -> Iterator[Event]:
+def _cut_and_distil(job: Job, options: TrainingOptions, large: Large) -> Iterator[Event]:
     """Cut the large model and distil the samples into what is left of it."""
-    (model, features, target), at = large, run.at
-    assert job.valid is not None
-    cutter = Cutter(model, job.found.squares[np.searchsorted(job.found.ids, model.numbering.ids)])
-    budget = Budget(options.max_parameters, options.max_bytes, reserved_bytes(options))
-    cut = cut_within(cutter, budget) if budget else smallest_good(cutter, job.valid)
-    small = features.arranged(order_of(cut, features))._replace(plan=cut.plan)
+    features, first, budget = large.features, large.distilled, _budget(job, options, large)
+    if not budget.excess(large.model):
+        schedule = Schedule(options.learning_rate, None, (), features.plan.ranks[0], large.model.n_parameters)
+        yield Finished(large.model, large.reason, schedule=schedule)
+        return
+    ways = Ways(job, options, large.model, features, large.target, first.samples, budget)
+    way = Way() if job.schedule is None else job.schedule.way or Way()
+    if job.valid is not None and large.reason != "time":
+        way = ways.best()
+    found = ways.candidate(way)
+    cut, small, last = found.cut, found.features, found.run
     yield Planned(small.plan, small.counts, job.found.rows)
-    sizes = model.n_parameters, first.metrics.get(options.metric), cut.n_parameters
-    yield Cut(options.metric, *sizes, validation_loss(cut, job.valid))
-    plan, l2 = cut.plan, options.l2[:1] * len(cut.plan.ranks)
-    chosen = replace(options, model=plan.family, ranks=plan.ranks, l2=l2, measured=False, keep_samples=0)
-    last = make_run(job, small, chosen)
-    last.at, last.begun = at, run.begun  # history and time are those of the large model
-    yield last.distil_into(_scaled(cut, last), target, first.samples, PULL)
-    yield Finished(model_of(last, small, job.found.rows), reason)
+    before = features.plan.n_parameters, first.metrics.get(options.metric)
+    after = cut.n_parameters, None if job.valid is None else validation_loss(cut, job.valid)
+    yield Cut(options.metric, *before, *after)
+    last.at, last.begun = large.at, large.begun  # history and time are those of the large model
+    distilled = found.distil(large.target, first.samples, way.pull)
+    yield replace(distilled, noise=first.noise, pull=first.pull)  # for a run without validation rows
+    size = features.plan.ranks[0], cut.n_parameters
+    schedule = Schedule(options.learning_rate, None, (), *size, way=way, history_bytes=large.history_bytes)
+    yield Finished(model_of(last, small, job.found.rows), large.reason, schedule=schedule)
 
 
-def _scaled(cut: Model, run: GibbsRun) -> Parameters:
-    """Return the parameters of a cut model on the scale of training."""
-    scale, found = run.label_scale, cut.parameters
-    bias = found.bias / np.float32(scale)
-    return replace(found.undo_scaling(1 / scale, 1 / run.features.value_scales), bias=bias)
+def _budget(job: Job, options: TrainingOptions, large: Large) -> Budget:
+    """Return the budget or, without one, the size that validation rows choose or have chosen."""
+    known, more = job.schedule, MORE_BYTES
+    if known is not None:  # the model will have the history of the run that has chosen
+        more += max(known.history_bytes - large.history_bytes, 0)
+    budget = Budget(options.max_parameters, options.max_bytes, options.reserved_bytes + more)
+    if budget:
+        return budget
+    cutter = Cutter(large.model, job.found.squares[np.searchsorted(job.found.ids, large.model.numbering.ids)])
+    if known is not None:
+        return Budget(max(known.parameters, cutter.smallest().n_parameters))
+    assert job.valid is not None
+    return Budget(smallest_good(cutter, job.valid).n_parameters)

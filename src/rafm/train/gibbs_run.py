@@ -22,7 +22,7 @@ from ..plan.ranks import RankPlan
 from ..rows.stats import RowStats
 from .events import Begun, Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
 from .gibbs_engine import DISTILLING_PULL, Gap, GibbsEngine
-from .gibbs_start import begin_from
+from .gibbs_start import begin_from, stepped_start
 from .job import Job, model_of
 from .loader import Blocks
 from .run import Position, Run
@@ -38,11 +38,14 @@ SHOWN_SECONDS = 0.2  # time between two progress events
 
 def train_sampled(job: Job, options: TrainingOptions, start: Model | None = None) -> Iterator[Event]:
     """Train a model by sampling, from the parameters of another one if it is given."""
-    features = job.features(options)
+    features = job.features(options, start)
     yield Planned(features.plan, features.counts, job.found.rows)
-    run = make_run(job, features, options)
+    run, is_given = make_run(job, features, options), start is not None
+    if not is_given and features.plan.n_field_weights and job.state is None:
+        start = stepped_start(job, options)
     if start is not None:
-        yield Begun(start.plan.n_features, begin_from(run.engine, start, features, run.start_scale), False)
+        new = begin_from(run.engine, start, features, run.start_scale)
+        yield Begun(start.plan.n_features, new, False, is_given=is_given)
     yield from job.train(run)
     reason = run.why_over()
     yield run.distil()

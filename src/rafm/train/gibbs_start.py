@@ -1,26 +1,58 @@
-"""Begin to sample from a trained model: its parameters are the first state of the chain."""
+"""Begin to sample from a trained model: its parameters are the first state of the chain.
+
+Field weights are not sampled: they are those of such a model, which is trained by steps first if none is given.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from ..errors import ConfigError
+from ..checks import USUAL_OPTIMIZER
+from ..errors import ConfigError, DataValueError, DivergenceError
 from ..model.model import Model
-from ..options import TrainingOptions
+from ..options import TrainingOptions, resolve
 from ..plan.features import PlannedFeatures
+from .checkpoint import NoCheckpoint
+from .engine import FIRST_FIELD_WEIGHT
+from .events import Finished
+from .field_choice import FIELDS_FROM
 from .gibbs_engine import GibbsEngine
+from .job import Job, train_plain
+
+BLIND_EPOCHS = 5  # of the steps before sampling, without validation rows to stop by
+
+
+def stepped_start(job: Job, options: TrainingOptions) -> Model | None:
+    """Return a model trained by steps, with field weights; None if nothing could be learnt."""
+    given = {name: getattr(options, name) for name in ("model", "ranks", "metric", "max_seconds", "seed", "threads")}
+    usual = resolve(task=options.loss.task, **given, optimizer=USUAL_OPTIMIZER, field_weights="on", calibrate="off")
+    rows = job.found.rows, job.found.counts.sum() / job.found.rows, job.found.ids.size, job.found.label_spread
+    chosen = replace(usual, rank_scale=options.rank_scale, levels=options.levels, memory=options.memory).for_rows(*rows)
+    if job.valid is None:
+        chosen = replace(chosen, n_epochs=BLIND_EPOCHS)
+    try:
+        *_, last = train_plain(job._replace(checkpoint=NoCheckpoint(), schedule=None), chosen)
+    except DivergenceError:
+        return None
+    assert isinstance(last, Finished)
+    return last.model if last.model.best_epoch else None
 
 
 def check_start(model: Model, options: TrainingOptions) -> None:
     """Reject models that are not of the form that is sampled, or of another task."""
-    name, families = options.optimizer.name, options.optimizer.families or ()
-    if model.plan.family not in families or model.plan.n_field_weights:
+    name, families, has_weights = options.optimizer.name, options.optimizer.families or (), model.plan.n_field_weights
+    can_have = options.loss.is_classification and options.field_weights != "off"
+    if model.plan.family not in families or (has_weights and not can_have):
         what = "field weights" if model.plan.family in families else f"the form of {model.plan.family!r}"
         raise ConfigError(
             f"optimizer={name!r} cannot begin from a model that has {what}. Begin from a model trained with model='fm' "
             "and field_weights='off', or from none.",
             key="optimizer",
         )
+    if options.field_weights == "on" and not has_weights:
+        raise ConfigError("field_weights 'on' cannot begin from a model that has none; drop it", key="field_weights")
     if model.loss.task != options.loss.task:
         raise ConfigError(
             f"task was {model.loss.task} when the model was trained, now it is {options.loss.task}", "task"
@@ -39,6 +71,11 @@ def begin_from(engine: GibbsEngine, model: Model, features: PlannedFeatures, lab
     scales[own] = features.value_scales[numbers]
     found = model.parameters.undo_scaling(1 / label_scale, 1 / scales)
     lengths = np.concatenate([[0], np.cumsum(features.plan.block_ranks)]).astype(np.int64)[features.plan.levels()]
+    if model.fields is not None and found.fields is not None:
+        if features.fields is None:
+            raise DataValueError(f"the model to begin from has field weights, which need fields: {FIELDS_FROM}")
+        by_name = dict(zip(model.fields.names, found.fields))
+        engine.weigh_fields(np.array([by_name.get(name, FIRST_FIELD_WEIGHT) for name in features.fields.names]))
     chain, places, first = engine.chain, engine.arrangement.places, 1
     chain.bias[0] = found.bias[0]
     chain.numbers[0, places[numbers]] = found.weights[own]

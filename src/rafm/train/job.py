@@ -14,7 +14,7 @@ from ..rows.source import RowSource
 from ..rows.stats import RowStats
 from .checkpoint import Checkpoint, NoCheckpoint
 from .engine import arrange
-from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartJudged
+from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartEvaluated
 from .field_choice import with_field_parameters
 from .loader import Blocks
 from .negatives import Negatives, item_features
@@ -31,7 +31,7 @@ class Stop:
 
 
 class Job(NamedTuple):
-    """Rows to train on and to judge by, what is known of them, and where to write checkpoints.
+    """Training and validation rows, what is known of them, and where to write checkpoints.
 
     state: that of an earlier process to resume from, None if there is none. settings: learning rate, L2 and rank that
     short runs found, None if they were given; spent: the seconds that these took. weight_scale: the row weight that
@@ -50,11 +50,11 @@ class Job(NamedTuple):
     weight_scale: float = 1.0
     schedule: Schedule | None = None
 
-    def features(self, options: TrainingOptions) -> PlannedFeatures:
-        """Assign levels and numbers to the features of the rows."""
+    def features(self, options: TrainingOptions, start: Model | None = None) -> PlannedFeatures:
+        """Assign levels and numbers to the features of the rows; start: a model to begin from."""
         n, fields = self.source.n_features, self.source.fields
         planned = plan_features(self.found, n, options.model, options.ranks, options.rule, fields)
-        return with_field_parameters(planned, options)
+        return with_field_parameters(planned, options, start)
 
     def run(
         self,
@@ -91,7 +91,7 @@ class Job(NamedTuple):
         """Resume the run if there is a state, and train it until it is over."""
         if self.state is not None:
             run.restore(self.state)
-            yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
+            yield Resumed(self.checkpoint.name, run.at.epoch, run.at.rows, run.is_over(), run.at.best_value)
         self.checkpoint.capture = lambda: self.capture(run.state())
         if self.state is None and run.is_over():  # no epoch at all
             yield from self._written(run)
@@ -127,7 +127,7 @@ def train_plain(job: Job, options: TrainingOptions) -> Iterator[Event]:
     yield Planned(features.plan, features.counts, found.rows, one_class)
     run = job.run(features, options)
     if job.state is None and (metrics := run.judge_start()):
-        yield StartJudged(metrics)
+        yield StartEvaluated(metrics)
     yield from job.train(run)
     yield finished(job, run, features, found.rows)
 

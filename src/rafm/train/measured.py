@@ -66,7 +66,7 @@ def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
     else:
         cut_epoch, epochs = job.state[0][CUT_EPOCH], tuple(job.state[0][EPOCHS])
         run, small = _resumed_stage(job, features, options)
-        yield Resumed(job.checkpoint.name, run.at.epoch, run.at.rows, run.is_over())
+        yield Resumed(job.checkpoint.name, run.at.epoch, run.at.rows, run.is_over(), run.at.best_value)
     kept = {STAGE: 2, CUT_EPOCH: cut_epoch, EPOCHS: [*epochs]}, {LENGTHS: lengths_of(small, features)}
     job.checkpoint.capture = lambda: _joined(job.capture(run.state()), kept)
     yield from job.epochs(run)

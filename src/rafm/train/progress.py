@@ -18,6 +18,7 @@ from ..plan.ranks import RankPlan
 from .events import (
     Begun,
     Calibrated,
+    Challenged,
     Continued,
     Cut,
     Distilled,
@@ -31,11 +32,12 @@ from .events import (
     PieceFinished,
     Planned,
     Resumed,
+    RivalsJudged,
     SamplerChosen,
     Searched,
     Selected,
     Slowed,
-    StartJudged,
+    StartEvaluated,
 )
 
 SHOWN_SWEEPS = 10  # sweeps of a sampler per line
@@ -78,11 +80,11 @@ def _plan_line(name: str, row: dict[str, float]) -> str:
     return f"{name:>5} {size} {row['parameters']:11.0f} {4 * row['parameters']:10.0f} {row['factors_per_row']:12.1f}"
 
 
-def epoch_header(options: TrainingOptions, judged: bool) -> str:
+def epoch_header(options: TrainingOptions, has_metrics: bool) -> str:
     """Return the heading of the epoch table."""
     names = shown_metrics(options.loss, options.metric)
     columns = ["epoch", f"train {metric_class(names[0]).heading}"]
-    columns += [f"valid {metric_class(name).heading}" for name in names] if judged else ()
+    columns += [f"valid {metric_class(name).heading}" for name in names] if has_metrics else ()
     return "   ".join([columns[0], *(f"{name:>10}" for name in columns[1:]), "seconds"])
 
 
@@ -97,10 +99,10 @@ def epoch_line(event: EpochFinished) -> str:
     return f"{event.epoch:5d}{shown}   {event.seconds:7.1f}{'  best' if event.best else ''}"
 
 
-def start_line(event: StartJudged) -> str:
+def start_line(event: StartEvaluated) -> str:
     """Return the line of the epoch table for the untrained model.
 
-    >>> start_line(StartJudged({"log_loss": 0.69315, "auc": 0.5}))
+    >>> start_line(StartEvaluated({"log_loss": 0.69315, "auc": 0.5}))
     '    0            -      0.69315      0.50000         -  constant prediction'
     """
     shown = "".join(f"   {'-' if number is None else f'{number:.5f}':>10}" for number in event.metrics.values())
@@ -121,16 +123,16 @@ def show_events(
     out, is_headed, is_one_class = stream or sys.stdout, False, False
     with (_Bar if out.isatty() else PlainBoard)(out) as board:
         for event in events:
-            if isinstance(event, SamplerChosen | MeasuringChosen):
+            if isinstance(event, SamplerChosen | MeasuringChosen | Challenged):
                 options = event.options or options
             is_one_class |= isinstance(event, Planned) and event.one_class
             is_hint = is_one_class and isinstance(event, Finished) and event.reason == "epochs"
             lines = [] if is_hint else [spell(line) for line in event_lines(event)]  # more epochs teach nothing more
-            if isinstance(event, HeldOut | Slowed | Selected):
+            if isinstance(event, HeldOut | Slowed | Challenged | Selected):
                 is_headed = False  # a table of its own
             if isinstance(event, EpochFinished) and options.optimizer.is_sampler and event.epoch % SHOWN_SWEEPS:
                 lines = []
-            elif isinstance(event, EpochFinished | StartJudged) and not is_headed:
+            elif isinstance(event, EpochFinished | StartEvaluated) and not is_headed:
                 lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
             with suppress(OSError):  # a closed pipe or a full disk must not stop training
                 board.show(lines)
@@ -178,7 +180,7 @@ def event_lines(event: Event) -> list[str]:
     if isinstance(event, SamplerChosen | MeasuringChosen):
         return [sampler_line(event) if isinstance(event, SamplerChosen) else choice_line(event)]
     if isinstance(event, Begun):
-        return [f"sampling begins at a model with {event.features} features; {event.new} new"]
+        return [begun_line(event)]
     if isinstance(event, Continued):
         return continued_lines(event)
     if isinstance(event, Searched):
@@ -191,7 +193,9 @@ def event_lines(event: Event) -> list[str]:
         return [distilled_line(event) if isinstance(event, Distilled) else calibrated_line(event)]
     if isinstance(event, HeldOut | NotHeldOut | Slowed | Selected):
         return [selection_line(event)]
-    if isinstance(event, StartJudged):
+    if isinstance(event, Challenged | RivalsJudged):
+        return [rival_line(event)]
+    if isinstance(event, StartEvaluated):
         return [start_line(event)]
     if isinstance(event, Finished):
         return finished_lines(event)
@@ -210,37 +214,53 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
     """
     if isinstance(event, NotHeldOut):
         return (
-            f"warning: no rows choose the number of epochs, and {event.n_epochs} may be too many for {event.n_rows} "
-            "rows; lower `n_epochs`, or hold out rows with `validation_fraction`"
+            f"warning: no validation rows choose the number of epochs, and {event.n_epochs} may be too many for "
+            f"{event.n_rows} rows; lower `n_epochs`, or hold out rows with `validation_fraction`"
         )
     if isinstance(event, Slowed):
-        return f"the best epoch was one of the first: trying {event.share:g} of the learning rate"
+        reason = "training diverged" if event.diverged else "the best epoch was one of the first"
+        return f"{reason}: trying {event.share:g} times the learning rate"
     if isinstance(event, Selected):
         return f"training on all {event.n_rows} rows for {event.n_epochs} epoch{'s' if event.n_epochs != 1 else ''}"
     if not event.n_valid:
-        return f"{event.n_rows} rows are too few, or too equal, to hold out some: training on all of them"
+        return f"{event.n_rows} rows are too few, or too similar, to hold any out: training on all of them"
     held_out = f"{event.n_valid} of" if event.n_folds == 1 else f"each of {event.n_folds} folds of"
     purpose = "measure the noise" if event.for_noise else "choose the number of epochs"
     return f"holding out {held_out} {event.n_rows} rows to {purpose}"
 
 
+def rival_line(event: Challenged | RivalsJudged) -> str:
+    """Return the line that says which other model is tried, or which model the rows held out have chosen.
+
+    >>> rival_line(RivalsJudged("log_loss", {"rafm": 0.52, "lr": 0.517}, chosen="lr"))
+    'log_loss of rows held out: rafm 0.52000, lr 0.51700; training lr (`model` chooses otherwise)'
+    """
+    if isinstance(event, RivalsJudged):
+        shown = ", ".join(f"{name} {'-' if value is None else f'{value:.5f}'}" for name, value in event.values.items())
+        return f"{event.metric} of rows held out: {shown}; training {event.chosen} (`model` chooses otherwise)"
+    given, ranks = event.options, ",".join(map(str, event.options.ranks))
+    how = "sampled " if given.optimizer.is_sampler else ""
+    return f"trying a {how}model {given.model}{f' of rank {ranks}' if ranks else ''} beside it"
+
+
 def sampler_line(event: SamplerChosen) -> str:
     """Return the line that says that a model is sampled, and how to train another one."""
-    model = f"a factorization machine of rank {event.options.ranks[0]}"
-    return f"{event.n_rows} ratings: sampling {model} (`optimizer` adagrad trains by steps instead)"
+    size = f"{event.rank}, to be cut to vectors of measured length" if event.options.measured else f"{event.rank}"
+    model = f"a factorization machine of rank {size}"
+    return f"{event.n_rows} ratings: sampling {model} (use `optimizer` adagrad for gradient steps)"
 
 
 def choice_line(event: MeasuringChosen) -> str:
     """Return the line that says how ranks are chosen, and how to choose them otherwise.
 
     >>> choice_line(MeasuringChosen(None, 9_000_000, 7200.0, "takes about 120 minutes"))
-    '9000000 clicks: ranks by counts, because measuring them takes about 120 minutes; `ranks` auto does it nevertheless'
+    '9000000 clicks: ranks by count, because measuring them takes about 120 minutes; use `ranks` auto to measure anyway'
     """
     if event.options is None:
-        reason = f"because measuring them {event.obstacle}; `ranks` auto does it nevertheless"
-        return f"{event.n_rows} clicks: ranks by counts, {reason}"
+        reason = f"because measuring them {event.obstacle}; use `ranks` auto to measure anyway"
+        return f"{event.n_rows} clicks: ranks by count, {reason}"
     return (
-        f"{event.n_rows} clicks: measuring ranks, about {event.seconds:.0f} s (`ranks` 8,32,128 chooses them by counts)"
+        f"{event.n_rows} clicks: measuring ranks, about {event.seconds:.0f} s (use `ranks` 8,32,128 for ranks by count)"
     )
 
 
@@ -255,8 +275,19 @@ def finished_lines(event: Finished) -> list[str]:
     if not kept:
         return ["no epoch was better than a constant on the validation rows: the model predicts nearly a constant"]
     if event.reason == "epochs" and kept == epochs > 1:
-        return [f"the last of {epochs} epochs was the best: with more `n_epochs` the model may improve"]
+        return [f"the last of {epochs} epochs was the best: more `n_epochs` may improve the model"]
     return []
+
+
+def begun_line(event: Begun) -> str:
+    """Return the line that says where sampling starts.
+
+    >>> begun_line(Begun(900, 20, False))
+    'sampling starts from a model with 900 features; 20 new'
+    """
+    if event.is_given:
+        return f"sampling starts from a model with {event.features} features; {event.new} new"
+    return "sampling starts from a model trained by gradient steps, with its field weights"
 
 
 def continued_lines(event: Continued) -> list[str]:
@@ -264,7 +295,7 @@ def continued_lines(event: Continued) -> list[str]:
 
     >>> print(*continued_lines(Continued(900, 20, with_states=False)), sep="\\n")
     continuing from a model with 900 features; 20 new
-    the train loss of the first epoch is progressive: each row is scored before it is trained on
+    the training loss of the first epoch is progressive: each row is scored before it is trained on
     the model has no optimiser state: steps are as large as at the start of training
     >>> continued_lines(Continued(900, 20, True, promoted=12, pair_error=0.31))[1]
     'promoted to a higher rank: 12 features; relative error of their pair products: 31%'
@@ -273,9 +304,9 @@ def continued_lines(event: Continued) -> list[str]:
     if event.promoted is not None:
         error = "" if event.pair_error is None else f"; relative error of their pair products: {event.pair_error:.0%}"
         lines.append(f"promoted to a higher rank: {event.promoted} features{error}")
-    lines.append("the train loss of the first epoch is progressive: each row is scored before it is trained on")
+    lines.append("the training loss of the first epoch is progressive: each row is scored before it is trained on")
     if event.was_sampled:
-        lines.append("the model was sampled, which cannot go on: it continues by steps of adagrad")
+        lines.append("the model was sampled, which cannot be continued: training goes on with adagrad")
     elif not event.with_states:
         lines.append("the model has no optimiser state: steps are as large as at the start of training")
     return lines
@@ -285,12 +316,12 @@ def measuring_line(event: Measuring) -> str:
     """Return the line that says what measuring the ranks will cost, or why they are not measured.
 
     >>> measuring_line(Measuring(256, 1_382_404, megabytes=22.4, times=1.37))
-    'measuring ranks: starts from rank 256, 1382404 parameters, about 22 MB, about 1.4 times a plain training'
+    'measuring ranks: starting from rank 256, 1382404 parameters, about 22 MB, about 1.4 times as long as a plain run'
     """
     if event.fallback is not None:
-        return f"ranks by counts, not measured: {event.fallback}"
-    size = f"starts from rank {event.rank}, {event.parameters} parameters, about {event.megabytes:.0f} MB"
-    return f"measuring ranks: {size}, about {event.times:.1f} times a plain training"
+        return f"ranks by count, not measured: {event.fallback}"
+    size = f"starting from rank {event.rank}, {event.parameters} parameters, about {event.megabytes:.0f} MB"
+    return f"measuring ranks: {size}, about {event.times:.1f} times as long as a plain run"
 
 
 def searched_line(event: Searched) -> str:
@@ -299,7 +330,7 @@ def searched_line(event: Searched) -> str:
     >>> searched_line(Searched(0.05, 0.015, runs=9))
     'learning rate 0.05 and L2 0.015 chosen by 9 short runs on validation rows'
     """
-    l2 = f" and L2 {event.l2:.3g}" if event.rank is None else f", L2 {event.l2:.3g} and first rank {event.rank}"
+    l2 = f" and L2 {event.l2:.3g}" if event.rank is None else f", L2 {event.l2:.3g} and initial rank {event.rank}"
     return f"learning rate {event.learning_rate:.3g}{l2} chosen by {event.runs} short runs on validation rows"
 
 

@@ -249,11 +249,11 @@ class Run:
         self._set_rate()
 
     def _judged(self) -> AbstractContextManager[Any]:
-        """Let the engine score by the parameters that are judged and kept: the current ones, or their average."""
+        """Let the engine score by the parameters that are evaluated and kept: the current ones, or their average."""
         return nullcontext() if self.average is None else self.average.in_use()
 
     def _keep(self) -> None:
-        """Keep a copy of the judged parameters; with the optimiser state if the learning rate may drop."""
+        """Keep a copy of the evaluated parameters; with the optimiser state if the learning rate may drop."""
         self.kept, self.best_arrays = None, {}  # free the old copy before making the new one
         with self._judged():
             if self.options.rate_drops:
@@ -323,7 +323,7 @@ class Run:
         return metrics.values() if metrics.rows else {}
 
     def scores(self, rows: Rows) -> np.ndarray:
-        """Return the score of every row by the judged parameters, on the scale of the original labels."""
+        """Return the score of every row by the evaluated parameters, on the scale of the original labels."""
         with self.uninterrupted() if self.average is not None else nullcontext(), self._judged():
             found = self.engine.scores(rows)
         return found * np.float32(self.label_scale) + np.float32(self.options.score_shift)

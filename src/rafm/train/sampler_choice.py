@@ -1,4 +1,7 @@
-"""Decide whether a model of ratings is sampled, where no option asks for a model or an optimiser; see decision 0022."""
+"""Decide whether a model of ratings is sampled, where no option asks for a model or an optimiser.
+
+Decision 0022 has the rule, and decision 0036 that of models to be cut to a size.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import NEUTRAL, SAMPLED_RANK
+from ..checks import AUTO, NEUTRAL, SAMPLED_RANK, SIZES
 from ..optimizers import SAMPLERS
 from ..options import TrainingOptions, resolve
 from ..rows.source import RowSource
@@ -19,6 +22,7 @@ LEAST_FIELDS = 2  # if they are known; as many features per row if not
 MOST_NONZEROS = 40  # of a row
 LABEL_SPREADS = 12.0  # ratings have no long tails: at most this range, in standard deviations
 LARGE_RANK, MANY_ROWS = 16, 200_000  # the larger rank from this many rows on
+RANK_TO_CUT, LEAST_RANK, ROWS_PER_RANK = 32, 8, 1000  # of a model to be cut to a size
 SWEEPS, NONZERO_SECONDS = 300, 5e-9  # those of both runs, and of a sweep for each nonzero and factor
 MOST_SECONDS, SHARE_OF_TIME = 900.0, 0.5  # without a limit of time, and of such a limit
 ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
@@ -35,13 +39,38 @@ def sampler_for(source: RowSource, options: TrainingOptions, is_judged: bool) ->
     found = count_rows(labelled_blocks(source, options.family))
     if fields is None and found.nonzeros < LEAST_FIELDS * found.rows:
         return None
-    rank = LARGE_RANK if found.rows >= MANY_ROWS else SAMPLED_RANK
-    if not are_ratings(found) or _is_too_long(found, rank, options) or not _fits(source, found, rank, options):
+    ranks = ranks_to_cut(found.rows) if options.measured else [sampled_rank(found)]
+    possible = [rank for rank in ranks if can_be_sampled(source, found, rank, options)]
+    if not possible or not are_ratings(found):
         return None
-    given = {name: getattr(options, name) for name in NEUTRAL}
-    chosen = resolve(task=options.loss.task, **given, model="fm", ranks=rank, optimizer=next(iter(SAMPLERS)))
+    given = {name: getattr(options, name) for name in (*NEUTRAL, *SIZES)}
+    asked = {"ranks": AUTO} if options.measured else {"model": "fm", "ranks": possible[0]}
+    chosen = resolve(task=options.loss.task, **given, **asked, optimizer=next(iter(SAMPLERS)))
     switches = {name: getattr(options, name) for name in ("keep_state", "memory", "reserved_bytes")}
-    return SamplerChosen(replace(chosen, **switches), found.rows)
+    return SamplerChosen(replace(chosen, **switches, large_rank=possible[0] if options.measured else None), found.rows)
+
+
+def ranks_to_cut(n_rows: int) -> list[int]:
+    """Return possible ranks of a model to be cut to a size, the best one first.
+
+    >>> ranks_to_cut(1_000_000), ranks_to_cut(20_000), ranks_to_cut(500)
+    ([32, 16, 8], [16, 8], [8])
+    """
+    ranks = [RANK_TO_CUT]
+    while ranks[-1] > LEAST_RANK:
+        ranks.append(ranks[-1] // 2)
+    return [rank for rank in ranks if rank * ROWS_PER_RANK <= n_rows] or [LEAST_RANK]
+
+
+def sampled_rank(found: RowStats) -> int:
+    """Return the rank of a sampled model."""
+    return LARGE_RANK if found.rows >= MANY_ROWS else SAMPLED_RANK
+
+
+def can_be_sampled(source: RowSource, found: RowStats, rank: int, options: TrainingOptions) -> bool:
+    """Return whether there are rows enough to sample, but not more than time and memory allow."""
+    is_short, is_quick = found.nonzeros <= MOST_NONZEROS * found.rows, not _is_too_long(found, rank, options)
+    return found.rows > LEAST_ROWS and is_short and is_quick and _fits(source, found, rank, options)
 
 
 def are_ratings(found: RowStats) -> bool:

@@ -7,12 +7,26 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Way:
+    """How a sampled model is cut and distilled.
+
+    is_balanced: whether axes suit the products of the largest field with all others. without: fields, by number, whose
+    features keep no vectors. pull: towards the vectors that were cut.
+    """
+
+    is_balanced: bool = False
+    without: tuple[int, ...] = ()
+    pull: float = 50.0
+
+
+@dataclass(frozen=True)
 class Schedule:
     """Settings and lengths of a training that needs no validation rows.
 
     epochs: at each learning rate, of which every further one is a fifth of the one before. rank: that of the large
     model to be cut, None if ranks are not measured; parameters: the size that it was cut to; fine_epochs: those after
-    the cut, and fine_drops how often the learning rate has dropped by then.
+    the cut, and fine_drops how often the learning rate has dropped by then. Of samplers: rank and parameters, the way
+    of the cut, and the bytes that the history takes in a file.
     """
 
     learning_rate: float
@@ -22,6 +36,8 @@ class Schedule:
     parameters: int = 0
     fine_epochs: int = 0
     fine_drops: int = 0
+    way: Way | None = None
+    history_bytes: int = 0
 
     @property
     def n_epochs(self) -> int:
@@ -35,7 +51,11 @@ class Schedule:
     @classmethod
     def from_plain(cls, kept: dict[str, Any] | None) -> Schedule | None:
         """Return the schedule of a checkpoint, if there is one."""
-        return None if kept is None else cls(**{**kept, "epochs": tuple(kept["epochs"])})
+        if kept is None:
+            return None
+        way = kept.get("way")
+        way = None if way is None else Way(**{**way, "without": tuple(way["without"])})
+        return cls(**{**kept, "epochs": tuple(kept["epochs"]), "way": way})
 
     def ends_at(self, epoch: int) -> bool:
         """Return whether the learning rate drops after this epoch.

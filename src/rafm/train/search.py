@@ -26,7 +26,7 @@ from .job import Job, train_plain
 
 TRAIN_ROWS, VALID_ROWS = 400_000, 50_000  # of the samples
 CLICK_RANK, RATING_RANK = 32, 64  # of the short runs; those of ratings depend more on the rank
-EPOCHS, PATIENCE = 40, 1
+EPOCHS, PATIENCE, LONG_PATIENCE = 40, 1, 3
 FACTORS = {"learning_rate": 2.0, "l2": 3.0}
 MAX_STEPS = 5  # in one direction
 LEAST_GAIN = 2e-4  # a smaller relative gain is luck
@@ -57,8 +57,10 @@ def find_settings(job: Job, options: TrainingOptions) -> tuple[TrainingOptions, 
         )
     runs: dict[tuple[int, Settings], float] = {}
     sample, usual = _sample(job, options.seed), CLICK_RANK if options.loss.is_classification else RATING_RANK
-    judge = _judge(sample, options, runs, usual)
-    best = (float(options.learning_rate), options.l2[0] if options.l2 else 0.0)
+    judge, best = _judge(sample, options, runs, usual), (float(options.learning_rate), (*options.l2, 0.0)[0])
+    learns = True
+    if options.measured and options.loss.is_classification and not (learns := runs_learn(sample, judge(best))):
+        judge = _judge(sample, options, runs, HIGHER_RANKS[-1], LONG_PATIENCE)
     is_whole = job.found.rows <= TRAIN_ROWS
     names = [name for name in FACTORS if name in options.searched and (is_whole or name != "l2")]
     for name in names * 2 if len(names) > 1 else names:
@@ -66,9 +68,18 @@ def find_settings(job: Job, options: TrainingOptions) -> tuple[TrainingOptions, 
     if "l2" in names:
         best = climb(judge, best, [*FACTORS].index("l2"), FACTORS["l2"] ** 0.5)
     rank = None
-    if options.measured and options.loss.is_classification:
+    if options.measured and options.loss.is_classification and learns:
         rank = find_rank(lambda rank: _judge(sample, options, runs, rank)(best))
     return with_settings(options, *best), Searched(*best, len(runs), rank)
+
+
+def runs_learn(sample: Job, loss: float) -> bool:
+    """Return whether a run is better than a constant; sample: its rows.
+
+    Where only pairs tell something, weights overfit before vectors have grown: that takes patience, and higher ranks.
+    """
+    share = np.clip(sample.found.label_mean, 1e-9, 1 - 1e-9)
+    return bool(loss < (1 - LEAST_GAIN) * -(share * np.log(share) + (1 - share) * np.log(1 - share)))
 
 
 def find_rank(loss_at: Callable[[int], float]) -> int | None:
@@ -112,7 +123,11 @@ def climb(judge: Callable[[Settings], float], start: Settings, place: int, facto
 
 
 def _judge(
-    sample: Job, options: TrainingOptions, runs: dict[tuple[int, Settings], float], rank: int
+    sample: Job,
+    options: TrainingOptions,
+    runs: dict[tuple[int, Settings], float],
+    rank: int,
+    patience: int = PATIENCE,
 ) -> Callable[[Settings], float]:
     """Return a function that trains with given settings and returns the best validation loss; runs keeps its values."""
     name = options.loss.metrics[0]
@@ -123,7 +138,7 @@ def _judge(
         l2=options.l2[:1],
         levels=None,
         n_epochs=EPOCHS,
-        patience=PATIENCE,
+        patience=patience,
         metric=name,
         averaging=True,
         rate_drops=0,

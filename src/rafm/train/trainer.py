@@ -33,7 +33,7 @@ from .events import (
     Planned,
     Resumed,
     Searched,
-    StartJudged,
+    StartEvaluated,
 )
 from .field_choice import with_field_parameters
 from .job import Job, Stop, finished, train_plain
@@ -59,7 +59,7 @@ __all__ = [
     "Planned",
     "Resumed",
     "Searched",
-    "StartJudged",
+    "StartEvaluated",
     "Stop",
     "train",
 ]
@@ -102,7 +102,7 @@ def train(
         options = _like(start, options)
         check_start(start, options)
     elif options.optimizer.is_sampler and not options.shuffle:
-        raise ConfigError(f"optimizer={options.optimizer.name!r} samples given all rows at once: use fit", "optimizer")
+        raise ConfigError(f"optimizer={options.optimizer.name!r} needs all rows at once: use fit", "optimizer")
     if valid is not None and options.metric != options.loss.metrics[0]:
         _check_metric_is_defined(as_source(valid), options)
     checkpoint, source, fingerprint = checkpoint or NoCheckpoint(), as_source(data), RowsFingerprint()
@@ -110,8 +110,10 @@ def train(
     found = count_rows(fingerprint.watch(blocks) if checkpoint.wanted else blocks)
     check_labels(found.rows, found.label_range, options.loss)
     options = options.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
-    judged = RowsFingerprint.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
-    state = checkpoint.find(identity(options, fingerprint, judged, start, source.fields)) if checkpoint.wanted else None
+    checked = RowsFingerprint.of(as_source(valid)) if valid is not None and checkpoint.wanted else None
+    state = (
+        checkpoint.find(identity(options, fingerprint, checked, start, source.fields)) if checkpoint.wanted else None
+    )
     scale = choose_label_scale(found.label_spread, options.loss)
     job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state, stop or Stop())
     job = job._replace(weight_scale=found.weight_scale if start is None else _weight_scale(start), schedule=schedule)
@@ -179,7 +181,8 @@ def _like(start: Model, options: TrainingOptions) -> TrainingOptions:
     if options.searched:
         rate, l2 = start.options.get("learning_rate") or options.learning_rate, start.options.get("l2")
         options = with_settings(options, rate, l2 if isinstance(l2, float) else options.l2[0])
-    if options.measured or (options.may_measure and start.options.get("ranks") == AUTO):
+    was_rival = bool(options.rivals) and options.model != start.plan.family
+    if options.measured or was_rival or (options.may_measure and start.options.get("ranks") == AUTO):
         family, ranks = start.plan.family, start.plan.ranks
         options = replace(options, model=family, ranks=ranks, l2=options.l2[:1] * len(ranks), measured=False)
     return options
@@ -206,4 +209,4 @@ def check_labels(n_rows: int, label_range: tuple[float, float], loss: Loss) -> N
     if wrong := loss.wrong_labels(low, high):
         raise DataValueError(wrong)
     if loss.is_pairwise and not low > 0:
-        raise DataValueError(f"the rows of a ranking are what was chosen, with labels above 0, found {low:g}")
+        raise DataValueError(f"all rows of a ranking are positive, so labels must be above 0, found {low:g}")

@@ -42,7 +42,7 @@ def check_start(model: Model, options: TrainingOptions) -> None:
         return
     if options.optimizer.is_sampler:
         raise ConfigError(
-            f"optimizer={options.optimizer.name!r} cannot continue from a model: it samples given all rows at once. "
+            f"optimizer={options.optimizer.name!r} cannot continue from a model: it needs all rows at once. "
             "Train a new model on all rows, or continue with optimizer='adagrad'.",
             key="optimizer",
         )

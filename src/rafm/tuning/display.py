@@ -39,7 +39,7 @@ def record_cells(record: Record) -> str:
 
 
 def frontier_lines(event: Tuned) -> list[str]:
-    """Return the table of the trials that no other one beats in both size and value."""
+    """Return the table of the trials that no other trial beats in both size and value."""
     lines = [f"frontier of {metric_class(event.metric).heading} against size:", trial_header(event.metric)]
     for record in frontier(event.records, event.metric):
         note = "  chosen" if record.number == event.best.number else ""

@@ -1,4 +1,4 @@
-"""What a trial found, and which trials are worth having."""
+"""Results of a trial, and the trials on the frontier of value against size."""
 
 from __future__ import annotations
 

@@ -32,12 +32,15 @@ class Space:
     is_judged : bool
         Whether the user gave validation rows. Otherwise the last step is to train on all rows, and learning rates do
         not drop.
+    has_size : bool
+        Whether the size of models is limited.
     """
 
     options: TrainingOptions
     fixed: frozenset[str]
     n_fields: int = 0
     is_judged: bool = True
+    has_size: bool = False
 
     def recipes(self) -> list[str]:
         """Return the recipes that the given options allow.
@@ -60,7 +63,9 @@ class Space:
     def known(self) -> list[tuple[dict[str, Any], Settings]]:
         """Return the trials to begin with, which have the defaults: values to fix in the study, and settings."""
         starts: list[tuple[dict[str, Any], Settings]] = [({"recipe": PLAIN, **self._defaults()}, self._by_counts())]
-        if SAMPLE in self.recipes():
+        if SAMPLE in self.recipes() and self.has_size:  # cut to the size
+            starts.append(({"recipe": SAMPLE}, {"optimizer": SAMPLE, "ranks": AUTO}))
+        elif SAMPLE in self.recipes():
             starts.append(({"recipe": SAMPLE, "rank": 3}, _sampled(3)))
         if MEASURE in self.recipes():
             starts.append(({"recipe": MEASURE}, {"ranks": AUTO, **self._stepped()}))
@@ -90,7 +95,7 @@ class Space:
 
     def suggest_known(self, trial: Any, fixed: dict[str, Any], settings: Settings) -> Settings:
         """Return known settings; tell Optuna those that it could have suggested itself."""
-        if fixed == {"recipe": MEASURE}:  # learning rate and L2 are found by short runs
+        if fixed.keys() == {"recipe"}:  # it finds all else by itself
             trial.suggest_categorical("recipe", self.recipes())
         else:
             self.suggest(trial)

@@ -97,7 +97,7 @@ class Study:
 
 @contextmanager
 def open_study(path: PathLike | None, space: Space, identity: dict[str, Any]) -> Iterator[Study]:
-    """Open a study, alone; create it if the file does not exist, reject one of other data or options."""
+    """Open a study exclusively; create it if the file does not exist, reject one of other data or options."""
     optuna = import_optuna()
     metric, seed = space.options.metric, space.options.seed
     direction = "maximize" if metric_class(metric).is_rising else "minimize"
@@ -117,7 +117,7 @@ def open_study(path: PathLike | None, space: Space, identity: dict[str, Any]) ->
 
 
 def import_optuna() -> Any:
-    """Return Optuna, or say where to get it."""
+    """Return Optuna; if it is missing, the error says how to install it."""
     try:
         import optuna
     except ImportError:
@@ -135,7 +135,7 @@ def _opened(optuna: Any, path: PathLike, direction: str) -> Any:
         return optuna.create_study(storage=storage, study_name=NAME, direction=direction, load_if_exists=True)
     except (SQLAlchemyError, sqlite3.Error, RuntimeError, ValueError) as error:
         why = str(error).splitlines()[0]
-        raise CheckpointError(f"{path}: not a study that can be used ({why}). Use another file.") from None
+        raise CheckpointError(f"{path}: cannot be used as a study ({why}). Use another file.") from None
 
 
 def connect(path: PathLike) -> sqlite3.Connection:
@@ -152,7 +152,7 @@ def check_same(path: PathLike, before: dict[str, Any] | None, now: dict[str, Any
     if before is not None and differing:
         key = differing[0]
         raise CheckpointError(
-            f"{path}: the study is of other data or options: {key} was {before.get(key)}, now {now.get(key)}. "
+            f"{path}: the study belongs to other data or options: {key} was {before.get(key)}, now {now.get(key)}. "
             "Repeat the command of that study, or use another file."
         )
 

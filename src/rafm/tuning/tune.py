@@ -58,7 +58,7 @@ class Keeper(Protocol):
     """Keeps the best model so far."""
 
     def keep(self, model: Model) -> str:
-        """Keep a model; return a digest that tells it from others."""
+        """Keep a model; return a digest that identifies it."""
 
     def has(self, digest: str | None) -> bool:
         """Return whether the model of this digest is still kept."""
@@ -88,7 +88,7 @@ class Subject:
             switches.pop("memory", None)
             switches.pop("reserved_bytes", None)
         # Samplers and measured ranks are trials of their own.
-        return replace(found, may_sample=False, may_measure=False, **switches)
+        return replace(found, may_sample=False, may_measure=False, rivals=(), **switches)
 
 
 @dataclass(frozen=True)
@@ -153,22 +153,23 @@ def tune(
     defaults, fingerprint = subject.options({}), RowsFingerprint()
     found = count_rows(fingerprint.watch(labelled_blocks(subject.source, defaults.family)))
     check_labels(found.rows, found.label_range, defaults.loss)
-    check_can_judge(subject, defaults)
+    check_validation(subject, defaults)
     fields, valid = subject.source.fields, subject.valid
-    judged = None if valid is None else RowsFingerprint.of(valid)
-    known = identity(defaults, fingerprint, judged, None, fields) | limits.size_options()
+    checked = None if valid is None else RowsFingerprint.of(valid)
+    known = identity(defaults, fingerprint, checked, None, fields) | limits.size_options()
     known["given"] = ", ".join(sorted(subject.fixed))
     # ranges of the search surround what these rows get by default
     adapted = defaults.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
-    space = Space(adapted, subject.fixed, 0 if fields is None else len(fields.names), valid is not None)
+    n_fields = 0 if fields is None else len(fields.names)
+    space = Space(adapted, subject.fixed, n_fields, valid is not None, limits.has_size)
     with open_study(study, space, known) as opened:
         yield from Tuner(subject, limits, keeper, opened, space, found, begun).events()
 
 
-def check_can_judge(subject: Subject, options: TrainingOptions) -> None:
+def check_validation(subject: Subject, options: TrainingOptions) -> None:
     """Reject a search without validation rows."""
     if subject.valid is None and not options.validation_fraction:
-        raise ConfigError("validation_fraction=0 leaves no rows to judge trials by", key="validation_fraction")
+        raise ConfigError("validation_fraction=0 leaves no rows to compare trials on", key="validation_fraction")
 
 
 class Tuner:

@@ -92,7 +92,7 @@ def test_a_first_line_that_looks_like_data_is_said(lines, tmp_path):
     path = written(tmp_path, lines)
     (message,) = warnings_of(path)
     assert message.startswith(f"{path}:1: the first line has the names of the columns, but ")
-    assert message.endswith("look like data; if they are, put a line with names above them")
+    assert message.endswith("look like data; if they are, add a line with names above")
 
 
 @pytest.mark.parametrize(

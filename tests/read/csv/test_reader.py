@@ -8,7 +8,6 @@ import io
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from itertools import accumulate
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from warm import run_script
 
 from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
 from rafm.read.compression import open_bytes
@@ -28,7 +28,6 @@ from rafm.read.csv.reader import read_delimited
 from rafm.read.csv.row_blocks import Dialect, cut_blocks, last_row_end, pair_quotes, row_places
 
 F, V, R = DataFormatError, DataValueError, ResourceLimitError
-SRC = Path(__file__).parents[3] / "src"
 
 
 def batches(text: bytes, **options) -> list[pa.RecordBatch]:
@@ -389,8 +388,7 @@ print([batch.to_pydict() for batch in read_delimited("-", batch_bytes=int(sys.ar
 
 def read_pipe(text: bytes, batch_bytes: int) -> subprocess.CompletedProcess:
     """Read "-" in a new process that is fed through a pipe."""
-    command = [sys.executable, "-c", PIPE, str(batch_bytes)]
-    return subprocess.run(command, input=text, capture_output=True, env=os.environ | {"PYTHONPATH": str(SRC)})
+    return run_script(PIPE, batch_bytes, stdin=text, text=False)
 
 
 def test_the_standard_input_is_read_and_sampled_like_a_file():  # case 43
@@ -422,13 +420,7 @@ def test_600_megabytes_are_read_in_bounded_memory(tmp_path, row):  # case 39 too
     path, n_rows = tmp_path / "train.csv.gz", 600_000_000 // len(row)
     block = gzip.compress(row * (n_rows // 100), 1)
     path.write_bytes(gzip.compress(b"a,b,c,d\n") + block * 100)
-    process = subprocess.run(
-        [sys.executable, "-c", MEASURE, path, tmp_path / "small.csv"],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(SRC)},
-        timeout=300,
-    )
+    process = run_script(MEASURE, path, tmp_path / "small.csv")
     assert process.returncode == 0, process.stderr
     assert f"rows {n_rows // 100 * 100}" in process.stdout
     assert float(re.search(r"grown (\S+)", process.stdout)[1]) < 400

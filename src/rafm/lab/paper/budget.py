@@ -51,6 +51,18 @@ class SizeStudy:
 
 
 @dataclass(frozen=True)
+class SampledStudy:
+    """A data set that is sampled at some ranks; share: of the highest, with vectors of measured length."""
+
+    data: str
+    ranks: tuple[int, ...]
+    sweeps: int = 200
+    n_seeds: int = 5
+    share: float | None = None
+    n_columns: int | None = None
+
+
+@dataclass(frozen=True)
 class Budget:
     """The amount of work: data sets, candidates, seeds and sizes."""
 
@@ -74,6 +86,7 @@ class Budget:
     size_studies: tuple[SizeStudy, ...]
     factors: tuple[float, ...]  # of the middle size
     size_seeds: tuple[int, ...]
+    sampled_studies: tuple[SampledStudy, ...]
 
     def candidates(self, study: Study, counts: np.ndarray) -> dict[str, list[Run]]:
         """Return the candidates of every model, the same number for each; L2 is chosen later.
@@ -159,6 +172,15 @@ FULL = Budget(
     ),
     factors=(0.1, 0.25, 1, 4),
     size_seeds=(0, 1, 2),
+    sampled_studies=(
+        SampledStudy("ml-100k", (8, 16)),
+        SampledStudy("ciao", (8, 16)),
+        SampledStudy("ciao", (32,), n_seeds=2, share=0.25),
+        SampledStudy("ml-1m", (8, 16)),
+        SampledStudy("ml-1m", (32,), n_seeds=2, share=0.25),
+        SampledStudy("ml10m-tag-popularity", (16,), sweeps=600, n_seeds=3),
+        SampledStudy("frappe", (16,), sweeps=600, n_seeds=3),
+    ),
 )
 QUICK = Budget(
     name="quick",
@@ -181,4 +203,5 @@ QUICK = Budget(
     size_studies=(SizeStudy("ml10m-tag-popularity", "binary", 880_000),),
     factors=(0.25, 1),
     size_seeds=(0, 1),
+    sampled_studies=(SampledStudy("ml10m-tag-popularity", (8,), sweeps=100, n_seeds=1),),
 )

@@ -18,11 +18,13 @@ from .industrial import figure4
 from .lab import Lab
 from .on_ray import ClusterRuns, figure4_on_ray
 from .page import write_page
+from .sampling import sampling
 from .store import Store
 from .tables34 import authors, claims, competitions, rules, tables34
 
 ARTEFACTS: dict[str, Callable[[Lab, Budget], Artefact]] = {
     "frontier": frontier,
+    "sampling": sampling,
     "figure1": figure1,
     "table1": table1,
     "figure3": figure3,
@@ -45,7 +47,7 @@ def chosen(names: Sequence[str], with_authors: bool) -> dict[str, Callable[[Lab,
         if name not in known:
             raise ConfigError(f"unknown artefact {name!r}; choose from {', '.join(known)}", key="artefacts")
     wanted = list(names or ARTEFACTS) + (list(OPTIONAL) if with_authors else [])
-    return {name: known[name] for name in known if name in wanted}  # the frontier, then in the order of the paper
+    return {name: known[name] for name in known if name in wanted}  # what is new, then in the order of the paper
 
 
 def check_ray(address: str, wanted: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...rows.stats import count_rows
-from .budget import Budget, SizeStudy, Study
+from .budget import Budget, SampledStudy, SizeStudy, Study
 from .lab import Lab
 from .published import TABLES
 from .search import choose_l2, loss_of
@@ -89,7 +89,7 @@ def best(contenders: Sequence[Contender]) -> Contender:
     return min(contenders, key=lambda each: each.valid)
 
 
-def training_counts(lab: Lab, study: Study | SizeStudy) -> np.ndarray:
+def training_counts(lab: Lab, study: Study | SizeStudy | SampledStudy) -> np.ndarray:
     """Return the counts of the features that occur in the training rows."""
     return count_rows([rows_of(lab.folder, study.data, study.n_columns).parts[0]]).counts
 

@@ -86,8 +86,9 @@ def table1(lab: Lab, budget: Budget) -> Artefact:
         )
     header = ["D_k grows", "F_k shrinks", "m", "paper's order", "sum D_k F_k", "counted", "time of a pass"]
     text = (
-        f"Cost relative to an FM of rank {TOP_RANK}. The sum is exact where the paper has an order; the numbers that "
-        f"rows touch, counted, differ from it by at most {worst:.1%}. Time is one pass of training, in CPU seconds."
+        f"Cost relative to an FM of rank {TOP_RANK}. The sum is the exact cost, for which the paper gives an order; "
+        f"the factors counted in generated rows differ from it by at most {worst:.1%}. Time is one training pass in "
+        "CPU seconds."
     )
     rows = [{"growth": g, "decay": d, "m": m, **found} for (g, d, m), found in zip(regimes, results)]
     config = {"top_rank": TOP_RANK, "features": N_FEATURES, "per_row": PER_ROW, **shared}

@@ -30,7 +30,7 @@ def figure1(lab: Lab, budget: Budget) -> Artefact:
     ]
     shares = [
         f"{name}: {sum(size for _, size, _ in each['bins'][:2]) / each['features']:.0%} of the features occur at most "
-        f"eight times and make {sum(share for _, _, share in each['bins'][:2]):.0%} of all occurrences"
+        f"eight times and make up {sum(share for _, _, share in each['bins'][:2]):.0%} of all occurrences"
         for name, each in found.items()
     ]
     text = ["Features of the training rows by how often they occur. " + "; ".join(shares) + "."]

@@ -45,8 +45,9 @@ def frontier(lab: Lab, budget: Budget) -> Artefact:
         "size. "
         "*FFM*: each feature has a vector for every field, so ranks are low, and the smallest sizes have no model. "
         f"*+t*: with field weights. *{PRUNED}*: a large FM with all but its largest coordinates set to 0; what counts "
-        f"is the nonzero parameters. *{MEASURED}*: `--ranks auto --max-parameters N`, which finds its own settings, "
-        "with field weights. The lowest loss of a column is bold, and so are those that are level with it."
+        f"is the nonzero parameters. *{MEASURED}*: `--ranks auto --max-parameters N`, which finds its own settings: "
+        "clicks with field weights, ratings by sampling. The lowest loss of a column is bold, and so are those that "
+        "are level with it."
     ]
     there = {each.study.data for each in found}
     if missing := [study.data for study in budget.size_studies if study.data not in there]:

@@ -47,7 +47,7 @@ def stream_run(config: dict[str, Any], folder: Path) -> Result:
     start = time.process_time()
     model = train_model(training, options_of(config))
     seconds = time.process_time() - start
-    return {**judged(model, later), "train_seconds": seconds}
+    return {**evaluated(model, later), "train_seconds": seconds}
 
 
 def streams_of(config: dict[str, Any]) -> tuple[Stream, Stream]:
@@ -74,7 +74,7 @@ def options_of(config: dict[str, Any]) -> TrainingOptions:
     )
 
 
-def judged(model: Model, later: Stream) -> Result:
+def evaluated(model: Model, later: Stream) -> Result:
     """Return the size of a model and its metrics on a later day."""
     held_out = join_rows([later.block(number) for number in range(later.n_blocks)])
     assert held_out.labels is not None
@@ -158,8 +158,8 @@ def stream_artefact(budget: Budget, points: list[dict[str, Any]]) -> Artefact:
     rows = budget.stream_rows_per_day
     text = (
         f"A generated stream of {DAYS} days of {rows:,} rows (`stream.py`), optimiser {OPTIMIZER}, {PASSES} passes; "
-        f"L2 chosen on day {DAYS - 1} after training on the days before; then seven days to train on, and the eighth "
-        f"to test. Size is the count of nonzero numbers, relative to LR's {unit:,}."
+        f"L2 is chosen on day {DAYS - 1} after training on the days before; then models are trained on seven days and "
+        f"tested on the eighth. Size is the number of nonzero parameters relative to LR's {unit:,}."
     )
     header = ["model", "ranks", "size / LR", "AUC of day 8", "gain over LR"]
     return Artefact(

@@ -18,19 +18,28 @@ from ...train.events import Finished, Searched
 from ...train.job import Job, Stop
 from ...train.measured import train_sizes
 from ...train.run import choose_label_scale
+from ...train.sampler_choice import sampler_for
 from ...train.trainer import train_model
 from .tasks import Result, Run, evaluate_model, fields_of, options_of, rows_of
 
 
 def measured_sizes(config: dict[str, Any], folder: Path) -> Result:
-    """Train with measured ranks and no other option; return a model for each number of parameters in `sizes`."""
+    """Train with measured ranks and no other option; return a model for each number of parameters in `sizes`.
+
+    Ratings are sampled, as they are for everybody who gives no other option.
+    """
     found = rows_of(folder, config["data"], None)
     training, valid, test = found.parts
     source = InMemory(training, fields_of(folder, config["data"]))
     options = resolve(task=found.task, ranks="auto", max_parameters=max(config["sizes"]), seed=config["seed"])
+    sampled, train = sampler_for(source, options, True), train_sizes
+    if sampled is not None:  # imported here: its kernels are compiled only if they are used
+        from ...train.gibbs_measured import train_sampled_sizes as train
+
+        options = sampled.options
     job, options = job_of(source, valid, options)
     begun, models, settings = time.process_time(), [], {}
-    for event in train_sizes(job, options, config["sizes"]):
+    for event in train(job, options, config["sizes"]):
         if isinstance(event, Searched):
             settings = {"rate": event.learning_rate, "l2": event.l2}
         if isinstance(event, Finished):

@@ -21,7 +21,7 @@ from ...distributed.group import Group, LocalGroup
 from ...model.model import Model
 from .artefact import Artefact
 from .budget import Budget
-from .industrial import judged, options_of, stream_artefact, stream_points, streams_of
+from .industrial import evaluated, options_of, stream_artefact, stream_points, streams_of
 from .lab import Lab
 from .stream import Stream
 from .tasks import Result
@@ -80,7 +80,7 @@ class ClusterRuns:
         if isinstance(group, LocalGroup):
             group.close()
         assert isinstance(last, Finished)
-        return {**judged(last.model, later), "sha256": digest_of(last.model)}
+        return {**evaluated(last.model, later), "sha256": digest_of(last.model)}
 
     def _written(self, stream: Stream) -> Path:
         """Write the days of a stream as Parquet, once; return their folder."""

@@ -56,7 +56,7 @@ TABLES: dict[str, dict[str, Published]] = {
     },
 }
 NEAREST = {  # our data set -> the paper's, and how they compare
-    "frappe": ("Frappe", "the paper's data, training negatives paired anew if the rows were rebuilt"),
+    "frappe": ("Frappe", "the paper's data; training negatives are paired anew if the rows were rebuilt"),
     "ml10m-tag-popularity": ("ML Tag", "the same protocol on a seventh of the tags: compare models, not figures"),
     "lastfm-tag-popularity": ("ML Tag", "the same protocol on other data: compare models, not figures"),
     "ml-1m": ("ML 10M", "ratings of the same kind, a tenth as many: compare models, not figures"),

@@ -60,7 +60,7 @@ class Stream:
 
     @property
     def fields(self) -> None:
-        """Fields are not told, as in the paper's experiment."""
+        """The fields are unknown, as in the paper's experiment."""
         return None
 
     @property

@@ -240,10 +240,11 @@ def warm_up() -> None:
 
 def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
     """Return the function of each kind of task."""
-    # Imported here: both modules import this one.
+    # Imported here: these modules import this one.
     from .complexity import measure
     from .industrial import stream_run
     from .large import measured_sizes, pruned_sizes
+    from .sampling import sampled_run
 
     return {
         "train": train_run,
@@ -253,6 +254,7 @@ def kinds() -> dict[str, Callable[[dict[str, Any], Path], Result]]:
         "stream": stream_run,
         "measured": measured_sizes,
         "pruned": pruned_sizes,
+        "sampled": sampled_run,
     }
 
 

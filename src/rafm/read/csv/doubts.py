@@ -43,7 +43,7 @@ def warn_of_header(sample: Sequence[Any], layout: Layout) -> None:
         names = ", ".join(quote(name.encode()) for name in layout.names[:5])
         message = (
             f"{layout.name}:{layout.header_line}: the first line has the names of the columns, but {names} look like "
-            "data; if they are, put a line with names above them"
+            "data; if they are, add a line with names above"
         )
         warnings.warn(DataWarning(message), stacklevel=2)
 

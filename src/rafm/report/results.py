@@ -26,7 +26,7 @@ ROC_POINTS = 200  # more cannot be seen
 
 
 @dataclass(frozen=True)
-class Judged:
+class Results:
     """Results on test rows.
 
     Parameters
@@ -60,9 +60,9 @@ class Judged:
     unseen_share: float
 
 
-def judge(
+def evaluate_rows(
     model: Model, batches: Iterable[CheckedRows], names: FeatureNames, name: str, coverage: Coverage, threads: int = 1
-) -> Judged:
+) -> Results:
     """Score labelled rows batch by batch; explanations use the first rows."""
     evaluation, kept, first = Evaluation(model.loss), [], []  # type: Evaluation, list[np.ndarray], list[CheckedRows]
     n_first = n_kept = nonzeros = unseen = 0
@@ -86,7 +86,7 @@ def judge(
     found = []
     if sample.n_rows > 1:
         found = measure_importance(model, sample, names, repeats=IMPORTANCE_REPEATS, threads=threads)
-    return Judged(
+    return Results(
         name=name,
         report=evaluation.report(),
         labels=labels[:CURVE_ROWS],

@@ -1,0 +1,214 @@
+"""Models that compete where no option asks for one: which, what is kept of them, and learning rates that diverge."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from worlds import changed_rows, one_hot, planted
+
+from rafm import RaFMClassifier, RaFMRegressor
+from rafm.errors import DivergenceError
+from rafm.options import resolve
+from rafm.rows.fields import Fields
+from rafm.rows.source import InMemory
+from rafm.rows.spill import SpilledRows, SpillOptions
+from rafm.train import rivals, sampler_choice, selection
+from rafm.train.checkpoint import Checkpoint
+from rafm.train.event_log import event_record
+from rafm.train.events import Challenged, EpochFinished, Finished, HeldOut, RivalsJudged, Slowed
+from rafm.train.progress import event_lines
+from rafm.train.rivals import rivals_of
+from rafm.train.selection import train_and_select
+
+FIELDS = Fields.of_ranges(("user", "item"), (0, 30, 50))
+
+
+@pytest.fixture(scope="module")
+def linear():
+    """Return rows of five fields, each of which adds its part to the log odds, and nothing else."""
+    draw = np.random.default_rng(3)
+    columns, effects = draw.integers(0, 12, (700, 5)), draw.normal(size=(5, 12))
+    odds = effects[np.arange(5), columns].sum(axis=1)
+    return one_hot(columns + 12 * np.arange(5), draw.random(700) < 1 / (1 + np.exp(-odds)))
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Return rows of two fields that tell nothing alone."""
+    return planted(n_rows=1500)[0]
+
+
+@pytest.fixture
+def many_rows(monkeypatch):
+    """Let as few rows as the tests have be held out by share, and be enough to sample."""
+    monkeypatch.setattr(selection, "FEW_ROWS", 500)
+    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
+
+
+def bytes_of(model):
+    return {name: array.tobytes() for name, array in model.parameters.arrays().items()} | {"history": model.history}
+
+
+def of_kind(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def names(rows, task="binary", usual=None, switches=None, **given):
+    options = replace(resolve(task=task, **given), **(switches or {}))
+    source = rows if hasattr(rows, "block") else InMemory(rows, FIELDS)
+    found = rivals_of(source, options, options if usual is None else usual)
+    return [(one.model, one.ranks, one.optimizer.name) for one in found]
+
+
+# Which models compete
+
+STEPPED = [("lr", (), "adagrad"), ("fm", (8,), "adagrad")]
+SAMPLED = ("fm", (8,), "gibbs")
+
+
+def test_few_rows_have_two_rivals_and_many_a_sampled_one_too(pairs, monkeypatch):
+    assert names(pairs) == STEPPED
+    assert names(pairs, seed=3, threads=2, metric="auc", calibrate="off") == STEPPED
+    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
+    assert names(pairs) == [*STEPPED, SAMPLED]
+    assert names(pairs, task="regression") == [*STEPPED, SAMPLED]
+    assert names(pairs, task="regression", usual=resolve(task="regression", optimizer="gibbs")) == STEPPED
+    assert names(pairs, task="count") == STEPPED
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"model": "rafm"}, {"ranks": 8}, {"learning_rate": 0.1}, {"l2": 0.01}, {"n_epochs": 30}, {"negative_rate": 0.5}],
+    ids=str,
+)
+def test_whoever_asks_for_something_has_no_rivals(pairs, given):
+    assert names(pairs, **given) == []
+
+
+@pytest.mark.parametrize("case", ["many rows", "rows on disk", "one pass in order", "rivals switched off"])
+def test_no_rivals_where_they_would_take_too_long_or_are_not_wanted(pairs, case, monkeypatch, tmp_path):
+    rows, switches = pairs, {}
+    if case == "many rows":
+        monkeypatch.setattr(rivals, "MOST_ROWS", 999)
+    if case == "rows on disk":
+        rows = SpilledRows([pairs], SpillOptions(1e-3, str(tmp_path)), 50)
+    if case == "one pass in order":
+        switches = {"shuffle": False}
+    if case == "rivals switched off":
+        switches = {"rivals": ()}
+    assert names(rows, switches=switches) == []
+
+
+@pytest.mark.parametrize("changed", [{"weights": np.full(1000, 2, np.float32)}, {"labels": np.ones(1000, np.float32)}])
+def test_clicks_with_weights_or_of_one_class_are_not_sampled(pairs, changed, monkeypatch):
+    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
+    assert names(changed_rows(pairs, **changed)) == STEPPED
+
+
+# What is kept
+
+
+def test_a_linear_truth_gives_the_linear_model_that_could_have_been_asked_for(linear):
+    events = list(train_and_select(linear, resolve(task="binary")))
+    (judged,) = of_kind(events, RivalsJudged)
+    assert judged.chosen == "lr" == min(judged.values, key=judged.values.get)
+    assert len(of_kind(events, HeldOut)) == 1
+    assert len(of_kind(events, Challenged)) == 2
+    *_, asked = train_and_select(linear, resolve(task="binary", model="lr"))
+    assert bytes_of(events[-1].model) == bytes_of(asked.model)
+    assert events[-1].model.options == asked.model.options
+    assert "; training lr (`model` chooses otherwise)" in event_lines(judged)[0]
+    assert event_record(judged) == {"event": "rivals_judged", **vars(judged)}
+
+
+def test_a_rival_must_be_better_by_a_thousandth(linear, monkeypatch):
+    monkeypatch.setattr(rivals, "LEAST_GAIN", 0.5)
+    events = list(train_and_select(linear, resolve(task="binary")))
+    assert of_kind(events, RivalsJudged)[0].chosen == "rafm"
+    *_, asked = train_and_select(linear, resolve(task="binary", model="rafm"))
+    assert bytes_of(events[-1].model) == bytes_of(asked.model)
+
+
+def test_hopeless_rivals_are_given_up_early(many_rows, monkeypatch):
+    """A linear model learns nothing from pairs; patience would grant it more epochs, and a lower learning rate."""
+    monkeypatch.setattr(rivals, "HOPELESS", ({2: 0.05}, {20: 0.05}))
+    events = list(train_and_select(InMemory(planted(n_rows=3000)[0], FIELDS), resolve(task="binary")))
+    first, second, *_ = [place for place, event in enumerate(events) if isinstance(event, Challenged)]
+    epochs = of_kind(events[first:second], EpochFinished)
+    assert len(epochs) == 2
+    assert min(event.metrics["log_loss"] for event in epochs) > 1.05 * of_kind(events, RivalsJudged)[0].values["rafm"]
+
+
+def test_a_sampled_rival_is_kept_as_it_was_judged(pairs, many_rows, monkeypatch):
+    monkeypatch.setattr(rivals, "is_worth_more", lambda metric, value, usual: True)
+    monkeypatch.setattr(selection, "is_worth_more", lambda metric, value, usual: True)
+    monkeypatch.setattr(rivals, "HOPELESS", ({}, {}))
+    source = InMemory(pairs, FIELDS)
+    events = list(train_and_select(source, resolve(task="binary")))
+    assert of_kind(events, RivalsJudged)[0].chosen == "sampled fm"
+    *_, asked = train_and_select(source, resolve(task="binary", model="fm", ranks=8, optimizer="gibbs"))
+    assert bytes_of(events[-1].model) == bytes_of(asked.model)
+
+
+@pytest.mark.parametrize("every", [17, 31])
+def test_a_killed_run_ends_with_the_same_bytes(pairs, many_rows, tmp_path, every):
+    source, given = InMemory(pairs, FIELDS), resolve(task="binary")
+    *_, expected = train_and_select(source, given)
+    for _ in range(60):
+        with Checkpoint(tmp_path, 0) as checkpoint:
+            seen = list(islice(train_and_select(source, given, checkpoint=checkpoint), every))
+        if isinstance(event := seen[-1], Finished):
+            break
+    assert isinstance(event, Finished)
+    assert bytes_of(event.model) == bytes_of(expected.model)
+
+
+def test_an_estimator_goes_on_from_the_rival_that_won(linear):
+    X = csr_matrix((linear.values, linear.indices, linear.indptr), shape=(700, 60))
+    model = RaFMClassifier().fit(X, linear.labels.astype(int))
+    assert model.model_.plan.family == "lr"
+    model.partial_fit(X[:100], linear.labels[:100].astype(int))
+    assert (model.model_.plan.family, model.model_.n_rows) == ("lr", 800)
+
+
+def test_without_time_there_are_no_rivals(linear):
+    events = list(train_and_select(linear, resolve(task="binary", max_seconds=1e-6)))
+    assert not of_kind(events, Challenged)
+
+
+# Learning rates that diverge
+
+
+def counts():
+    """Return two columns of large values, and counts that depend on them: the default rate is far too high."""
+    draw = np.random.default_rng(0)
+    X = draw.integers(0, 2, (400, 12)).astype(float)
+    return X, draw.poisson(np.exp(8 * draw.random(400)))
+
+
+def test_a_lower_rate_is_tried_if_the_default_one_diverges(monkeypatch):
+    """Models whose rate is ten times the limit diverge here, by decree; those of a given rate say so."""
+    real = selection.train_on_folds
+
+    def train_on_folds(pairs, options, *rest):
+        if options.learning_rate > 0.05:
+            raise DivergenceError("training diverged: by decree", epoch=1)
+        yield from real(pairs, options, *rest)
+
+    monkeypatch.setattr(selection, "train_on_folds", train_on_folds)
+    rows = changed_rows(planted(n_rows=300)[0], labels=np.random.default_rng(0).poisson(2.0, 200).astype(np.float32))
+    events = list(train_and_select(rows, resolve(task="count", model="fm", ranks=2)))
+    slowed = of_kind(events, Slowed)
+    assert (slowed[0].share, slowed[0].diverged) == (0.25, True)
+    assert event_lines(slowed[0]) == ["training diverged: trying 0.25 times the learning rate"]
+    assert events[-1].model.options["learning_rate"] <= 0.025
+    with pytest.raises(DivergenceError):
+        list(train_and_select(rows, resolve(task="count", model="fm", ranks=2, learning_rate=0.1)))
+
+
+def test_large_counts_do_not_diverge_without_options():
+    X, y = counts()
+    model = RaFMRegressor(loss="poisson").fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
