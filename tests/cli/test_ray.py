@@ -77,7 +77,7 @@ def test_a_folder_of_parts_is_written_with_ray_only_and_over_no_other_files(fold
     assert "folders are written with --ray; give a file name, or add --ray none" in plain.err
     other = run("train", data, "--label", "click", "--ray", "none", "--out", folder)
     assert other.code == 2
-    assert "and no model; choose an empty or a new folder" in other.err
+    assert "but no model; choose an empty or a new folder" in other.err
 
 
 def test_rows_of_ids_are_trained_and_scored(folder):

@@ -58,7 +58,7 @@ def test_matrices_have_given_fields_and_validation_rows_choose_the_epoch(plays):
 
 
 def test_what_a_ranker_cannot_do_is_said(ranker, plays):
-    with pytest.raises(ConfigError, match="ranks a catalogue: use rafm evaluate --ranking"):
+    with pytest.raises(ConfigError, match="is evaluated on a catalogue: use rafm evaluate --ranking"):
         ranker.importance(plays, np.ones(900))
     with pytest.raises(ConfigError, match="task='ranking' needs item_fields"):
         rafm.RaFMRanker().fit(plays)

@@ -181,7 +181,7 @@ def test_what_cannot_be_ranked_is_named():
     rows = choices(60)
     labels = np.where(np.arange(60) == 7, 0.0, 1.0)
     negative = check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, None))
-    with pytest.raises(DataValueError, match="what was chosen, with labels above 0, found 0"):
+    with pytest.raises(DataValueError, match="labels must be above 0, found 0"):
         train_model(InMemory(negative, FIELDS), options())
     with pytest.raises(DataValueError, match="ranking needs fields"):
         train_model(InMemory(rows), options())

@@ -170,8 +170,8 @@ FULL = Budget(
         SizeStudy("lastfm-tag-popularity", "binary", 780_000),
         SizeStudy("ml-1m", "regression", 220_000),
     ),
-    factors=(0.1, 0.25, 1, 4),
-    size_seeds=(0, 1, 2),
+    factors=(0.1, 0.25, 0.5, 1, 2, 4),
+    size_seeds=(0, 1, 2, 3, 4),
     sampled_studies=(
         SampledStudy("ml-100k", (8, 16)),
         SampledStudy("ciao", (8, 16)),

@@ -17,7 +17,7 @@ from ... import families
 from ...plan.ranks import NearestRank, plan_ranks
 from .budget import TOP, Budget, SizeStudy
 from .competition import training_counts, with_seeds
-from .lab import Lab
+from .lab import Lab, NotStored
 from .search import Losses, loss_of
 from .tasks import RATES, Result, Run, fields_of
 from .verdicts import standing
@@ -72,7 +72,7 @@ class SizeTable:
 
     def within(self, family: str, size: int) -> Entry | None:
         """Return the entry of a family with the lowest validation loss among those no larger."""
-        small = [each for each in self.families[family] if each.parameters <= size]
+        small = [each for each in self.families.get(family, ()) if each.parameters <= size]
         return min(small, key=lambda each: each.valid, default=None)
 
     def worse(self, family: str, rivals: Iterable[str]) -> list[tuple[str, int]]:
@@ -95,15 +95,18 @@ def compare_sizes(lab: Lab, budget: Budget, study: SizeStudy) -> SizeTable:
     families: dict[str, list[Entry]] = {}
     tuned: dict[str, Settings] = {"": {"rate": RATES[study.task], "l2": FIRST_L2[study.task]}}
     for family, own in FAMILIES.items():
-        middle = shapes(own, study, counts, n_fields, study.parameters)
-        start = replace(middle[0], **tuned.get("FM", tuned[""]))  # the others start from what suits FM
-        found = descend(start, losses, rounds=1 if "FM" in tuned else 2)
-        tuned[family] = {"rate": found.rate, "l2": found.l2}
-        rivals = losses([replace(run, **tuned[family]) for run in middle])
-        best = int(np.argmin(rivals))  # the set of ranks is chosen at the middle size, too
-        each = [shapes(own, study, counts, n_fields, size) for size in sizes]
-        chosen = [replace(runs[min(best, len(runs) - 1)], **tuned[family]) for runs in each if runs]
-        families[family] = [Entry(one.run.label, one.results) for one in with_seeds(lab, chosen, budget.size_seeds)]
+        try:
+            middle = shapes(own, study, counts, n_fields, study.parameters)
+            start = replace(middle[0], **tuned.get("FM", tuned[""]))  # the others start from what suits FM
+            found = descend(start, losses, rounds=1 if "FM" in tuned else 2)
+            tuned[family] = {"rate": found.rate, "l2": found.l2}
+            rivals = losses([replace(run, **tuned[family]) for run in middle])
+            best = int(np.argmin(rivals))  # the set of ranks is chosen at the middle size, too
+            each = [shapes(own, study, counts, n_fields, size) for size in sizes]
+            chosen = [replace(runs[min(best, len(runs) - 1)], **tuned[family]) for runs in each if runs]
+            families[family] = [Entry(one.run.label, one.results) for one in with_seeds(lab, chosen, budget.size_seeds)]
+        except NotStored:
+            lab.tell(f"{study.data}: {family} is left out of the frontier, because results are missing")
     for family, name in ((PRUNED, "FM"), (PRUNED_T, "FM+t")):
         large = large_run(study, FAMILIES[name], tuned[name])
         tasks = [{**replace(large, seed=seed).task(), "kind": "pruned", "sizes": sizes} for seed in budget.size_seeds]
