@@ -23,7 +23,15 @@ import numpy as np
 
 from ..jit.barrier import arrive, wait_for_all
 from ..jit.compile import compiled, entry
-from ..jit.vectors import add_gradients, add_spread, combined_norm, exp_neg_abs, prefetch, spread, strided_products
+from ..jit.vectors import (
+    add_gradients,
+    add_spread,
+    combined_norm,
+    exp_neg_abs,
+    prefetch_shared,
+    spread,
+    strided_products,
+)
 from .forward import span_of
 from .losses import is_finite, link, loss_slope, loss_value
 from .optimizers import batch_rate, step_number, step_vectors
@@ -47,7 +55,7 @@ def fetch_vectors(rows, batch, t, training):
         if first <= i < stop:
             o = tables.origins[m] + i * tables.strides[m]
             for line in range(o, o + tables.strides[m], LINE_FLOATS):
-                prefetch(records, line)
+                prefetch_shared(records, line)
 
 
 @compiled
@@ -259,7 +267,7 @@ def train_rows(rows, order, bias, total, training):
     size, stopped, trained, waited = work.losses.size, -1, 0, 0
     copy_bias(work.bias, bias)
     for turn in range(-(-order.size // size)):
-        batch = order[turn * size : (turn + 1) * size]
+        batch, following = order[turn * size : (turn + 1) * size], order[(turn + 1) * size : (turn + 2) * size]
         rate = batch_rate(settings.optimizer, settings.learning_rate, work.bias[3] + ONE)
         if waited > LONG_WAIT_MICROSECONDS:
             ask_to_stop(turn, team)
@@ -270,11 +278,9 @@ def train_rows(rows, order, bias, total, training):
         if not is_finite(loss):
             stopped = turn * size
             break
-        total += loss
-        following = order[(turn + 1) * size : (turn + 2) * size]
+        total, trained = total + loss, trained + batch.size
         fetch_rows(rows, following)
         update_rows(rows, batch, rate, training)
-        trained += batch.size
         fetch_vectors(rows, following, team.thread, training)
         waited += meet(2 * turn + 2, team)
         if asked:
