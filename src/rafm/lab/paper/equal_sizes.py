@@ -36,6 +36,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "FFM": {"model": "ffm"},
 }
 PRUNED, PRUNED_T, MEASURED = "pruned FM", "pruned FM+t", "measured"
+LARGE = {PRUNED: "FM", PRUNED_T: "FM+t"}  # what is pruned
 # Of measured ranks; to be raised when they change, because fingerprints of the engine do not cover them.
 VERSIONS = {"binary": 3, "regression": 5}
 Settings = dict[str, Any]  # learning rate and L2
@@ -106,8 +107,10 @@ def compare_sizes(lab: Lab, budget: Budget, study: SizeStudy) -> SizeTable:
             chosen = [replace(runs[min(best, len(runs) - 1)], **tuned[family]) for runs in each if runs]
             families[family] = [Entry(one.run.label, one.results) for one in with_seeds(lab, chosen, budget.size_seeds)]
         except NotStored:
+            if family in LARGE.values():
+                raise
             lab.tell(f"{study.data}: {family} is left out of the frontier, because results are missing")
-    for family, name in ((PRUNED, "FM"), (PRUNED_T, "FM+t")):
+    for family, name in LARGE.items():
         large = large_run(study, FAMILIES[name], tuned[name])
         tasks = [{**replace(large, seed=seed).task(), "kind": "pruned", "sizes": sizes} for seed in budget.size_seeds]
         families[family] = entries(family, lab.results(tasks))
