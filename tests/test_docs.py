@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import run
+from warm import run_script
 from worlds import run_python
 
 import rafm
@@ -131,9 +132,7 @@ def test_generated_pages_name_every_flag_that_help_shows_and_every_public_name()
     """Both come from processes of their own."""
     pages = generated_pages()
     for command in ("train", "predict", "convert"):
-        flags = set(
-            re.findall(r"^ +(?:-h, )?(--[a-z0-9-]+)", run_python("-m", "rafm", command, "--help"), re.MULTILINE)
-        )
+        flags = set(re.findall(r"^ +(?:-h, )?(--[a-z0-9-]+)", run(command, "--help").out, re.MULTILINE))
         page = pages["COMMANDS"][f"reference/commands/{command}.md"]
         assert flags - {"--help"} == set(re.findall(r"^\| `(--[a-z0-9-]+)", page, re.MULTILINE)) - {"--help"}
     names = {Path(path).stem for path in pages["NAMES"]}
@@ -176,10 +175,10 @@ def test_the_quickstart_works_as_it_is_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "quickstart.md").read_text()
     make, use = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    run_python("-c", make)
+    assert run_script(make).returncode == 0
     for command in re.findall(r"^    (rafm .*)$", text, re.MULTILINE):
         assert run(*shlex.split(command)[1:]).code == 0
     predicted = [float(line) for line in (tmp_path / "predictions.txt").read_text().split()]
-    printed = [float(word) for word in run_python("-c", use).strip("[]\n").split()]
+    printed = [float(word) for word in run_script(use).stdout.strip("[]\n").split()]
     assert len(predicted) == 2000
     assert printed == pytest.approx(predicted[:3], abs=1e-6)

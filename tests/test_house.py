@@ -74,8 +74,6 @@ CALLED_BY_OTHERS = {  # defined here and called by nobody here, and who calls it
     "_optimize_final_module": "Numba, of a library of code",
     "get_pointer_to_function": "Numba, of a library of code",
     "set_env": "Numba, of a library of code",
-    "readable": "Arrow, of a file",
-    "seekable": "Arrow, of a file",
     "decision_function": "scikit-learn, of a classifier",
     "nanoseconds_per_row": "a benchmark",
 }

@@ -108,8 +108,8 @@ def pack_rows(rows, labels=None, weights=None, dtype=PRECISION):
     )
 
 
-def pack_settings(rule, n_blocks, dtype=PRECISION):
-    """Return a rule of `naive` as the kernels' settings."""
+def pack_settings(rule, n_blocks, dtype=PRECISION, choose=kernels.AnyOptimizer):
+    """Return a rule of `naive` as the kernels' settings; `choose` says which kernel: one for all optimisers, or two."""
     loss = loss_named({"logistic": "log"}.get(rule["kind"], rule["kind"]))
     return kernels.Settings(
         loss=loss.code,
@@ -117,7 +117,7 @@ def pack_settings(rule, n_blocks, dtype=PRECISION):
         uses_exp=loss.uses_exp,
         joint=rule["joint"],
         dependent_weight=dtype(rule["dependent_weight"]),
-        optimizer=kernels.AnyOptimizer(optimizer_for(rule["optimizer"]).code),  # one kernel for all of them
+        optimizer=choose(optimizer_for(rule["optimizer"]).code),
         learning_rate=dtype(rule["learning_rate"]),
         l2=np.full(n_blocks, rule["l2"], dtype),
         l2_weights=dtype(rule["l2_weights"]),
@@ -192,7 +192,8 @@ def train(world, batch, rule, heads=None, batch_size=16, dtype=PRECISION, order=
     works = make_scratch(layout, tables, longest, batch_size, dtype, threads)
     bias = np.array([world.model["bias"], *optimizer.states_of(world.model["bias"], rule["learning_rate"]), 0], dtype)
     order = np.arange(len(batch)) if order is None else np.asarray(order)
-    settings = pack_settings(rule, len(world.model["ranks"]), dtype)
+    choose = kernels.optimizer_with if paired else kernels.AnyOptimizer  # as pairs are trained elsewhere
+    settings = pack_settings(rule, len(world.model["ranks"]), dtype, choose)
     shared = fresh_fields(world, layout, records, dtype)
     fields = make_field_scratch(shared, tables, longest, batch_size, threads)
     together, loss, stopped, done = ThreadTeam(threads), 0.0, -1, 0

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from commands import Ran, rows_of_pairs, run, run_alone
 from pyarrow import parquet
+from warm import run_script
 
 import rafm
 from rafm.encode.spec import MAX_SPEC_BYTES
@@ -145,6 +146,23 @@ def test_the_bar_of_a_terminal_still_moves_its_cursor(folder):
 # Case 110: closed streams
 
 
+WITHOUT_STREAMS = """
+import os, runpy, sys
+_, numbers, *arguments = sys.argv
+for number in map(int, numbers):
+    setattr(sys, ("stdin", "stdout", "stderr")[number], None)  # as the interpreter does
+    os.close(number)
+sys.argv = ["rafm", *arguments]
+runpy.run_module("rafm", run_name="__main__", alter_sys=True)
+"""
+
+
+def without(streams, *arguments):
+    """Run a command whose streams of these numbers are closed, in a fork."""
+    ran = run_script(WITHOUT_STREAMS, streams, *arguments)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
 def closed(redirection, *arguments):
     """Run a command from a shell that closes a stream."""
     paths = os.pathsep.join(path for path in sys.path if path)
@@ -166,15 +184,15 @@ def model(folder):
 @pytest.mark.parametrize("command", ["evaluate", "predict", "inspect", "--version", "--help"])
 def test_results_for_a_closed_standard_output_are_an_error_of_the_system(command, folder, model):
     arguments = {"evaluate": [model, "rows.svm"], "predict": [model, "rows.svm"], "inspect": [model]}.get(command, [])
-    ran = closed(">&-", command, *arguments)
+    ran = without("1", command, *arguments)
     assert (ran.code, ran.out, ran.err) == (6, "", "error: standard output: is closed\n")
 
 
 def test_training_needs_no_standard_output_nor_error(folder):
     evil_table("t.parquet")
-    for redirection in (">&-", "2>&-", "<&- >&- 2>&-"):
-        ran = closed(redirection, "train", "rows.svm", "--out", "m.rafm", "--epochs", "1")
-        assert (ran.code, ran.err) == (0, ""), redirection
+    for streams in ("1", "2", "012"):
+        ran = without(streams, "train", "rows.svm", "--out", "m.rafm", "--epochs", "1")
+        assert (ran.code, ran.err) == (0, ""), streams
         assert model_file.load("m.rafm").model.n_rows == 300
         (folder / "m.rafm").unlink()
     ran = closed("<&- >&- 2>&-", "train", "t.parquet", "--label", "y", "--out", "t.rafm", "--epochs", "1")
@@ -183,8 +201,8 @@ def test_training_needs_no_standard_output_nor_error(folder):
 
 def test_an_error_goes_where_it_can(folder):
     expected = "error: none.svm: "
-    for redirection, where in ((">&-", "err"), ("2>&-", "out"), (">&- 2>&-", None)):
-        ran = closed(redirection, "train", "none.svm", "--out", "m.rafm")
+    for streams, where in (("1", "err"), ("2", "out"), ("12", None)):
+        ran = without(streams, "train", "none.svm", "--out", "m.rafm")
         assert ran.code == 6
         told = ran.out + ran.err
         assert told == "" if where is None else getattr(ran, where) == told
@@ -195,7 +213,7 @@ def test_messages_for_a_closed_standard_error_do_not_land_among_results(folder, 
     evil_table("t.parquet")
     evil_table("other.parquet", unseen="new")
     assert run("train", "t.parquet", "--label", "y", "--out", "t.rafm", "--epochs", "1").code == 0
-    ran = closed("2>&-", "predict", "t.rafm", "other.parquet")
+    ran = without("2", "predict", "t.rafm", "other.parquet")
     assert ran.code == 0
     assert len([float(line) for line in ran.out.splitlines()]) == 60
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from clusters import alone, bytes_of, job_of, killing, n_steps, trained, write_ids
 
@@ -17,11 +18,11 @@ from ray.cluster_utils import Cluster  # noqa: E402
 from rafm.distributed.config import ScalingConfig  # noqa: E402
 from rafm.distributed.export import FolderExport  # noqa: E402
 from rafm.distributed.ray_group import Actors, RayGroup, import_ray, make_actors  # noqa: E402
-from rafm.distributed.scoring import PartScorer, rows_for  # noqa: E402
+from rafm.distributed.scoring import PartScorer, predict_scores, rows_for  # noqa: E402
 from rafm.distributed.sources import Reader  # noqa: E402
 from rafm.errors import ClusterError  # noqa: E402
 from rafm.lab.paper.on_ray import ClusterRuns, compared  # noqa: E402
-from rafm.model.file import load  # noqa: E402
+from rafm.model.file import load, save  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # Ray warns about itself
 MOST = 3
@@ -85,6 +86,9 @@ def test_shards_write_a_folder_that_others_score_by_and_may_be_killed(actors, cl
     os.kill(ray.get(actors.shards[1].pid.remote()), signal.SIGKILL)
     assert [scored.scores.tobytes() for scored in scorer.score([2, 3], targets=False)] == expected[2:4]
     assert scorer.failures >= 1
+    save(tmp_path / "m.rafm", saved)  # the whole model, in actors of their own
+    scores = predict_scores(str(tmp_path / "m.rafm"), clicks, "auto", ScalingConfig(num_workers=2, cpus_per_worker=0.1))
+    assert [unit.astype(np.float32).tobytes() for unit in scores] == expected
 
 
 def scores_of(saved, source):

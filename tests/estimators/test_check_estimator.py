@@ -7,8 +7,8 @@ from rafm import RaFMClassifier, RaFMRegressor
 
 # All families share what the checks look at. The first two hold out rows, too; few epochs of each fold are enough.
 CHECKED = [
-    RaFMClassifier(n_epochs=5),
-    RaFMRegressor(n_epochs=5),
+    RaFMClassifier(n_epochs=2),
+    RaFMRegressor(n_epochs=2),
     RaFMRegressor((2, 8), model="difacto", n_epochs=10, validation_fraction=0),
 ]
 

@@ -84,6 +84,8 @@ def test_a_table_is_explained_by_names_of_columns_and_values(model):
     )
     assert "word=ham" in {name for term in found[0].terms for name in term.features}
     assert found[1].unseen == ("word",)
+    assert len(found) == 2
+    assert [*found[1:]] == [found[1]]
     frame = found.to_frame()
     np.testing.assert_allclose(frame.groupby("row")["value"].sum(), scores_of(fitted, unseen), rtol=1e-4)
     assert str(found).startswith("row 1: score")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from worlds import ALL_RANKS, PRECISION, ROUNDING, RULE, TOLERANCE, make_world, pack_rows, pack_settings, seeds
 
 from rafm.kernels import mixture
+from rafm.kernels.tables import optimizer_with
 from rafm.model.scores import score_mixture
 
 KINDS = ("squared", "logistic")
@@ -38,7 +39,8 @@ class Run:
 
     def passes(self, batch, rule, factors=False, mix=False, pull=0.0):
         rows = pack_rows(*([item[part] for item in batch] for part in range(3)), dtype=self.dtype)
-        settings, order = pack_settings(rule, self.mixture.shape[1], self.dtype), np.arange(len(batch))
+        order, usual = np.arange(len(batch)), {**rule, "optimizer": "adagrad"}
+        settings = pack_settings(usual, self.mixture.shape[1], self.dtype, optimizer_with)
         known = (rows, order, self.tables, self.records, self.bias, self.mixture)
         result = mixture.train_factors(*known, settings) if factors else None
         if mix:

@@ -50,7 +50,10 @@ def test_gradients_of_a_pair_match_finite_differences(family, joint):
         assert trained.loss == pytest.approx(2 * 1.5 * np.logaddexp(0, -difference), rel=1e-12)  # counted with each row
 
 
-@pytest.mark.parametrize("optimizer", ["adagrad", "sgd", "adam"])
+INTERPRETED = [pytest.param(name, marks=pytest.mark.interpreted) for name in ("sgd", "adam")]
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", *INTERPRETED])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_mini_batches_of_pairs_match_the_twin(family, optimizer):
     world, data = make_world(family, *FAMILIES[family]), random_pairs(np.random.default_rng(3), 9)
@@ -79,6 +82,7 @@ def test_field_weights_of_pairs_match_the_twin():
     np.testing.assert_allclose(trained.weights, model["w"], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.interpreted
 def test_a_pair_without_a_difference_has_the_slope_of_a_coin():
     """Equal rows cancel; what is left is the penalty."""
     world, row = make_world("fm", (4,), [1] * 3), row_of([0, 2], [1.0, 1.0])

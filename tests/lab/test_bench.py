@@ -1,5 +1,6 @@
 """`rafm bench`: the command at tiny sizes, bounded processes, and the arithmetic of slopes, rooflines and targets."""
 
+import importlib
 import json
 import sys
 import time
@@ -14,9 +15,10 @@ from rafm.lab.bench.budget import FULL, QUICK
 from rafm.lab.bench.child import anonymous_kilobytes, call, watch
 from rafm.lab.bench.clock import epoch_seconds
 from rafm.lab.bench.command import choose_parts, run_bench, write_results
-from rafm.lab.bench.contestants import CONTESTANTS, SETTINGS
+from rafm.lab.bench.contestants import CONTESTANTS, SETTINGS, is_installed, library_of
 from rafm.lab.bench.growth import RANK_SETS, cases, slope
 from rafm.lab.bench.memory import RANK, TIMES, accumulators, run_memory
+from rafm.lab.bench.peers import PEERS, time_peer
 from rafm.lab.bench.race import run_once, soonest, target_of, write_files
 from rafm.lab.bench.report import WRITERS, number, speed_lines
 from rafm.lab.bench.roofline import Limits, bound, compare_with_limits, measure_limits, work_per_factor
@@ -40,8 +42,15 @@ def test_the_command_writes_tables_numbers_and_pictures(tmp_path):
     assert (tmp_path / "bench-growth.png").read_bytes().startswith(b"\x89PNG")
 
 
+def call_here(module, function, limit, threads=1, **arguments):
+    """Call a function of the benchmark in this process, which has imported all; others are started by other tests."""
+    found = getattr(importlib.import_module(f"rafm.lab.bench.{module}"), function)
+    return {**found(**json.loads(json.dumps(arguments)), threads=threads), "peak": 0.0}
+
+
 @pytest.mark.slow
-def test_everyone_in_a_race_reaches_its_target(tmp_path):
+def test_everyone_in_a_race_reaches_its_target(tmp_path, monkeypatch):
+    monkeypatch.setattr("rafm.lab.bench.race.call", call_here)
     budget = replace(FULL, race_rows=20_000, race_settings=1, race_epochs=1)
     result = run_bench(["race"], ["sklearn"], budget, str)
     write_results(result, tmp_path)
@@ -134,8 +143,11 @@ def test_targets_are_reached_by_all_and_the_soonest_run_is_chosen():
     assert soonest(runs["b"], 0.4) is None
 
 
-@pytest.mark.parametrize("contestant", ["rafm", "rafm-ffm", "sklearn"])
-def test_contestants_learn_from_the_text(contestant, tmp_path):
+@pytest.mark.parametrize("contestant", CONTESTANTS)
+def test_contestants_learn_from_the_text(contestant, tmp_path, monkeypatch):
+    if contestant not in ("rafm", "rafm-ffm") and not is_installed(library_of(contestant)):
+        pytest.skip(f"{contestant} is not installed")
+    monkeypatch.chdir(tmp_path)
     constant = write_files(tmp_path, 20_000)["constant_loss"]
     found = run_once(contestant, str(tmp_path), 4, 1, SETTINGS[contestant][0])
     assert 0.3 < found["loss"] < constant
@@ -162,6 +174,15 @@ def test_every_contestant_has_settings():
 
 
 # Speed
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_peers_are_timed(peer, tmp_path, monkeypatch):
+    if not is_installed(peer):
+        pytest.skip(f"{peer} is not installed")
+    monkeypatch.chdir(tmp_path)
+    found = time_peer(peer, "frappe", 200, rank=4, epochs=2, threads=1)
+    assert found.keys() == {"elapsed", "cpu", "scored"}
 
 
 def test_a_peer_far_behind_is_spared_larger_ranks():

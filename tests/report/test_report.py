@@ -139,7 +139,7 @@ def test_the_curve_is_that_of_scikit_learn():
 
 
 @pytest.mark.parametrize(("task", "family"), [("binary", "rafm"), ("regression", "difacto"), ("regression", "lr")])
-def test_every_family_has_a_report_with_and_without_rows(task, family):
+def test_every_family_has_a_report_with_and_without_rows(task, family, tmp_path):
     X, y = fitted.long_tail(task)
     model = fitted.make(task, family, n_epochs=2).fit(X, y)
     for report in (model.report(), model.report(X, y)):
@@ -148,6 +148,9 @@ def test_every_family_has_a_report_with_and_without_rows(task, family):
         assert "NaN" not in report.html
         assert "nan" not in re.sub(r"<style>.*?</style>", "", report.html)
     assert "sandbox" in report._repr_html_()
+    assert repr(report) == f"<Report of {len(report.html):,} characters; save(path) writes it>"
+    report.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == report.html
     with pytest.raises(ConfigError, match="labels"):
         model.report(X)
 

@@ -50,7 +50,9 @@ class Clients:
                 stack.callback(connection.close)
                 try:
                     connection.connect()
-                except ConnectionRefusedError:
+                except (ConnectionRefusedError, ConnectionResetError) as error:
+                    if isinstance(error, ConnectionResetError) and not self.server.is_told_to_stop:
+                        self.failures.append(repr(error))
                     self.refused += 1
                     return
             for attempt in range(self.retries + 1):

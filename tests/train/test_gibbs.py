@@ -227,6 +227,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkey
 def test_threads_change_nothing_but_the_time(ratings, monkeypatch):
     monkeypatch.setattr("rafm.plan.design.PART_ROWS", 100)
     monkeypatch.setattr("rafm.plan.design.PART_SHARE", 1)
+    monkeypatch.setattr("rafm.train.gibbs_engine.SCORING_ROWS", 30)
     found = [bytes_of(model_of(events_of(*ratings[:2], threads=threads))) for threads in (1, 2, 4)]
     assert found[0] == found[1] == found[2]
 

@@ -1,5 +1,6 @@
 """Tuning starts from the defaults, stays within its budget, resumes after a kill, and says how to repeat its result."""
 
+import io
 import re
 import shlex
 import signal
@@ -15,7 +16,9 @@ from commands import rows_of_pairs, run, start
 import rafm
 from rafm.errors import ConfigError
 from rafm.options import resolve
+from rafm.tuning.display import running_line, show_trials
 from rafm.tuning.space import Space
+from rafm.tuning.tune import TrialStarted
 
 FAST = ("--epochs", 4, "--metric", "log_loss", "--threads", 1)
 
@@ -226,3 +229,22 @@ def test_a_budget_that_no_model_meets_is_an_error():
     X, y = table_of_pairs()
     with pytest.raises(ConfigError, match="max_parameters"):
         rafm.tune(rafm.RaFMClassifier(n_epochs=2, field_weights="off"), X, y, trials=2, max_parameters=5)
+    with pytest.raises(ConfigError, match=r"no trial gave a model \(too large\): raise the limits of size or time"):
+        rafm.tune(rafm.RaFMClassifier(4, model="fm", n_epochs=2), X, y, trials=2, max_bytes=300)
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_the_running_trial_below_the_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    events, out = [TrialStarted(7, {"model": "fm", "ranks": [4]})], Terminal()
+    shown = show_trials(events, "log_loss", out)
+    assert next(shown) == events[0]
+    assert list(shown) == []
+    assert running_line(events[0]) in out.getvalue()

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
 # C0 and C1 controls except tab and line feed; characters that reorder or hide text; surrogates, which have no encoding.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
@@ -85,10 +85,6 @@ class SafeStream(io.TextIOBase):
 
     def fileno(self) -> int:
         return self._open().fileno()
-
-    @property
-    def buffer(self) -> Any:
-        return self._open().buffer
 
     @property
     def encoding(self) -> str:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -178,40 +179,21 @@ def _placeholder_batch(parts: list[CheckedRows], id_type: type, sink: _ChunkSink
     return record_batch_of(Batch(join_offsets(parts), indices, values, 0, labels, weights), id_type)
 
 
-class _ChunkSink:
+class _ChunkSink(io.RawIOBase):
     """File-like object that collects what is written until it is taken."""
 
-    closed = False
-
     def __init__(self) -> None:
+        super().__init__()
         self.parts: deque[memoryview] = deque()
         self.placeholders: dict[int, list[np.ndarray]] = {}  # address -> arrays to write instead
-        self.position = 0
 
     def write(self, data: Any) -> int:
         parts = self.placeholders.pop(data.address, [data]) if isinstance(data, pa.Buffer) else [data]
         self.parts += map(memoryview, parts)
-        n_bytes = memoryview(data).nbytes
-        self.position += n_bytes
-        return n_bytes
-
-    def tell(self) -> int:
-        return self.position
-
-    def flush(self) -> None:
-        """Do nothing: there is no buffer."""
-
-    def close(self) -> None:
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
+        return memoryview(data).nbytes
 
     def writable(self) -> bool:
         return True
-
-    def seekable(self) -> bool:
-        return False
 
     def taken(self) -> Iterator[memoryview]:
         while self.parts:
