@@ -49,6 +49,11 @@ def add_direction(heads, h, sums, j, k, vector, o, n, w, y, c):
 
 
 @njit
+def join_twice(left, i, right, j, sums, k, n, apart):
+    return vectors.join_twice(left, i, right, j, sums, k, n, apart)
+
+
+@njit
 def inner(left, i, right, j, n):
     return vectors.inner(left, i, right, j, n)
 
@@ -223,6 +228,16 @@ def test_join_adds_two_sides_up_and_returns_the_squared_norm(draw):
         assert_close(norm, sums[4:-4].astype(float) @ sums[4:-4], left.dtype.type(norm))
         assert (np.r_[sums[:4], sums[-4:]] == 7).all()
         np.testing.assert_array_equal((left, right), before)
+
+
+def test_joining_twice_is_joining_at_both_places(draw):
+    for size, i, j, left, right, _, _ in draw():
+        apart, expected = left.size, np.full(2 * left.size, 7, left.dtype)
+        lefts, rights = np.concatenate([left, 2 * right]), np.concatenate([right, left])
+        found = expected.copy()
+        norms = [join(lefts, i + at, rights, j + at, expected, 4 + at, size) for at in (0, apart)]
+        assert join_twice(lefts, i, rights, j, found, 4, size, apart) == tuple(norms)
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -401,7 +416,7 @@ def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
 
     assert run() == ["4.0", "0"]  # that the next run reads it from the cache: see test_cache.py
     source = (package / "jit" / "emit.py").read_text()
-    edited = source.replace("gradient = _fma(b, c,", "gradient = _fma(b, d,")  # forget the left side
+    edited = source.replace("gradient = fma(b, c,", "gradient = fma(b, d,")  # forget the left side
     assert edited != source
     (package / "jit" / "emit.py").write_text(edited)
     assert run() == ["0.0", "0"]

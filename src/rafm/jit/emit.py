@@ -107,15 +107,15 @@ class Columns:
         records, narrow = b.gep(records, [position]), self._kind(min(width, 32))
         sums = cgutils.alloca_once(b, kind)
         squares = cgutils.alloca_once(b, narrow)
-        b.store(zeros(kind) if self.anew else _load(b, out), sums)  # LLVM promotes these slots to registers
+        b.store(zeros(kind) if self.anew else load(b, out), sums)  # LLVM promotes these slots to registers
         b.store(zeros(narrow), squares)
         with turns(b, count, unrolled=width > NARROW) as index:
             place, x = b.load(b.gep(places, [index])), b.load(b.gep(values, [index]))
-            vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
+            vector = load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
             term = b.fmul(vector, lanes_of(b, x, width), flags=FAST)
             b.store(b.fadd(b.load(sums), term, flags=FAST), sums)
             for part in pieces(b, term, narrow.count):
-                b.store(_fma(b, part, part, b.load(squares)), squares)
+                b.store(fma(b, part, part, b.load(squares)), squares)
         b.store(b.load(sums), out, align=4)
         LaneOps(b, (), (), self.total).reduce(b.load(squares))
 
@@ -125,17 +125,17 @@ class Columns:
         outs = [b.bitcast(b.gep(sums, [position]), kind.as_pointer()) for sums in (self.sums, self.others[1])]
         sums, squares = [cgutils.alloca_once(b, kind) for _ in outs], cgutils.alloca_once(b, narrow)
         for slot, out in zip(sums, outs):
-            b.store(zeros(kind) if self.anew else _load(b, out), slot)
+            b.store(zeros(kind) if self.anew else load(b, out), slot)
         b.store(zeros(narrow), squares)
         with turns(b, count, unrolled=width > NARROW) as index:
             place = b.load(b.gep(places, [index]))
             x, y = (b.load(b.gep(given, [index])) for given in (values, self.others[0]))
-            vector = _load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
+            vector = load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
             for slot, value in zip(sums, (x, y)):
-                b.store(_fma(b, vector, lanes_of(b, value, width), b.load(slot)), slot)
+                b.store(fma(b, vector, lanes_of(b, value, width), b.load(slot)), slot)
             share = lanes_of(b, b.fsub(b.fmul(x, x, flags=FAST), b.fmul(y, y, flags=FAST), flags=FAST), narrow.count)
             for part in pieces(b, vector, narrow.count):
-                b.store(_fma(b, b.fmul(share, part, flags=FAST), part, b.load(squares)), squares)
+                b.store(fma(b, b.fmul(share, part, flags=FAST), part, b.load(squares)), squares)
         for slot, out in zip(sums, outs):
             b.store(b.load(slot), out, align=4)
         LaneOps(b, (), (), self.total).reduce(b.load(squares))
@@ -158,7 +158,7 @@ class GradientColumns:
         b, (places, cs, ds, count, sums) = self.builder, self.listed
         kind = ir.VectorType(self.totals[0].type.pointee, width)
         narrow = ir.VectorType(kind.element, min(width, 32))
-        at = lambda pointer: _load(b, b.bitcast(b.gep(pointer, [position]), kind.as_pointer()))  # noqa: E731
+        at = lambda pointer: load(b, b.bitcast(b.gep(pointer, [position]), kind.as_pointer()))  # noqa: E731
         vector, gradient = at(self.vector), cgutils.alloca_once(b, kind)
         slots = [cgutils.alloca_once(b, narrow) for _ in self.totals]
         for slot in (gradient, *slots):
@@ -173,125 +173,13 @@ class GradientColumns:
                 for part in pieces(b, product, narrow.count):
                     b.store(b.fadd(b.load(slots[1]), part, flags=FAST), slots[1])
                 direction = b.fsub(direction, b.fmul(lanes_of(b, w, width), taken, flags=FAST), flags=FAST)
-            z = _fma(b, c, direction, b.fmul(d, vector, flags=FAST))
+            z = fma(b, c, direction, b.fmul(d, vector, flags=FAST))
             b.store(b.fadd(b.load(gradient), z, flags=FAST), gradient)
             for part in pieces(b, z, narrow.count):
-                b.store(_fma(b, part, part, b.load(slots[0])), slots[0])
+                b.store(fma(b, part, part, b.load(slots[0])), slots[0])
         b.store(b.load(gradient), b.bitcast(b.gep(self.out, [position]), kind.as_pointer()), align=4)
         for slot, total in zip(slots, self.totals):
             LaneOps(b, (), (), total).reduce(b.load(slot))
-
-
-class SpreadColumns:
-    """Emits x times listed vectors of one record, next to each other in sums; added to what is there, or anew."""
-
-    def __init__(self, builder, listed, x, sums, size, anew):
-        self.builder, self.listed, self.x, self.sums, self.size, self.anew = builder, listed, x, sums, size, anew
-
-    def emit(self, position, width):
-        b, (record, shifts, count) = self.builder, self.listed
-        kind = ir.VectorType(self.x.type, width).as_pointer()
-        x, record, sums = lanes_of(b, self.x, width), b.gep(record, [position]), b.gep(self.sums, [position])
-        with turns(b, count, unrolled=True) as index:
-            term = b.fmul(_load(b, b.bitcast(b.gep(record, [b.load(b.gep(shifts, [index]))]), kind)), x, flags=FAST)
-            out = b.bitcast(b.gep(sums, [b.mul(index, self.size)]), kind)
-            b.store(term if self.anew else b.fadd(term, _load(b, out), flags=FAST), out, align=4)
-
-
-class GatheredGradients:
-    """Emits the addition of c * sums + d * vector to listed vectors of a record's gradient sums; see plain.py."""
-
-    def __init__(self, builder, records, listed, sums, stride, scalars):
-        self.builder, self.records, self.listed, self.sums, self.stride = builder, records, listed, sums, stride
-        self.scalars = scalars
-
-    def emit(self, position, width):
-        b, (shifts, count), (c, d) = self.builder, self.listed, (lanes_of(self.builder, s, width) for s in self.scalars)
-        kind = ir.VectorType(self.scalars[0].type, width).as_pointer()
-        with turns(b, count, unrolled=True) as index:
-            shift = b.add(position, b.load(b.gep(shifts, [index])))
-            out, vector = (b.bitcast(b.gep(place, [shift]), kind) for place in self.records)
-            given = b.bitcast(b.gep(self.sums, [b.add(position, b.mul(index, self.stride))]), kind)
-            gradient = _fma(b, c, _load(b, given), b.fmul(d, _load(b, vector), flags=FAST))
-            b.store(b.fadd(_load(b, out), gradient, flags=FAST), out, align=4)
-
-
-class StridedProducts:
-    """Emits the sum of the inner products of pairs of vectors, at two places that move by two strides."""
-
-    def __init__(self, builder, left, right, strides, count, total):
-        self.builder, self.left, self.right, self.strides, self.count = builder, left, right, strides, count
-        self.total = total
-
-    def emit(self, position, width):
-        b, kind = self.builder, ir.VectorType(self.total.type.pointee, width)
-        products = cgutils.alloca_once(b, kind)
-        b.store(zeros(kind), products)
-        with turns(b, self.count, unrolled=True) as index:
-            pair = []
-            for start, stride in zip((self.left, self.right), self.strides):
-                place = b.gep(start, [b.add(position, b.mul(index, stride))])
-                pair.append(_load(b, b.bitcast(place, kind.as_pointer())))
-            b.store(_fma(b, *pair, b.load(products)), products)
-        LaneOps(b, (), (), self.total).reduce(b.load(products))
-
-
-class AdaGradSteps:
-    """Emits AdaGrad steps of listed vectors of a record along c * sums + d * vector; see plain.py."""
-
-    def __init__(self, builder, record, listed, sums, stride, scalars):
-        self.builder, self.record, self.listed, self.sums, self.stride = builder, record, listed, sums, stride
-        self.c, self.d, self.share, self.rate = scalars
-
-    def emit(self, size, widths=(4, 8, 16)):
-        """Emit a loop over the vectors that keeps each in a register, for each of these sizes, and one for others."""
-        b = self.builder
-        if not widths:
-            return self._emit_turns(lambda *places: self._step_in_parts(*places, size))
-        with b.if_else(b.icmp_signed("==", size, size.type(widths[0]))) as (then, otherwise):
-            with then:
-                self._emit_turns(lambda *places: self._step_at_once(*places, widths[0]))
-            with otherwise:
-                self.emit(size, widths[1:])
-
-    def _emit_turns(self, step):
-        b, (shifts, states, count) = self.builder, self.listed
-        with turns(b, count, unrolled=False) as index:
-            vector = b.gep(self.record, [b.load(b.gep(shifts, [index]))])
-            state = b.gep(self.record, [b.load(b.gep(states, [index]))])
-            step(vector, state, b.gep(self.sums, [b.mul(index, self.stride)]))
-
-    def _size_of_step(self, state, square):
-        """Add the mean square to the state; return the step size."""
-        b = self.builder
-        b.store(b.fadd(b.load(state), b.fmul(square, self.share, flags=FAST), flags=FAST), state)
-        root = b.call(
-            cgutils.get_or_insert_function(b.module, ir.FunctionType(square.type, [square.type]), _root(square)),
-            [b.load(state)],
-        )
-        return b.fdiv(self.rate, root, flags=FAST)
-
-    def _step_at_once(self, vector, state, sums, width):
-        b, kind = self.builder, ir.VectorType(self.c.type, width)
-        total = cgutils.alloca_once(b, self.c.type)
-        b.store(ir.Constant(self.c.type, 0.0), total)
-        own, other = (b.bitcast(place, kind.as_pointer()) for place in (vector, sums))
-        c, d = lanes_of(b, self.c, width), lanes_of(b, self.d, width)
-        before = _load(b, own)
-        gradient = _fma(b, c, _load(b, other), b.fmul(d, before, flags=FAST))
-        LaneOps(b, (), (), total).reduce(b.fmul(gradient, gradient, flags=FAST))
-        step = lanes_of(b, self._size_of_step(state, b.load(total)), width)
-        b.store(b.fsub(before, b.fmul(step, gradient, flags=FAST), flags=FAST), own, align=4)
-
-    def _step_in_parts(self, vector, state, sums, size):
-        b, one = self.builder, ir.Constant(self.c.type, 1.0)
-        step = self._size_of_step(state, emit_all(b, [vector, sums], (self.d, self.c), norm_lanes, size))
-        kept = b.fsub(one, b.fmul(step, self.d, flags=FAST), flags=FAST)
-        emit_all(b, [vector, sums], (kept, b.fneg(b.fmul(step, self.c, flags=FAST))), combine_lanes, size)
-
-
-def _root(scalar):
-    return f"llvm.sqrt.f{'32' if scalar.type == ir.FloatType() else '64'}"
 
 
 @contextmanager
@@ -351,24 +239,24 @@ def emit_columns(builder, columns, size, width=64):
 
 
 def exp_lanes(b, scores, exps, logs):
-    size = _call(b, "fabs", _load(b, scores))
+    size = call(b, "fabs", load(b, scores))
     single = size.type.element == ir.FloatType()
-    small = _single_exp(b, size) if single else _call(b, "exp", b.fneg(size))
+    small = _single_exp(b, size) if single else call(b, "exp", b.fneg(size))
     b.store(small, exps, align=4)
-    log = _single_log(b, small) if single else _call(b, "log", b.fadd(_all(small, 1), small))
+    log = _single_log(b, small) if single else call(b, "log", b.fadd(_all(small, 1), small))
     b.store(log, logs, align=4)
 
 
 def _single_exp(b, size):
     """Return exp(-size) = 2^whole exp(rest), with a Taylor series for exp(rest); NaN stays NaN."""
     size = b.select(b.fcmp_ordered(">", size, _all(size, LARGEST_EXPONENT)), _all(size, LARGEST_EXPONENT), size)
-    whole = _call(b, "rint", b.fmul(size, _all(size, -1 / math.log(2))))
+    whole = call(b, "rint", b.fmul(size, _all(size, -1 / math.log(2))))
     # Subtract whole * log 2 in two parts (Cody and Waite): the first is exact, so the difference keeps its digits.
     rest = b.fneg(b.fadd(size, b.fmul(whole, _all(size, COARSE_LOG_2))))
     rest = b.fadd(rest, b.fmul(whole, _all(size, COARSE_LOG_2 - math.log(2))))
     kind = ir.VectorType(ir.IntType(32), size.type.count)
     # 2^whole as a float32: the exponent, biased by 127, above 23 bits of mantissa.
-    bits = b.add(_call(b, "fptosi.sat", whole, kind), ir.Constant(kind, [127] * kind.count))
+    bits = b.add(call(b, "fptosi.sat", whole, kind), ir.Constant(kind, [127] * kind.count))
     scale = b.bitcast(b.shl(bits, ir.Constant(kind, [23] * kind.count)), size.type)
     return b.fmul(_polynomial(b, rest, [1 / math.factorial(term) for term in range(8)]), scale)
 
@@ -393,7 +281,7 @@ def _all(like, number):
     return ir.Constant(like.type, [number] * like.type.count)
 
 
-def _call(b, name, x, kind=None):
+def call(b, name, x, kind=None):
     """Call an LLVM intrinsic on a vector."""
     kind = kind or x.type
     suffix = f".v{kind.count}i32" if kind != x.type else ""
@@ -407,31 +295,31 @@ def clear_lanes(b, out):
 
 
 def copy_lanes(b, out, source):
-    b.store(_load(b, source), out, align=4)
+    b.store(load(b, source), out, align=4)
 
 
 def join_lanes(b, one, other, out):
-    total = b.fadd(_load(b, one), _load(b, other))  # without fast-math flags, so that it rounds alike in any context
+    total = b.fadd(load(b, one), load(b, other))  # without fast-math flags, so that it rounds alike in any context
     b.store(total, out, align=4)
     return b.fmul(total, total, flags=FAST)
 
 
 def product_lanes(b, left, right):
-    return b.fmul(_load(b, left), _load(b, right), flags=FAST)
+    return b.fmul(load(b, left), load(b, right), flags=FAST)
 
 
-def _load(b, pointer):
+def load(b, pointer):
     return b.load(pointer, align=4)  # vectors are only aligned to elements
 
 
-def _fma(b, x, y, z):
+def fma(b, x, y, z):
     return b.fadd(b.fmul(x, y, flags=FAST), z, flags=FAST)
 
 
 def norm_lanes(b, left, right, c, d):
-    gradient = _fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST))
+    gradient = fma(b, c, load(b, left), b.fmul(d, load(b, right), flags=FAST))
     return b.fmul(gradient, gradient, flags=FAST)
 
 
 def combine_lanes(b, left, right, c, d):
-    b.store(_fma(b, c, _load(b, left), b.fmul(d, _load(b, right), flags=FAST)), left, align=4)
+    b.store(fma(b, c, load(b, left), b.fmul(d, load(b, right), flags=FAST)), left, align=4)

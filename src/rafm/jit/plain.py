@@ -249,6 +249,13 @@ def add_direction(heads, h, sums, j, k, vector, o, n, w, y, c):
 
 
 @compiled
+def join_twice(left, i, right, j, sums, k, n, apart):
+    """Set sums to left + right, at the places given and `apart` behind them; return the squared norms of both."""
+    norm = join(left, i, right, j, sums, k, n)
+    return norm, join(left, i + apart, right, j + apart, sums, k + apart, n)
+
+
+@compiled
 def inner(left, i, right, j, n):
     """Return the inner product."""
     total = np.float32(0)

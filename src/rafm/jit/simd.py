@@ -7,12 +7,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .emit import (
-    AdaGradSteps,
     Columns,
-    GatheredGradients,
     GradientColumns,
-    SpreadColumns,
-    StridedProducts,
     clear_lanes,
     combine_lanes,
     copy_lanes,
@@ -187,73 +183,6 @@ def clear(typingctx, array, i, n):
     return types.void(array, types.intp, types.intp), codegen
 
 
-def _spreader(anew):
-    """Make a compiled function that puts x times listed vectors of a record next to each other; see plain.py."""
-
-    @intrinsic
-    def operation(typingctx, records, o, shifts, count, x, sums, j, n):
-        element, at = records.dtype, types.intp
-
-        def codegen(context, builder, signature, args):
-            record = start_of(context, builder, signature, args, 0)
-            listed = (record, elements(context, builder, signature, args, 2), args[3])
-            sums, size = start_of(context, builder, signature, args, 5), args[7]
-            emit_columns(builder, SpreadColumns(builder, listed, args[4], sums, size, anew), size)
-            return context.get_dummy_value()
-
-        return types.void(records, at, shifts, at, element, sums, at, at), codegen
-
-    return operation
-
-
-@intrinsic
-def strided_products(typingctx, array, i, j, left_stride, right_stride, count, n):
-    """Return the sum of inner products of vectors at two places that move by two strides; see plain.py."""
-
-    def codegen(context, builder, signature, args):
-        start, (_, i, j, *strides, count, size) = elements(context, builder, signature, args, 0), args
-        total = cgutils.alloca_once_value(builder, ir.Constant(start.type.pointee, 0.0))
-        left, right = builder.gep(start, [i]), builder.gep(start, [j])
-        emit_columns(builder, StridedProducts(builder, left, right, strides, count, total), size)
-        return builder.load(total)
-
-    return array.dtype(array, *[types.intp] * 6), codegen
-
-
-@intrinsic
-def add_gradients(typingctx, heads, h, records, o, shifts, first, count, sums, j, stride, c, d, n):
-    """Add the gradients c * sums + d * vector of listed vectors of a record to those at h; see plain.py."""
-
-    def codegen(context, builder, signature, args):
-        _, _, _, _, _, first, count, _, _, stride, c, d, size = args
-        places = [start_of(context, builder, signature, args, place) for place in (0, 2)]
-        listed = (builder.gep(elements(context, builder, signature, args, 4), [first]), count)
-        sums = builder.gep(start_of(context, builder, signature, args, 7), [builder.mul(first, stride)])
-        emit_columns(builder, GatheredGradients(builder, places, listed, sums, stride, (c, d)), size)
-        return context.get_dummy_value()
-
-    element, at = heads.dtype, types.intp
-    return types.void(heads, at, records, at, shifts, at, at, sums, at, at, element, element, at), codegen
-
-
-@intrinsic
-def adagrad_steps(typingctx, records, o, shifts, states, first, count, sums, j, stride, c, d, share, rate, n):
-    """Step listed vectors of a record by AdaGrad, each along c * sums + d * vector; see plain.py."""
-
-    def codegen(context, builder, signature, args):
-        _, _, _, _, first, count, _, _, stride, c, d, share, rate, size = args
-        record, sums = (start_of(context, builder, signature, args, place) for place in (0, 6))
-        lists = (builder.gep(elements(context, builder, signature, args, place), [first]) for place in (2, 3))
-        sums = builder.gep(sums, [builder.mul(first, stride)])
-        AdaGradSteps(builder, record, (*lists, count), sums, stride, (c, d, share, rate)).emit(size)
-        return context.get_dummy_value()
-
-    element, at = records.dtype, types.intp
-    numbers = (at, at, sums, at, at, element, element, element, element, at)
-    return types.void(records, at, shifts, states, *numbers), codegen
-
-
-spread, add_spread = _spreader(anew=True), _spreader(anew=False)
 combined_norm = _blockwise(norm_lanes)
 combine = _blockwise(combine_lanes)
 add_listed, sum_listed = _adder(anew=False), _adder(anew=True)

@@ -10,7 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .compile import FAST
-from .emit import LaneOps, elements, emit_all, lanes_of, start_of, zeros
+from .emit import LaneOps, elements, emit_all, join_lanes, lanes_of, start_of, zeros
 
 WIDTH = 32  # lanes of float32 at a time
 
@@ -46,6 +46,20 @@ def add_direction(typingctx, heads, h, sums, j, k, vector, o, n, w, y, c):
         return emit_all(builder, pointers, args[8:], _add_lanes, args[7])
 
     return element(heads, at, sums, at, at, vector, at, at, element, element, element), codegen
+
+
+@intrinsic
+def join_twice(typingctx, left, i, right, j, sums, k, n, apart):
+    """Set sums to left + right, at the places given and `apart` behind them; return the squared norms of both."""
+    element, at = left.dtype, types.intp
+
+    def codegen(context, builder, signature, args):
+        pointers = [start_of(context, builder, signature, args, place) for place in (0, 2, 4)]
+        pointers += [builder.gep(pointer, [args[7]]) for pointer in pointers]
+        pair = _emit_pair(builder, pointers, (), _join_lanes_twice, args[6])
+        return context.make_tuple(builder, signature.return_type, pair)
+
+    return types.UniTuple(element, 2)(left, at, right, at, sums, at, at, at), codegen
 
 
 def _emit_pair(builder, pointers, scalars, step, size):
@@ -90,6 +104,10 @@ def _direct_lanes(b, out, left, right, vector, w, y, c, d):
     b.store(direction, out, align=4)
     gradient = b.fadd(b.fmul(d, own, flags=FAST), b.fmul(c, direction, flags=FAST), flags=FAST)
     return product, b.fmul(gradient, gradient, flags=FAST)
+
+
+def _join_lanes_twice(b, left, right, out, *others):
+    return join_lanes(b, left, right, out), join_lanes(b, *others)
 
 
 def _add_lanes(b, out, left, right, vector, w, y, c):

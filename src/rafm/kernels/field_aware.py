@@ -23,15 +23,39 @@ import numpy as np
 
 from ..jit.barrier import arrive, wait_for_all
 from ..jit.compile import compiled, entry
-from ..jit.vectors import add_gradients, add_spread, combined_norm, exp_neg_abs, spread, strided_products
+from ..jit.vectors import (
+    add_gradients,
+    add_spread,
+    combined_norm,
+    exp_neg_abs,
+    prefetch_shared,
+    spread,
+    strided_products,
+)
 from .forward import span_of
 from .losses import is_finite, link, loss_slope, loss_value
 from .optimizers import batch_rate, step_number, step_vectors
-from .tables import GROUPS, HALF, ONE, ZERO, FieldGradients, FieldVectors
+from .tables import CACHED_FLOATS, GROUPS, HALF, LINE_FLOATS, ONE, ZERO, FieldGradients, FieldVectors
 from .training import LONG_WAIT_MICROSECONDS, ask_to_stop, asked_to_stop, copy_bias, fetch_rows, total_of
 from .update import add_weight, clear_sums, update_weight
 
 # ---- Forward
+
+
+@compiled
+def fetch_vectors(rows, batch, t, training):
+    """Prefetch the records of a row's features, but for frequent ones, which stay in the cache."""
+    tables, records = training.tables, training.records
+    if records.size <= CACHED_FLOATS or t >= batch.size:
+        return
+    r, m = batch[t], tables.widths.size
+    first, stop = tables.bounds[m, 0, GROUPS], tables.sizes[m]
+    for e in range(rows.indptr[r], rows.indptr[r + 1]):
+        i = np.int64(rows.indices[e])
+        if first <= i < stop:
+            o = tables.origins[m] + i * tables.strides[m]
+            for line in range(o, o + tables.strides[m], LINE_FLOATS):
+                prefetch_shared(records, line)
 
 
 @compiled
@@ -118,6 +142,7 @@ def forward_rows(rows, batch, training):
     """Compute sums, losses and slopes of this thread's rows of a batch."""
     tables, records, settings, team, work, _ = training
     for t in range(team.thread, batch.size, team.threads):
+        fetch_vectors(rows, batch, t + team.threads, training)
         lane = 4 * t  # vectors have at least 4 elements, and those of other rows belong to other threads
         work.scores[lane] = work.bias[0] + score_row(rows, batch[t], t, tables, records, work)
         if settings.uses_exp:
@@ -242,7 +267,7 @@ def train_rows(rows, order, bias, total, training):
     size, stopped, trained, waited = work.losses.size, -1, 0, 0
     copy_bias(work.bias, bias)
     for turn in range(-(-order.size // size)):
-        batch = order[turn * size : (turn + 1) * size]
+        batch, following = order[turn * size : (turn + 1) * size], order[(turn + 1) * size : (turn + 2) * size]
         rate = batch_rate(settings.optimizer, settings.learning_rate, work.bias[3] + ONE)
         if waited > LONG_WAIT_MICROSECONDS:
             ask_to_stop(turn, team)
@@ -253,10 +278,10 @@ def train_rows(rows, order, bias, total, training):
         if not is_finite(loss):
             stopped = turn * size
             break
-        total += loss
+        total, trained = total + loss, trained + batch.size
+        fetch_rows(rows, following)
         update_rows(rows, batch, rate, training)
-        trained += batch.size
-        fetch_rows(rows, order[(turn + 1) * size : (turn + 2) * size])
+        fetch_vectors(rows, following, team.thread, training)
         waited += meet(2 * turn + 2, team)
         if asked:
             break

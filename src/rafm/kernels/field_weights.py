@@ -16,7 +16,7 @@ import numpy as np
 
 from ..jit.compile import compiled
 from ..jit.dispatch import chosen_by_type
-from ..jit.vectors import add_listed, add_listed_twice, combine, copy, join, sum_listed, sum_listed_twice
+from ..jit.vectors import add_listed, add_listed_twice, combine, copy, join, join_twice, sum_listed, sum_listed_twice
 from .tables import GROUPS, HALF, ONE, ZERO, FieldScoring, FieldWeights, NoFieldWeights
 
 RATE = np.float32(0.05)  # AdaGrad's, for all optimisers
@@ -34,18 +34,18 @@ def do_nothing(_, *arguments):
 
 
 @compiled
-def weigh_values(weights, values, a, n, places, records, field, out):
-    """Set out to y = t x of a row's first n nonzeros, which have vectors."""
-    for q in range(n):
-        out[q] = weights[np.int64(records[places[q] + field])] * values[a + q]
+def _weigh_value(fields, o, x, u, q, tables, records):
+    """Set y = t x of a nonzero; its record is at o."""
+    fields.values[u, q] = fields.weights[np.int64(records[o + tables.field])] * x
 
 
 @compiled
 def _weigh_row(fields, values, a, tables, records, scratch):
     """Set y of a row to be scored."""
     if tables.widths.size > 0:
-        n = scratch.ends[1] - a
-        weigh_values(fields.weights, values, a, n, scratch.places, records, tables.field, fields.values)
+        for q in range(scratch.ends[1] - a):
+            field = np.int64(records[scratch.places[q] + tables.field])
+            fields.values[q] = fields.weights[field] * values[a + q]
 
 
 @compiled
@@ -73,8 +73,6 @@ def _sum_weighted_blocks(fields, values, where, tables, records, work):
     a, u, part, top = where
     parts, places, ends, y, scalars = work.parts, work.places[u], work.ends[u], fields.values[u], part + tables.scalars
     whole = tables.starts[tables.widths.size]
-    if top > 0:
-        weigh_values(fields.weights, values, a, ends[1], places, records, tables.field, y)
     for p in range(top):
         j, n, shift, stop = part + tables.starts[p], tables.widths[p], tables.offsets[p], ends[p + 1]
         k = j + tables.weighted
@@ -107,10 +105,8 @@ def _join_groups(_, j, work, groups, place, scalar, n, tables):
 def _join_weighted_groups(fields, j, work, groups, place, scalar, n, tables):
     """Do the same for S and S'; return the sum of pair products, (|S|^2 - |S'|^2 - sum (x^2 - y^2) |v|^2) / 2."""
     i, k = groups.i + place, groups.j + place
-    square = join(groups.first, i, groups.second, k, work.sums, j, n)
-    i, k = i + tables.weighted, k + tables.weighted
-    square -= join(groups.first, i, groups.second, k, work.sums, j + tables.weighted, n)
-    return HALF * (square - scalars_of(groups, scalar))
+    square, other = join_twice(groups.first, i, groups.second, k, work.sums, j, n, tables.weighted)
+    return HALF * (square - other - scalars_of(groups, scalar))
 
 
 @compiled
@@ -172,6 +168,7 @@ def _step_weights(fields):
         fields.weights[f] = min(max(stepped, ZERO), ONE)
 
 
+weigh_value = with_field_weights(_weigh_value)
 weigh_row = with_field_weights(_weigh_row, FieldScoring)
 sum_blocks = with_field_weights(_sum_weighted_blocks, otherwise=_sum_blocks)
 join_groups = with_field_weights(_join_weighted_groups, otherwise=_join_groups)

@@ -9,7 +9,7 @@ at every level, is replaced by its difference to the other's; all else stays as 
 from ..jit.compile import compiled
 from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import combine, exp_neg_abs
-from .field_weights import do_nothing, join_groups, scalars_of, sum_blocks, weigh_dependents
+from .field_weights import do_nothing, join_groups, scalars_of, sum_blocks, weigh_dependents, weigh_value
 from .losses import link, loss_slope, loss_value
 from .tables import GROUPS, ZERO, GroupOfRow, IndexedRows, PairedRows, Rows
 
@@ -37,29 +37,20 @@ def top_of(rows, r, tables):
 
 
 @compiled
-def list_group(rows, a, b, tables, records, work, u):
+def list_group(rows, a, b, tables, records, work, u, fields):
     """Record a group's nonzeros of a row, and where each level and its heads end; return their linear part."""
-    places, ends, head_ends, indices, values = (
-        work.places[u],
-        work.ends[u],
-        work.head_ends[u],
-        rows.indices,
-        rows.values,
-    )
-    linear, e = ZERO, a
+    places, ends, head_ends = work.places[u], work.ends[u], work.head_ends[u]
+    indices, values, linear, e = rows.indices, rows.values, ZERO, a
     for k in range(tables.strides.size - 1, -1, -1):
-        size, middle, origin, stride = (
-            tables.sizes[k],
-            tables.bounds[k, 0, GROUPS],
-            tables.origins[k],
-            tables.strides[k],
-        )
-        heads = e
+        size, middle, origin = tables.sizes[k], tables.bounds[k, 0, GROUPS], tables.origins[k]
+        stride, heads = tables.strides[k], e
         while e < b and indices[e] < size:
             i = indices[e]
             o = origin + i * stride
             places[e - a] = o
             linear += records[o] * values[e]
+            if k > 0:
+                weigh_value(fields, o, values[e], u, e - a, tables, records)
             heads += i < middle  # heads have the lowest numbers of a level, so they come first
             e += 1
         head_ends[k], ends[k] = heads - a, e - a
@@ -76,7 +67,7 @@ def part_of(group, t, tables, work):
 def sum_group(rows, r, group, tables, records, work, t, fields):
     """Sum one group of a row: linear part, S and T of every block, squared norms."""
     (a, b), u, part = span_of(rows, r, group), t * GROUPS + group, part_of(group, t, tables, work)
-    work.parts[part + tables.scalars] = list_group(rows, a, b, tables, records, work, u)
+    work.parts[part + tables.scalars] = list_group(rows, a, b, tables, records, work, u, fields)
     sum_blocks(fields, rows.values, GroupOfRow(a, u, part, top_of(rows, r, tables)), tables, records, work)
 
 

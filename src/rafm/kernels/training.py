@@ -55,14 +55,17 @@ def take_part(place, tables, work):
 
 @compiled
 def sum_rows(rows, batch, training):
-    """Sum this thread's groups of all rows of a batch."""
+    """Sum this thread's groups of all rows of a batch; a single thread also joins them, while they are in the cache."""
     tables, records, _, team, work, fields = training
     far, size = records.size > CACHED_FLOATS, batch.size
+    groups = GroupSums(work.parts, work.parts, part_of(0, 0, tables, work), part_of(1, 0, tables, work))
     for t in range(size):
         for group in range(team.first, team.stop):
             if far and t + PREFETCH_ROWS < size:
                 fetch_records(rows, batch[t + PREFETCH_ROWS], group, tables, records)
             sum_group(rows, batch[t], group, tables, records, work, t, fields)
+        if team.threads == 1:
+            join_row(rows, batch[t], tables, work.bias[0], work, t, groups, fields)
 
 
 @compiled
@@ -115,6 +118,17 @@ def take_over(turn, tables, team, work):
 
 
 @compiled
+def join_rows(rows, batch, groups, other, training):
+    """Join the groups of all rows of a batch; the other thread's sums are at `other`."""
+    tables, work, size, taken = training.tables, training.work, batch.size, 0
+    for t in range(size):
+        while taken < min(size, t + 1 + HANDOVER_FLOATS // tables.part):
+            take_part(other + taken * tables.part, tables, work)
+            taken += 1
+        join_row(rows, batch[t], tables, work.bias[0], work, t, groups, training.fields)
+
+
+@compiled
 def forward_rows(rows, batch, following, turn, training):
     """Compute losses and slopes of a batch: each thread sums its groups and, after a barrier, joins all groups.
 
@@ -122,21 +136,15 @@ def forward_rows(rows, batch, following, turn, training):
     a second barrier. The next batch is prefetched while waiting.
     """
     tables, _, settings, team, work, fields = training
-    size, taken, other, waited = batch.size, batch.size, 0, 0
+    size, other, waited = batch.size, 0, 0
     sum_rows(rows, batch, training)
-    groups = GroupSums(work.parts, work.parts, part_of(0, 0, tables, work), part_of(1, 0, tables, work))
     if team.threads > 1:
         pass_on(size, turn, tables, team, work, fields)
     fetch_rows(rows, following)
     if team.threads > 1:
         groups, other, waited = take_over(turn, tables, team, work)
-        taken = 0
+        join_rows(rows, batch, groups, other, training)
     take_sums(fields, other, team, tables, work)
-    for t in range(size):
-        while taken < min(size, t + 1 + HANDOVER_FLOATS // tables.part):
-            take_part(other + taken * tables.part, tables, work)
-            taken += 1
-        join_row(rows, batch[t], tables, work.bias[0], work, t, groups, fields)
     couple_scores(rows, batch, tables, work)
     prepare_exp(tables, settings, work)
     for t in range(size):

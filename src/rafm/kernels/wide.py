@@ -81,7 +81,7 @@ def sum_row(rows, r, t, training):
     """Sum S and T of every block of a row, and compute its scores."""
     tables, records, _, _, work, fields = training
     a, place, top = rows.indptr[r], t * tables.row, top_of(rows, r, tables)
-    work.sums[place + tables.scalars] = list_group(rows, a, rows.indptr[r + 1], tables, records, work, 0)
+    work.sums[place + tables.scalars] = list_group(rows, a, rows.indptr[r + 1], tables, records, work, 0, fields)
     sum_blocks(fields, rows.values, GroupOfRow(a, 0, place, top), tables, records, work)
     score_row(t, top, tables, work, fields)
 

@@ -27,7 +27,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"ranks": [4], "learning_rate": 0.1, "l2": 0.003},
     ],
     "xlearn": [{"k": 8, "lr": 0.1, "lambda": 0.01}, {"k": 8, "lr": 0.2, "lambda": 0.01}],
-    "xlearn-ffm": [{"k": 4, "lr": 0.1, "lambda": 0.01}, {"k": 4, "lr": 0.2, "lambda": 0.01}],
+    "xlearn-ffm": [{"k": 4, "lr": 0.2, "lambda": 0.003}, {"k": 4, "lr": 0.2, "lambda": 0.01}],
     "vw": [{"interactions": "aa", "b": 22}, {"lrq": "aa8", "l2": 1e-5, "learning_rate": 0.1, "b": 22}],
     "myfm": [{"rank": 4}, {"rank": 8}],
     "lightgbm": [{"num_leaves": 63, "learning_rate": 0.1}, {"num_leaves": 255, "learning_rate": 0.1}],
