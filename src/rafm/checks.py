@@ -1,4 +1,4 @@
-"""Check option values and parse the text of flags.
+"""Check option values.
 
 A check takes the name of an option, its value and the options checked so far. It returns the value to use or raises
 ConfigError.
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
 from .families import FAMILIES
-from .losses import LOSSES, loss_for, loss_named
+from .flag_values import AUTO, ranks_setting
+from .losses import loss_for
 from .metrics import check_metric
 from .optimizers import SAMPLERS, optimizer_for
 
@@ -29,12 +30,12 @@ CALIBRATE_HELP = (
     "Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the parameters: on, off, "
     "or auto (if the gain is significant)."
 )
-AUTO, MEASURED = "auto", "rafm"  # ranks to be measured, and the family that they need
+MEASURED = "rafm"  # the family that measured ranks need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
 # Options that say nothing about the model or its steps: it may be sampled although they are given
 NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
-SIZES = ("max_parameters", "max_bytes")  # with ranks auto; they do not say how to train either
+SIZES = ("max_parameters", "max_bytes")  # of measured ranks; they do not say how to train either
 PASSED_ON, RIVALS = {*NEUTRAL, "calibrate"}, ("lr", "fm", "gibbs")  # rivals of the usual model, and their options
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
@@ -154,11 +155,6 @@ def item_fields(name: str, value: Any, chosen: dict[str, Any]) -> tuple[str, ...
     return tuple(names)
 
 
-def names_setting(text: str, name: str) -> tuple[str, ...]:
-    """Parse comma-separated names."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
 def rank_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the scale; ranks that are given mean the paper's rule unless it is given, too."""
     usual = 4.0 if FAMILIES[chosen["model"]].levels_by_count and not chosen["are_ranks_given"] else 1.0
@@ -241,7 +237,19 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     return found
 
 
-def with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
+def completed(given: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what other options imply: a limit of size measures ranks, and a sampler trains a family of its own.
+
+    >>> completed({"max_parameters": 1000})
+    {'max_parameters': 1000, 'ranks': 'auto'}
+    """
+    is_limited = any(given.get(name) is not None for name in SIZES)
+    if is_limited and given.get("ranks") is None and given.get("model") in (None, MEASURED):
+        given = {**given, "ranks": AUTO}
+    return _with_family_of_sampler(given)
+
+
+def _with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
     """Fill in what a sampler trains if only it, or its samples, are asked for: an FM or, of several ranks, DiFacto."""
     optimizer, ranks = given.get("optimizer", AUTO), given.get("ranks")
     if given.get("keep_samples") and optimizer == AUTO:
@@ -380,71 +388,3 @@ def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and chosen["negative_rate"] < 1:
         raise ConfigError(f"{name} 'on' would undo negative_rate, if validation rows lack negatives too", key=name)
     return found
-
-
-# ---- Parsing the text of flags
-
-
-def whole_numbers(text: str, name: str) -> tuple[int, ...]:
-    """Parse comma-separated whole numbers.
-
-    >>> whole_numbers("8,32", "ranks")
-    (8, 32)
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        rule = f"{name} must be comma-separated whole numbers such as 8,32,128{', or auto' if name == 'ranks' else ''}"
-        raise ConfigError(f"{rule}; found {text!r}", key=name) from None
-
-
-def ranks_setting(text: str, name: str) -> str | tuple[int, ...]:
-    """Parse ranks, or "auto"."""
-    return text if text == AUTO else whole_numbers(text, name)
-
-
-def one_or_more(text: str, name: str) -> float | tuple[float, ...]:
-    """Parse one number, or several separated by commas.
-
-    >>> one_or_more("0.01", "l2"), one_or_more("0.01,0.005", "l2")
-    (0.01, (0.01, 0.005))
-    """
-    try:
-        values = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        rule = f"{name} must be one number, or one per rank separated by commas"
-        raise ConfigError(f"{rule}; found {text!r}", key=name) from None
-    return values[0] if len(values) == 1 else values
-
-
-def numbers_or_auto(text: str, name: str) -> str | float | tuple[float, ...]:
-    """Parse one number, several, or "auto"."""
-    return text if text == AUTO else one_or_more(text, name)
-
-
-def number_or_auto(text: str, name: str) -> str | float:
-    """Parse one number, or "auto"."""
-    try:
-        return text if text == AUTO else float(text)
-    except ValueError:
-        raise ConfigError(f"--{name.replace('_', '-')} must be a number or auto, found {text!r}", key=name) from None
-
-
-def loss_setting(text: str, name: str) -> Any:
-    """Parse the name of a loss, optionally with its setting, such as "huber:0.5"."""
-    loss, colon, setting = text.partition(":")
-    if not colon:
-        return loss
-    try:
-        return type(loss_named(loss))(float(setting))  # type: ignore[call-arg]
-    except (TypeError, ValueError) as error:  # no such loss, one without a setting, no number
-        if isinstance(error, ConfigError) and loss in LOSSES:
-            raise ConfigError(f"{name} {text!r}: {error}", key=name) from None
-        raise ConfigError(f"{name} {text!r} is unknown; give huber:DELTA or bpr:POWER", key=name) from None
-
-
-def thresholds(text: str, name: str) -> Any:
-    """Parse the minimum counts of the higher ranks."""
-    from .plan.ranks import Thresholds
-
-    return Thresholds(whole_numbers(text, "thresholds"))

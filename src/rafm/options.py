@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from . import checks
+from . import checks, flag_values
 from .aliases import nearest_name
 from .checks import UPDATES, Check, choice, number, whole
 from .errors import ConfigError
@@ -72,7 +72,7 @@ class TrainingOptions:
         checks.loss,
         "str or settings",
         str,
-        parse=checks.loss_setting,
+        parse=flag_values.loss_setting,
         parameter_help='"squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as '
         "`rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.",
         is_kept=False,
@@ -92,7 +92,7 @@ class TrainingOptions:
         checks.ranks,
         'int, sequence of int or "auto"',
         str,
-        parse=checks.ranks_setting,
+        parse=flag_values.ranks_setting,
         is_kept=False,
     )
     item_fields: tuple[str, ...] | None = option(
@@ -101,12 +101,13 @@ class TrainingOptions:
         checks.item_fields,
         "str or sequence of str",
         str,
-        parse=checks.names_setting,
+        parse=flag_values.names_setting,
         is_kept=False,  # only by models of pairs
     )
     max_parameters: int | None = option(
         None,
-        "With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the best).",
+        "Maximum number of parameters, with ranks auto, which it implies (default: the smallest model within 0.5% of "
+        "the best).",
         checks.budget,
         "int",
         int,
@@ -114,7 +115,7 @@ class TrainingOptions:
     )
     max_bytes: int | None = option(
         None,
-        "With ranks auto: maximum size of the model file, without optimiser state.",
+        "Maximum size of the model file, without optimiser state; implies ranks auto.",
         checks.budget,
         "int",
         int,
@@ -135,7 +136,7 @@ class TrainingOptions:
         "rule or array of int",
         str,
         flag="thresholds",
-        parse=checks.thresholds,
+        parse=flag_values.thresholds,
         parameter_help="Rule such as `rafm.Thresholds((10, 100))`, or one level per feature; replaces `rank_scale`.",
         is_kept=False,
     )
@@ -169,7 +170,7 @@ class TrainingOptions:
         checks.step_rows,
         'int or "auto"',
         str,
-        parse=checks.number_or_auto,
+        parse=flag_values.number_or_auto,
         is_kept=False,
     )
     field_weights: str = option(
@@ -188,7 +189,7 @@ class TrainingOptions:
         checks.learning_rate,
         'float or "auto"',
         str,
-        parse=checks.number_or_auto,
+        parse=flag_values.number_or_auto,
     )
     l2: tuple[float, ...] = option(
         None,
@@ -198,7 +199,7 @@ class TrainingOptions:
         checks.l2,
         'float, sequence of float or "auto"',
         str,
-        parse=checks.numbers_or_auto,
+        parse=flag_values.numbers_or_auto,
         is_kept=False,
     )
     l2_weights: float = option(0.0, "L2 penalty of weights at each occurrence.", checks.l2_weights, "float", float)
@@ -413,7 +414,7 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
         near = nearest_option(unknown[0], declared)
         hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(declared)}"
         raise ConfigError(f"unknown option {unknown[0]!r}; {hint}", key=unknown[0])
-    given = checks.with_family_of_sampler(given)
+    given = checks.completed(given)
     chosen: dict[str, Any] = {"task": task, "searched": []}
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():

@@ -11,13 +11,15 @@ from worlds import changed_rows, one_hot, planted
 from rafm import RaFMClassifier, RaFMRegressor
 from rafm.errors import DivergenceError
 from rafm.options import resolve
+from rafm.rows.blocks import take_rows
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import rivals, sampler_choice, selection
+from rafm.train import contest, rivals, sampler_choice, selection
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
-from rafm.train.events import Challenged, EpochFinished, Finished, HeldOut, RivalsJudged, Slowed
+from rafm.train.events import Challenged, EpochFinished, Finished, HeldOut, Planned, RivalsJudged, Slowed
+from rafm.train.job import Stop
 from rafm.train.progress import event_lines
 from rafm.train.rivals import rivals_of
 from rafm.train.selection import train_and_select
@@ -119,7 +121,7 @@ def test_a_linear_truth_gives_the_linear_model_that_could_have_been_asked_for(li
     *_, asked = train_and_select(linear, resolve(task="binary", model="lr"))
     assert bytes_of(events[-1].model) == bytes_of(asked.model)
     assert events[-1].model.options == asked.model.options
-    assert "; training lr (`model` chooses otherwise)" in event_lines(judged)[0]
+    assert "; using lr (`model` chooses otherwise)" in event_lines(judged)[0]
     assert event_record(judged) == {"event": "rivals_judged", **vars(judged)}
 
 
@@ -143,7 +145,7 @@ def test_hopeless_rivals_are_given_up_early(many_rows, monkeypatch):
 
 def test_a_sampled_rival_is_kept_as_it_was_judged(pairs, many_rows, monkeypatch):
     monkeypatch.setattr(rivals, "is_worth_more", lambda metric, value, usual: True)
-    monkeypatch.setattr(selection, "is_worth_more", lambda metric, value, usual: True)
+    monkeypatch.setattr(contest, "is_worth_more", lambda metric, value, usual: True)
     monkeypatch.setattr(rivals, "HOPELESS", ({}, {}))
     source = InMemory(pairs, FIELDS)
     events = list(train_and_select(source, resolve(task="binary")))
@@ -163,6 +165,56 @@ def test_a_killed_run_ends_with_the_same_bytes(pairs, many_rows, tmp_path, every
             break
     assert isinstance(event, Finished)
     assert bytes_of(event.model) == bytes_of(expected.model)
+
+
+def given(rows, n_valid):
+    """Return the rows, and some of them to judge by."""
+    return take_rows(rows, n_valid, rows.n_rows), take_rows(rows, 0, n_valid)
+
+
+def test_rows_that_are_given_judge_too(linear):
+    data, valid = given(linear, 200)
+    events = list(train_and_select(data, resolve(task="binary"), valid))
+    (judged,) = of_kind(events, RivalsJudged)
+    assert judged.chosen == "lr" == min(judged.values, key=judged.values.get)
+    assert len(of_kind(events, Planned)) == 1  # that of the usual model
+    *_, asked = train_and_select(data, resolve(task="binary", model="lr"), valid)
+    assert bytes_of(events[-1].model) == bytes_of(asked.model)
+    assert events[-1].best_value == asked.best_value == judged.values["lr"]
+
+
+def test_the_usual_model_stays_if_no_rival_is_better_on_given_rows(linear, monkeypatch):
+    monkeypatch.setattr(rivals, "LEAST_GAIN", 0.5)
+    data, valid = given(linear, 200)
+    *_, last = train_and_select(data, resolve(task="binary"), valid)
+    *_, asked = train_and_select(data, replace(resolve(task="binary"), rivals=()), valid)
+    assert bytes_of(last.model) == bytes_of(asked.model)
+
+
+@pytest.mark.parametrize("every", [19, 31])
+def test_a_run_killed_with_given_rows_ends_with_the_same_bytes(pairs, monkeypatch, tmp_path, every):
+    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
+    data, valid = given(pairs, 300)
+    source, options = InMemory(data, FIELDS), resolve(task="binary")
+    *events, expected = train_and_select(source, options, valid)
+    assert len(of_kind(events, Challenged)) == 3
+    for _ in range(60):
+        with Checkpoint(tmp_path, 0) as checkpoint:
+            seen = list(islice(train_and_select(source, options, valid, checkpoint=checkpoint), every))
+        if isinstance(event := seen[-1], Finished):
+            break
+    assert isinstance(event, Finished)
+    assert bytes_of(event.model) == bytes_of(expected.model)
+
+
+def test_a_callback_that_ends_the_usual_model_ends_all(linear):
+    data, valid = given(linear, 200)
+    stop, events = Stop(), []
+    for event in train_and_select(data, resolve(task="binary"), valid, stop=stop):
+        events.append(event)
+        stop.requested |= isinstance(event, EpochFinished)
+    assert not of_kind(events, Challenged)
+    assert events[-1].reason == "callback"
 
 
 def test_an_estimator_goes_on_from_the_rival_that_won(linear):

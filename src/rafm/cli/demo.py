@@ -14,7 +14,7 @@ def demo(
 ) -> None:
     """Generate a click log, train several models and compare them.
 
-    The log has a long tail. The models are LR, FM, DiFacto, RaFM and the default of `rafm train`.
+    The log has a long tail. The models are LR, FM, DiFacto, RaFM, measured ranks and the default of `rafm train`.
     """
     from ..lab.demo import run_demo
 

@@ -131,8 +131,8 @@ def _evaluate_ranking(
     predictor: Predictor, data: str, files: ReadOptions, index_base: int | None, ranked: RankingFlags
 ) -> dict[str, Any]:
     """Read rows and catalogue, and return the metrics of rankings."""
-    from ..checks import whole_numbers
     from ..errors import DataValueError
+    from ..flag_values import whole_numbers
     from ..recommend.partial import read_side
     from ..recommend.ranked import evaluate_ranking
     from ..rows.blocks import join_rows

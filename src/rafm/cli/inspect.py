@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..checks import whole_numbers
 from ..files.terminal import printable
+from ..flag_values import whole_numbers
 from ..losses import TASKS, one_of
 from .arguments import (
     Column,

@@ -61,10 +61,10 @@ class ClassifierSignature:
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
             ranks, two features per row), ffm (field-aware factorization machine) (default: rafm).
         max_parameters : int, default=None
-            With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
-            best).
+            Maximum number of parameters, with ranks auto, which it implies (default: the smallest model
+            within 0.5% of the best).
         max_bytes : int, default=None
-            With ranks auto: maximum size of the model file, without optimiser state.
+            Maximum size of the model file, without optimiser state; implies ranks auto.
         rank_scale : float, default=None
             A feature seen n times gets the rank nearest to n times this number, on a log scale (default: 1,
             as in the paper; 4 if ranks are not set either).
@@ -201,10 +201,10 @@ class RegressorSignature:
             lr (linear model), difacto (one vector per feature, longer if it is frequent), mrma (mixture of
             ranks, two features per row), ffm (field-aware factorization machine) (default: rafm).
         max_parameters : int, default=None
-            With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
-            best).
+            Maximum number of parameters, with ranks auto, which it implies (default: the smallest model
+            within 0.5% of the best).
         max_bytes : int, default=None
-            With ranks auto: maximum size of the model file, without optimiser state.
+            Maximum size of the model file, without optimiser state; implies ranks auto.
         rank_scale : float, default=None
             A feature seen n times gets the rank nearest to n times this number, on a log scale (default: 1,
             as in the paper; 4 if ranks are not set either).
@@ -344,10 +344,10 @@ class RankerSignature:
         item_fields : str or sequence of str, default=None
             With task ranking: fields that describe the item, comma-separated; all others are the context.
         max_parameters : int, default=None
-            With ranks auto: maximum number of parameters (default: the smallest model within 0.5% of the
-            best).
+            Maximum number of parameters, with ranks auto, which it implies (default: the smallest model
+            within 0.5% of the best).
         max_bytes : int, default=None
-            With ranks auto: maximum size of the model file, without optimiser state.
+            Maximum size of the model file, without optimiser state; implies ranks auto.
         rank_scale : float, default=None
             A feature seen n times gets the rank nearest to n times this number, on a log scale (default: 1,
             as in the paper; 4 if ranks are not set either).

@@ -32,6 +32,7 @@ CONTESTANTS: dict[str, dict[str, Any]] = {  # all else by default, for every mod
     "FM 128": {"model": "fm", "ranks": 128},
     "DiFacto 2,8,32": {"model": "difacto", **SMALL},
     "RaFM 2,8,32": {"model": "rafm", **SMALL},
+    "measured": {"ranks": "auto"},
     "default": {},
 }
 
@@ -131,18 +132,18 @@ def draw(results: list[Result], path: Path) -> str:
     linear, *factorized = results  # the linear model is far off and would compress the scale
     colors = pyplot.cm.viridis(np.linspace(0, 0.85, len(factorized)))
     least = min(result.metrics["log_loss"] or 0.0 for result in factorized)
-    for result, marker, color in zip(factorized, "vs^DoP", colors):
+    for result, marker, color in zip(factorized, "vs^DoXP", colors):
         style = {"marker": marker, "color": "crimson" if result.name == "default" else color}
         place = (result.model.n_parameters, result.metrics["log_loss"])
         sizes.plot(*place, linestyle="", markersize=9, **style)
         below = place[1] == least or result.name.startswith("RaFM")  # so that labels do not cover each other
         sizes.annotate(result.name, place, textcoords="offset points", xytext=(6, -14 if below else 8), fontsize=9)
         losses = [entry["valid_log_loss"] for entry in result.model.history]
-        epochs.plot(range(1, len(losses) + 1), losses, markersize=5, label=result.name, **style)
+        epochs.plot(range(1, len(losses) + 1), losses, markersize=4, label=result.name, **style)
     title = f"Test loss against size (LR: {linear.metrics['log_loss']:.3f})"
     sizes.set(xscale="log", xlabel="parameters", ylabel="test log loss", title=title)
     sizes.margins(x=0.3, y=0.25)
-    epochs.set(xlabel="epoch", ylabel="validation log loss", title="While training")
+    epochs.set(xscale="log", xlabel="epoch, or sweep of a sampled model", ylabel="validation log loss", title="While training")
     epochs.legend(fontsize=8)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)

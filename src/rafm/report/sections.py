@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..charts import Axis, Series, chart
-from ..checks import AUTO
 from ..encode.spec import TableSpec
+from ..flag_values import AUTO
 from ..metrics import metric_class
 from ..model.file import Saved
 from ..model.model import Model

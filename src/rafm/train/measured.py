@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..checks import AUTO
 from ..compress.budget import Budget, cut_within
 from ..compress.cut import Cutter, plan_lengths
 from ..compress.lengths import lengths_up_to
 from ..errors import ConfigError
+from ..flag_values import AUTO
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
 from ..model.parameters import Parameters

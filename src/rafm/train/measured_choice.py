@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..checks import AUTO, NEUTRAL_FOR_CLICKS
+from ..checks import NEUTRAL_FOR_CLICKS
+from ..flag_values import AUTO
 from ..options import TrainingOptions, resolve
 from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows

@@ -116,21 +116,28 @@ def show_events(
     stream: TextIO | None = None,
     spell: Callable[[str], str] = lambda text: text.replace("`", ""),
 ) -> Iterator[Event]:
-    """Pass events through, printing each; `spell` rewrites names of options, which are in backticks."""
+    """Pass events through, printing each; `spell` rewrites names of options, which are in backticks.
+
+    Of models that compete with the usual one, only their names and results are shown.
+    """
     if not enabled:
         yield from events
         return
-    out, is_headed, is_one_class = stream or sys.stdout, False, False
+    out, is_headed, is_one_class, is_rival = stream or sys.stdout, False, False, False
     with (_Bar if out.isatty() else PlainBoard)(out) as board:
         for event in events:
             if isinstance(event, SamplerChosen | MeasuringChosen | Challenged):
                 options = event.options or options
+            is_rival = isinstance(event, Challenged) or (is_rival and not isinstance(event, RivalsJudged | Finished))
             is_one_class |= isinstance(event, Planned) and event.one_class
             is_hint = is_one_class and isinstance(event, Finished) and event.reason == "epochs"
             lines = [] if is_hint else [spell(line) for line in event_lines(event)]  # more epochs teach nothing more
             if isinstance(event, HeldOut | Slowed | Challenged | Selected):
                 is_headed = False  # a table of its own
-            if isinstance(event, EpochFinished) and options.optimizer.is_sampler and event.epoch % SHOWN_SWEEPS:
+            is_skipped = (
+                isinstance(event, EpochFinished) and options.optimizer.is_sampler and event.epoch % SHOWN_SWEEPS
+            )
+            if is_skipped or (is_rival and not isinstance(event, Challenged)):
                 lines = []
             elif isinstance(event, EpochFinished | StartEvaluated) and not is_headed:
                 lines, is_headed = [epoch_header(options, bool(event.metrics)), *lines], True
@@ -233,11 +240,11 @@ def rival_line(event: Challenged | RivalsJudged) -> str:
     """Return the line that says which other model is tried, or which model the rows held out have chosen.
 
     >>> rival_line(RivalsJudged("log_loss", {"rafm": 0.52, "lr": 0.517}, chosen="lr"))
-    'log_loss of rows held out: rafm 0.52000, lr 0.51700; training lr (`model` chooses otherwise)'
+    'validation log_loss: rafm 0.52000, lr 0.51700; using lr (`model` chooses otherwise)'
     """
     if isinstance(event, RivalsJudged):
         shown = ", ".join(f"{name} {'-' if value is None else f'{value:.5f}'}" for name, value in event.values.items())
-        return f"{event.metric} of rows held out: {shown}; training {event.chosen} (`model` chooses otherwise)"
+        return f"validation {event.metric}: {shown}; using {event.chosen} (`model` chooses otherwise)"
     given, ranks = event.options, ",".join(map(str, event.options.ranks))
     how = "sampled " if given.optimizer.is_sampler else ""
     return f"trying a {how}model {given.model}{f' of rank {ranks}' if ranks else ''} beside it"

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import AUTO, NEUTRAL, SAMPLED_RANK, SIZES
+from ..checks import NEUTRAL, SAMPLED_RANK, SIZES
+from ..flag_values import AUTO
 from ..optimizers import SAMPLERS
 from ..options import TrainingOptions, resolve
 from ..rows.source import RowSource

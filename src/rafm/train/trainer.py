@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import AUTO, NEUTRAL, USUAL_OPTIMIZER
+from ..checks import NEUTRAL, USUAL_OPTIMIZER
 from ..errors import ConfigError, DataValueError
+from ..flag_values import AUTO
 from ..losses.loss import Loss
 from ..metrics.evaluation import Metrics
 from ..model.model import Model

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..checks import AUTO, MEASURED, NEUTRAL_FOR_CLICKS
+from ..checks import MEASURED, NEUTRAL_FOR_CLICKS
+from ..flag_values import AUTO
 from ..options import TrainingOptions
 
 PLAIN, MEASURE, SAMPLE = "plain", "auto", "gibbs"  # recipes: ranks by counts, measured ranks, sampling

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from ..checks import AUTO
 from ..errors import CheckpointError, ConfigError
 from ..files.atomic import PathLike
 from ..files.lock import lock_file
+from ..flag_values import AUTO
 from ..metrics import metric_class
 from .records import COMPLETE, TIMED_OUT, Record
 from .space import Settings, Space
