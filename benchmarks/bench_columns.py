@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+from arguments import numbers_asked_for
 
 from rafm.encode.encoder import TableEncoder
 from rafm.read.csv.reader import read_delimited
@@ -59,4 +60,5 @@ def encode(table: pa.Table) -> object:
 
 
 if __name__ == "__main__":
+    numbers_asked_for(__doc__)
     main()

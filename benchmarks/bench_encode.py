@@ -12,7 +12,6 @@ first.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,9 +21,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+from arguments import numbers_asked_for
 from bench_read import write_rows
 
-from rafm.cli.convert import WAITING_MB
 from rafm.encode.spec import TableSpec
 from rafm.read.convert import convert
 from rafm.read.converted.reader import ArrowRows
@@ -58,9 +57,7 @@ FILES: dict[str, tuple[str, Callable[[Path, float], None]]] = {  # label, writer
 def ours(path: Path, label: str) -> Path:
     """Convert; return the Arrow file."""
     out, task = path.with_suffix(".arrow"), "regression" if label == "x0" else "binary"
-    convert(
-        path, out, ReadOptions(task, "csv", spec=TableSpec(label=label), room=SpillOptions(WAITING_MB, path.parent))
-    )
+    convert(path, out, ReadOptions(task, "csv", spec=TableSpec(label=label), room=SpillOptions(folder=path.parent)))
     return out
 
 
@@ -116,4 +113,4 @@ def main(megabytes: float) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    main(*numbers_asked_for(__doc__, megabytes=100.0))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+from arguments import numbers_asked_for
 
 from rafm import Scorer
 from rafm.compress.budget import compress
@@ -156,7 +156,7 @@ def measured(ways: dict[str, Way], rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Print a table."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    (rounds,) = numbers_asked_for(__doc__, rounds=ROUNDS)
     rows = frappe_shaped(ROWS)
     batch = rows.batch()
     ids = np.ascontiguousarray(batch.indices.reshape(ROWS, -1), np.int64)

@@ -12,13 +12,13 @@ mapped file are not in it, because the system takes them back whenever it likes;
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from arguments import numbers_asked_for
 from pyarrow import csv
 
 from rafm.lab.bench.child import Ran
@@ -85,4 +85,4 @@ def main(n_rows: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000)
+    main(*numbers_asked_for(__doc__, rows=5_000_000))

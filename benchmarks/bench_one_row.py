@@ -9,7 +9,6 @@ rounds. LightGBM's call for one row is measured too if it is installed, with 100
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 import warnings
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from arguments import numbers_asked_for
 from scipy import sparse
 
 from rafm import RaFMClassifier, Scorer, load
@@ -106,4 +106,4 @@ def main(repeats: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)
+    main(*numbers_asked_for(__doc__, repeats=50))

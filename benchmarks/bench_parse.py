@@ -7,7 +7,7 @@ rafm.lab.bench.parse says how: three generated files, both sides in one process.
 
 from __future__ import annotations
 
-import sys
+from arguments import numbers_asked_for
 
 from rafm.lab.bench.child import call
 
@@ -23,4 +23,4 @@ def main(megabytes: float) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 30.0)
+    main(*numbers_asked_for(__doc__, megabytes=30.0))

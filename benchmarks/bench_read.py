@@ -10,7 +10,6 @@ the same run; Arrow parses with as many threads as there are cores, pandas with 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from arguments import numbers_asked_for
 
 from rafm.read.tables import read_table
 
@@ -97,4 +97,4 @@ def main(megabytes: float) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 100.0)
+    main(*numbers_asked_for(__doc__, megabytes=100.0))

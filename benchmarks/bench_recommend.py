@@ -11,12 +11,12 @@ seconds are those of all threads.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from arguments import numbers_asked_for
 
 from rafm.losses import loss_named
 from rafm.model.model import Model
@@ -112,4 +112,4 @@ def main(n_contexts: int, n_items: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in (*sys.argv[1:3], *("10000", "50000")[len(sys.argv[1:3]) :])))
+    main(*numbers_asked_for(__doc__, contexts=10_000, items=50_000))

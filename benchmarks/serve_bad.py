@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import sys
 from collections import Counter
 
+from arguments import numbers_asked_for
 from serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
 
 AT_A_TIME, IDLE, SLOW = 50, 500, 50
@@ -111,5 +111,6 @@ async def main(server: Server, n_requests: int) -> None:
 
 
 if __name__ == "__main__":
+    given = numbers_asked_for(__doc__, requests=10_000)
     with folder_of_models(0) as [path], serving(path, "--timeout-seconds", 2) as running:
-        asyncio.run(main(running, int(sys.argv[1]) if len(sys.argv) > 1 else 10_000))
+        asyncio.run(main(running, *given))

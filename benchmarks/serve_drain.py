@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import time
 from pathlib import Path
 
+from arguments import numbers_asked_for
 from serving import Client, Server, Tally, at_rate, folder_of_models, get, make_table, post, serving
 
 
@@ -71,6 +71,6 @@ def main(path: Path, stops: int, rate: float) -> None:
 
 
 if __name__ == "__main__":
-    given = [*map(float, sys.argv[1:])]
+    given = numbers_asked_for(__doc__, stops=5, rate=100.0)
     with folder_of_models(0) as [file]:
-        main(file, int(given[0]) if given else 5, given[1] if len(given) > 1 else 100.0)
+        main(file, *given)

@@ -12,8 +12,8 @@ import asyncio
 import os
 import random
 import signal
-import sys
 
+from arguments import numbers_asked_for
 from serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
 
 PAUSE = 5.0
@@ -44,6 +44,6 @@ async def main(server: Server, seconds: float, rate: float) -> None:
 
 
 if __name__ == "__main__":
-    given = [*map(float, sys.argv[1:])]
+    given = numbers_asked_for(__doc__, seconds=60.0, rate=100.0)
     with folder_of_models(0) as [path], serving(path, "--workers", 2) as running:
-        asyncio.run(main(running, given[0] if given else 60.0, given[1] if len(given) > 1 else 100.0))
+        asyncio.run(main(running, *given))

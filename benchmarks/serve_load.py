@@ -9,8 +9,8 @@ files are those after ten seconds of the same load, and at the end, each time wi
 from __future__ import annotations
 
 import asyncio
-import sys
 
+from arguments import numbers_asked_for
 from serving import Client, Server, Tally, folder_of_models, make_table, open_loop, post, serving
 
 
@@ -38,6 +38,6 @@ async def load(server: Server, seconds: float, rate: float) -> None:
 
 
 if __name__ == "__main__":
-    given = [*map(float, sys.argv[1:])]
+    given = numbers_asked_for(__doc__, seconds=60.0, rate=300.0)
     with folder_of_models(0) as [path], serving(path, "--workers", 2) as running:
-        asyncio.run(load(running, given[0] if given else 60.0, given[1] if len(given) > 1 else 300.0))
+        asyncio.run(load(running, *given))

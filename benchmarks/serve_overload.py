@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections import Counter
 
 import numpy as np
+from arguments import numbers_asked_for
 from serving import (
     Client,
     Cores,
@@ -130,6 +130,6 @@ async def main(server: Server, rounds: int, seconds: float) -> None:
 
 if __name__ == "__main__":
     np.set_printoptions(precision=2, suppress=True)
-    given = [*map(float, sys.argv[1:])]
+    given = numbers_asked_for(__doc__, rounds=12, seconds=3.0)
     with folder_of_models(0) as [path], serving(path) as running:
-        asyncio.run(main(running, int(given[0]) if given else 12, given[1] if len(given) > 1 else 3.0))
+        asyncio.run(main(running, *given))

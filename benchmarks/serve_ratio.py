@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 import warnings
 
 import numpy as np
 import pyarrow as pa
+from arguments import numbers_asked_for
 from serving import (
     Client,
     Cores,
@@ -173,5 +173,4 @@ def main(pairs: int, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    given = [*map(float, sys.argv[1:])]
-    main(*(int(given[0]) if given else 200, given[1] if len(given) > 1 else 0.1))
+    main(*numbers_asked_for(__doc__, pairs=200, seconds=0.1))

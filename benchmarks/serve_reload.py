@@ -12,9 +12,9 @@ import asyncio
 import hashlib
 import os
 import shutil
-import sys
 from pathlib import Path
 
+from arguments import numbers_asked_for
 from serving import Client, Server, folder_of_models, get, make_table, open_loop, post, serving
 
 
@@ -43,7 +43,7 @@ async def main(server: Server, files: list[Path], served: Path, seconds: float, 
 
 
 if __name__ == "__main__":
-    given = [*map(float, sys.argv[1:])]
+    given = numbers_asked_for(__doc__, seconds=30.0, rate=200.0)
     with folder_of_models(0, 1) as paths:
         damaged = bytearray(paths[0].read_bytes())
         damaged[-9] ^= 4
@@ -51,6 +51,4 @@ if __name__ == "__main__":
         target = Path(shutil.copy(paths[0], paths[0].parent / "served.rafm"))
         with serving(target, "--workers", 2, "--reload-seconds", 0.2) as running:
             every = [paths[1], paths[0], paths[0].parent / "damaged"]
-            asyncio.run(
-                main(running, every, target, given[0] if given else 30.0, given[1] if len(given) > 1 else 200.0)
-            )
+            asyncio.run(main(running, every, target, *given))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from arguments import numbers_asked_for
 from serving import serving
 
 from rafm import RaFMClassifier
@@ -77,4 +78,4 @@ def main(n_examples: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "100"))
+    sys.exit(main(*map(str, numbers_asked_for(__doc__, examples=100))))

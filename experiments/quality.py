@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rafm.metrics import evaluate
+from rafm.metrics.evaluation import evaluate
 from rafm.model.model import Model
 from rafm.options import resolve
 from rafm.read.labels import BinaryLabels
