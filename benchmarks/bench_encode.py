@@ -75,9 +75,10 @@ def check_agreement(path: Path) -> None:
     )
     for place, column in enumerate(encoder.columns):
         if column.kind == "category":
-            names = [f"{column.name}={value}" for value in frame[column.name].cat.categories]
+            texts = frame[column.name].astype(str).astype("category").cat  # whole numbers too, in the order of texts
+            names = [f"{column.name}={value}" for value in texts.categories]
             assert names == [column.feature_name(code) for code in range(column.n_features)]
-            np.testing.assert_array_equal(ids[:, place] - encoder.first_ids[place], frame[column.name].cat.codes)
+            np.testing.assert_array_equal(ids[:, place] - encoder.first_ids[place], texts.codes)
 
 
 def in_turns(out: Path, *runs: Callable[[], object]) -> list[tuple[float, float]]:
