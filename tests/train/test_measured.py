@@ -161,7 +161,7 @@ def test_the_large_model_is_bounded_by_rows_and_memory_or_ranks_go_by_counts(cli
     many = planted(n_rows=80_000)[0]
     first = next(iter(train(many, options(), clicks[1])))
     assert (first.rank, first.parameters, first.fallback) == (512, 1 + 50 * 513, None)
-    assert next(iter(train(many, options(max_parameters=300), clicks[1]))).rank == 256
+    assert next(iter(train(many, options(max_parameters=300), clicks[1]))).rank == 512
     narrow = next(iter(train(many, replace(options(), memory=6.05), clicks[1])))
     assert narrow.rank < 256
     assert narrow.megabytes <= 6.05

@@ -97,6 +97,16 @@ def test_a_rare_class_is_not_enough(clicks, monkeypatch):
     assert choice(changed_rows(clicks[0], labels=labels)) is not None
 
 
+def test_for_lack_of_memory_a_smaller_model_is_cut(clicks, monkeypatch):
+    monkeypatch.setattr(measured, "CLICK_RANK", 64)
+    monkeypatch.setattr(measured, "ROWS_PER_RANK", 1)
+    monkeypatch.setattr(measured_choice, "LEAST_RANK", 32)
+    sixteen, thirty_two, sixty_four = (measured.megabytes_of(50, rank) for rank in (16, 32, 64))
+    chosen = choice(clicks[0], switches={"memory": (thirty_two + sixty_four) / 2}).options
+    assert next(iter(train(clicks[0], replace(chosen, searched=()), clicks[1]))).rank == 32
+    assert choice(clicks[0], switches={"memory": (sixteen + thirty_two) / 2}).options is None
+
+
 @pytest.mark.parametrize(
     ("case", "obstacle"),
     [

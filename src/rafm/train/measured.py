@@ -32,7 +32,8 @@ from .run import Position, Run, State, epochs_of
 from .schedule import Schedule
 from .search import TRAIN_ROWS, search_settings
 
-CLICK_RANK, RATING_RANK, LEAST_RANK = 256, 64, 16  # of the large model
+CLICK_RANK, RATING_RANK, LEAST_RANK = 512, 64, 16  # of the large model
+MOST_MEGABYTES = 2000.0  # of a large model that is trained without a limit of memory
 ROWS_PER_RANK = 100  # a large model is not worth more
 COPIES = 4  # of the parameters of the large model: in training, their average, the best ones, and those to be cut
 LOSS_COPIES = 2  # of what each length of each vector loses
@@ -112,22 +113,19 @@ def _last(job: Job, run: Run, small: PlannedFeatures, options: TrainingOptions) 
 # What to start from
 
 
-def large_rank(found: RowStats, options: TrainingOptions) -> int:
-    """Return the rank of the large model, if memory does not matter."""
+def large_rank(found: RowStats, options: TrainingOptions, least: int = LEAST_RANK) -> int:
+    """Return the rank of the large model, lower for few rows, and for lack of memory; least: for lack of memory."""
     rank = CLICK_RANK if options.loss.is_classification else RATING_RANK
-    if options.max_parameters is None and options.max_bytes is None and options.loss.is_classification:
-        rank *= 2  # what is kept may be large
     while rank > LEAST_RANK and rank * ROWS_PER_RANK > found.rows:
+        rank //= 2
+    while rank > least and megabytes_of(found.ids.size, rank) > room_of(options):
         rank //= 2
     return rank
 
 
 def plan_large(job: Job, options: TrainingOptions) -> Measuring:
     """Return the size and cost of the large model, or why there is none."""
-    found, n, known = job.found, job.found.ids.size, job.schedule
-    rank = large_rank(found, options)
-    while rank > LEAST_RANK and options.memory is not None and megabytes_of(n, rank) > options.memory:
-        rank //= 2
+    known, rank = job.schedule, large_rank(job.found, options)
     if known is not None and known.rank is not None:
         rank = known.rank
     plan, fallback = describe_large(job, options, rank), None
@@ -140,6 +138,11 @@ def plan_large(job: Job, options: TrainingOptions) -> Measuring:
     elif known is not None and known.rank is None:
         fallback = "as was chosen before"
     return replace(plan, fallback=fallback)
+
+
+def room_of(options: TrainingOptions) -> float:
+    """Return how many megabytes a large model may take."""
+    return MOST_MEGABYTES if options.memory is None else options.memory
 
 
 def describe_large(job: Job, options: TrainingOptions, rank: int) -> Measuring:

@@ -11,14 +11,14 @@ from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
 from .events import MeasuringChosen
 from .loader import labelled_blocks
-from .measured import large_rank, megabytes_of
+from .measured import large_rank, megabytes_of, room_of
 from .search import CLICK_RANK, TRAIN_ROWS
 
+LEAST_RANK = 128  # of the large model, for lack of memory; cut from less, it is not better than ranks by count
 LEAST_OF_CLASS = 10_000  # rows of each class; with fewer, the tenth that is held out cannot tell which ranks are good
 SEARCH_PASSES, LARGE_PASSES = 80, 40  # over the rows, of the short runs together and of the large model
 ROW_SECONDS, NONZERO_SECONDS, FACTOR_SECONDS = 4e-7, 3e-8, 3e-10  # of a pass: by row, nonzero, and factor of one
 MOST_SECONDS, SHARE_OF_TIME = 900.0, 0.5  # without a limit of time, and of such a limit
-MOST_MEGABYTES = 2000.0  # without a limit of memory
 
 
 def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) -> MeasuringChosen | None:
@@ -31,7 +31,7 @@ def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) 
     found = count_rows(labelled_blocks(source, options.family))
     if not has_many_of_each(found):
         return None
-    rank = large_rank(found, options)
+    rank = large_rank(found, options, LEAST_RANK)
     seconds = seconds_of(found, rank)
     if (obstacle := _obstacle(source, options, seconds, megabytes_of(found.ids.size, rank))) is not None:
         return MeasuringChosen(None, found.rows, seconds, obstacle)
@@ -44,7 +44,7 @@ def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) 
 def _obstacle(source: RowSource, options: TrainingOptions, seconds: float, megabytes: float) -> str | None:
     """Return why ranks are not measured by default, None if they are."""
     limit = MOST_SECONDS if options.max_seconds is None else SHARE_OF_TIME * options.max_seconds
-    room = MOST_MEGABYTES if options.memory is None else options.memory
+    room = room_of(options)
     if seconds > limit:
         return f"takes about {seconds:.0f} s on one core, more than {limit:g}"
     if megabytes > room:
