@@ -36,7 +36,10 @@ USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if n
 NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
 SIZES = ("max_parameters", "max_bytes")  # of measured ranks; they do not say how to train either
-PASSED_ON, RIVALS = {*NEUTRAL, "calibrate"}, ("lr", "fm", "gibbs")  # rivals of the usual model, and their options
+PASSED_ON, RIVALS = (
+    {*NEUTRAL, "calibrate", "field_weights"},
+    ("lr", "fm", "gibbs"),
+)  # rivals of the usual model, and their options
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -267,8 +270,12 @@ def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str
     """Return what rows may decide because no option asks for a model: see decisions 0022, 0034 and 0037."""
     loss, usual = chosen["loss"], {name: declared[name].default for name in given}
     odd = {name for name in given if type(given[name]) is not type(usual[name]) or given[name] != usual[name]}
+    odd -= {"field_weights"} if chosen["field_weights"] == "off" else set()  # which suits every model
     neutral = {*NEUTRAL, *(("ranks", *SIZES) if chosen["is_measured"] else ())}
-    measure, rivals = loss.is_classification and odd <= {*NEUTRAL_FOR_CLICKS}, RIVALS if odd <= PASSED_ON else ()
+    measure, rivals = (
+        loss.is_classification and odd <= {*NEUTRAL_FOR_CLICKS},
+        RIVALS if odd <= PASSED_ON - {"field_weights"} else (),
+    )
     sample, is_pointwise = loss.name == "squared" and odd <= neutral, not loss.is_pairwise
     return {"may_sample": sample, "may_measure": measure and is_pointwise, "rivals": rivals if is_pointwise else ()}
 

@@ -129,7 +129,7 @@ def test_what_takes_too_much_goes_by_counts_and_says_why(clicks, case, obstacle,
     found = choice(rows, **given)
     assert found.options is None
     (line,) = event_lines(found)
-    assert line.startswith(f"3000 clicks: ranks by count, because measuring them {obstacle}; ")
+    assert line.startswith(f"3000 rows: ranks by count, because measuring them {obstacle}; ")
     record = event_record(found)
     assert (record["event"], record["measured"], record["obstacle"]) == ("measuring_chosen", False, obstacle)
 
@@ -169,7 +169,7 @@ def test_ranks_are_measured_on_nine_tenths_and_the_model_is_trained_on_all_rows(
     assert of_kind(held_out, Planned)[0].n_rows < 3000 == of_kind(everything, Planned)[0].n_rows
     assert len(of_kind(everything, EpochFinished)) == of_kind(everything, Selected)[0].n_epochs
     assert len(model.history) == len(of_kind(held_out, EpochFinished))
-    assert event_lines(trained[0])[0].startswith("3000 clicks: measuring ranks, about ")
+    assert event_lines(trained[0])[0].startswith("3000 rows: measuring ranks, about ")
 
 
 def test_it_is_what_ranks_auto_gives(clicks, trained):

@@ -18,7 +18,7 @@ from rafm.rows.spill import SpilledRows, SpillOptions
 from rafm.train import contest, rivals, sampler_choice, selection
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
-from rafm.train.events import Challenged, EpochFinished, Finished, HeldOut, Planned, RivalsJudged, Slowed
+from rafm.train.events import Challenged, EpochFinished, Finished, HeldOut, NotRetrained, Planned, RivalsJudged, Slowed
 from rafm.train.job import Stop
 from rafm.train.progress import event_lines
 from rafm.train.rivals import rivals_of
@@ -72,7 +72,7 @@ SAMPLED = ("fm", (8,), "gibbs")
 
 def test_few_rows_have_two_rivals_and_many_a_sampled_one_too(pairs, monkeypatch):
     assert names(pairs) == STEPPED
-    assert names(pairs, seed=3, threads=2, metric="auc", calibrate="off") == STEPPED
+    assert names(pairs, seed=3, threads=2, metric="auc", calibrate="off", field_weights="off") == STEPPED
     monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
     assert names(pairs) == [*STEPPED, SAMPLED]
     assert names(pairs, task="regression") == [*STEPPED, SAMPLED]
@@ -82,7 +82,15 @@ def test_few_rows_have_two_rivals_and_many_a_sampled_one_too(pairs, monkeypatch)
 
 @pytest.mark.parametrize(
     "given",
-    [{"model": "rafm"}, {"ranks": 8}, {"learning_rate": 0.1}, {"l2": 0.01}, {"n_epochs": 30}, {"negative_rate": 0.5}],
+    [
+        {"model": "rafm"},
+        {"ranks": 8},
+        {"learning_rate": 0.1},
+        {"l2": 0.01},
+        {"n_epochs": 30},
+        {"negative_rate": 0.5},
+        {"field_weights": "on"},
+    ],
     ids=str,
 )
 def test_whoever_asks_for_something_has_no_rivals(pairs, given):
@@ -121,8 +129,13 @@ def test_a_linear_truth_gives_the_linear_model_that_could_have_been_asked_for(li
     *_, asked = train_and_select(linear, resolve(task="binary", model="lr"))
     assert bytes_of(events[-1].model) == bytes_of(asked.model)
     assert events[-1].model.options == asked.model.options
-    assert "; using lr (`model` chooses otherwise)" in event_lines(judged)[0]
-    assert event_record(judged) == {"event": "rivals_judged", **vars(judged)}
+    assert "; using lr (to choose another, set `model`)" in event_lines(judged)[0]
+    assert event_record(judged) == {
+        "event": "rivals_judged",
+        "metric": "log_loss",
+        "values": judged.values,
+        "chosen": "lr",
+    }
 
 
 def test_a_rival_must_be_better_by_a_thousandth(linear, monkeypatch):
@@ -139,8 +152,21 @@ def test_hopeless_rivals_are_given_up_early(many_rows, monkeypatch):
     events = list(train_and_select(InMemory(planted(n_rows=3000)[0], FIELDS), resolve(task="binary")))
     first, second, *_ = [place for place, event in enumerate(events) if isinstance(event, Challenged)]
     epochs = of_kind(events[first:second], EpochFinished)
+    (judged,) = of_kind(events, RivalsJudged)
     assert len(epochs) == 2
-    assert min(event.metrics["log_loss"] for event in epochs) > 1.05 * of_kind(events, RivalsJudged)[0].values["rafm"]
+    assert min(event.metrics["log_loss"] for event in epochs) > 1.05 * judged.values["rafm"]
+    assert judged.values["lr"] is None
+    assert ", lr given up" in event_lines(judged)[0]
+
+
+def test_a_sampled_rival_is_not_given_up_when_its_burn_in_ends(pairs, many_rows, monkeypatch):
+    """The mean of one sample is far worse than the moving average before, and than the mean of many samples."""
+    monkeypatch.setattr(rivals, "HOPELESS", ({}, {20: 10.0, 60: 10.0}))
+    events = list(train_and_select(InMemory(pairs, FIELDS), resolve(task="binary")))
+    sampled = [place for place, event in enumerate(events) if isinstance(event, Challenged)][-1]
+    losses = [event.metrics["log_loss"] for event in of_kind(events[sampled:], EpochFinished)]
+    assert losses[30] > max(losses[29], losses[-1])
+    assert of_kind(events, RivalsJudged)[0].values["sampled fm"] < losses[30]
 
 
 def test_a_sampled_rival_is_kept_as_it_was_judged(pairs, many_rows, monkeypatch):
@@ -150,6 +176,12 @@ def test_a_sampled_rival_is_kept_as_it_was_judged(pairs, many_rows, monkeypatch)
     source = InMemory(pairs, FIELDS)
     events = list(train_and_select(source, resolve(task="binary")))
     assert of_kind(events, RivalsJudged)[0].chosen == "sampled fm"
+    (told,) = of_kind(events, NotRetrained)
+    assert (told.n_rows, told.n_valid) == (events[-1].model.n_rows, 1000 - events[-1].model.n_rows)
+    assert event_lines(told) == [
+        f"the model was trained on {told.n_rows} rows; the {told.n_valid} held out calibrate it"
+    ]
+    assert event_record(told) == {"event": "not_retrained", "rows": told.n_rows, "valid_rows": told.n_valid}
     *_, asked = train_and_select(source, resolve(task="binary", model="fm", ranks=8, optimizer="gibbs"))
     assert bytes_of(events[-1].model) == bytes_of(asked.model)
 
@@ -191,7 +223,7 @@ def test_the_usual_model_stays_if_no_rival_is_better_on_given_rows(linear, monke
     assert bytes_of(last.model) == bytes_of(asked.model)
 
 
-@pytest.mark.parametrize("every", [19, 31])
+@pytest.mark.parametrize("every", [37, 61])
 def test_a_run_killed_with_given_rows_ends_with_the_same_bytes(pairs, monkeypatch, tmp_path, every):
     monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
     data, valid = given(pairs, 300)
@@ -220,7 +252,8 @@ def test_a_callback_that_ends_the_usual_model_ends_all(linear):
 def test_an_estimator_goes_on_from_the_rival_that_won(linear):
     X = csr_matrix((linear.values, linear.indices, linear.indptr), shape=(700, 60))
     model = RaFMClassifier().fit(X, linear.labels.astype(int))
-    assert model.model_.plan.family == "lr"
+    assert model.model_.plan.family == "lr" == min(model.competition_, key=model.competition_.get)
+    assert RaFMClassifier(model="lr").fit(X, linear.labels.astype(int)).competition_ == {}
     model.partial_fit(X[:100], linear.labels[:100].astype(int))
     assert (model.model_.plan.family, model.model_.n_rows) == ("lr", 800)
 

@@ -134,6 +134,7 @@ def test_rows_on_disk_are_sampled_if_they_fit_into_memory(ratings, tmp_path):
 
 
 def test_clicks_and_counts_are_never_sampled_unless_asked():
+    assert resolve(task="regression", field_weights="off").may_sample  # sampled ratings have none
     assert not resolve(task="binary").may_sample
     assert not resolve(task="count").may_sample
 

@@ -252,7 +252,7 @@ def _run(
     from ..read.open import labelled_rows
     from ..train.engines import threads_used
     from ..train.event_log import log_events
-    from ..train.events import Continued, Finished, MeasuringChosen, Planned, SamplerChosen
+    from ..train.events import Continued, Finished, MeasuringChosen, Planned, RivalsJudged, SamplerChosen
     from ..train.progress import show_events
     from ..train.selection import train_and_select
 
@@ -267,7 +267,7 @@ def _run(
     # Read only now: a table of validation rows needs the encoder of the training rows.
     held_out = None if valid is None else labelled_rows(valid, files, encoder)
     events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
-    promotion, is_planned, is_warned = {}, False, False
+    told, is_planned, is_warned = {}, False, False  # type: dict[str, Any], bool, bool
     for event in show_events(
         events, options, stream=stream, spell=in_flags
     ):  # training runs as the events are consumed
@@ -275,7 +275,9 @@ def _run(
         if isinstance(event, SamplerChosen | MeasuringChosen):
             options = event.options or options
         if isinstance(event, Continued) and options.replan:
-            promotion = {"promoted": event.promoted, "pair_error": event.pair_error}
+            told |= {"promoted": event.promoted, "pair_error": event.pair_error}
+        if isinstance(event, RivalsJudged):
+            told |= {"competition": event.values}
         if not is_warned:
             is_warned = _warn_of_one_class(event, data)
         if isinstance(event, Planned) and not is_planned:  # once, if there are several runs
@@ -291,7 +293,7 @@ def _run(
         **_summary(fitted, classes, None if anew else before),
         "model_bytes": size,
         "stopped_by": last.reason,
-        **promotion,
+        **told,
         "threads": threads_used(options, fitted.n_rows - (0 if before is None else before.n_rows)),
         "seconds": round(seconds_without_compiling() - begun, 3),
         "compile_seconds": round(compile_seconds(), 3),

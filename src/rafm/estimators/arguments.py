@@ -28,6 +28,7 @@ from ..train.events import (
     HeldOut,
     MeasuringChosen,
     NotHeldOut,
+    NotRetrained,
     RivalsJudged,
     SamplerChosen,
     Selected,
@@ -161,7 +162,7 @@ def log_notices(events: Iterable[Event]) -> Iterator[Event]:
             LOGGER.info(sampler_line(event).replace("`", ""))
         if isinstance(event, MeasuringChosen):
             LOGGER.info(choice_line(event).replace("`", ""))
-        if isinstance(event, HeldOut | Slowed | Selected):
+        if isinstance(event, HeldOut | NotRetrained | Slowed | Selected):
             LOGGER.info(selection_line(event))
         if isinstance(event, RivalsJudged):
             LOGGER.info(rival_line(event).replace("`", ""))

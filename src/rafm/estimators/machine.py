@@ -28,7 +28,7 @@ from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.source import InMemory
-from ..train.events import Finished, HeldOut
+from ..train.events import Finished, HeldOut, RivalsJudged
 from ..train.job import Stop
 from ..train.progress import show_events
 from ..train.selection import train_and_select
@@ -99,13 +99,15 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         options = replace(options, reserved_bytes=self._extra_bytes())
         valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
-            self.n_validation_rows_ = 0 if valid is None else valid.n_rows
+            self.n_validation_rows_, self.competition_ = 0 if valid is None else valid.n_rows, {}
             stop = Stop()
             events = train_and_select(self._source(data), options, valid, states, stop=stop)
             for event in show_events(log_notices(events), options, enabled=self.verbose):
                 stop.requested |= wants_to_stop(self.callbacks, event)
                 if isinstance(event, HeldOut):
                     self.n_validation_rows_ = event.n_valid
+                if isinstance(event, RivalsJudged):
+                    self.competition_ = event.values
                 if isinstance(event, Finished):
                     self._keep(event.model)
         return self

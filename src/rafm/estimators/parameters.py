@@ -46,6 +46,9 @@ best_epoch_ : int
     Epoch whose parameters were kept, or number of epochs that was chosen; 0 if none was better than a constant.
 n_validation_rows_ : int
     Number of rows that chose that epoch: those of `eval_set`, or those held out; set by `fit`.
+competition_ : dict
+    Validation metric of each model that `fit` compared because no parameter defined the model, by its name, the default
+    first; None for models that were given up. Empty if none competed.
 levels_ : ndarray of shape (n_features,)
     Level of each feature: the number of its factor vectors, 0 if it was never seen in training.
 feature_counts_ : ndarray of shape (n_features,)

@@ -191,9 +191,9 @@ def compete(models: Sequence[Contestant]) -> Iterator[Event]:
         spent += other.seconds
         if other.best.reason in ("time", "callback"):
             break
-        values[rival.name] = other.best.value
-        if is_worth_more(metric, other.best.value, outcome.best.value):
+        values[rival.name] = None if other.best.reason == HOPELESS else other.best.value
+        if is_worth_more(metric, values[rival.name], outcome.best.value):
             winner, outcome = rival, other
-    if rivals:
-        yield RivalsJudged(metric, values, winner.name)
+    if len(values) > 1:
+        yield RivalsJudged(metric, values, winner.name, winner.options)
     yield from winner.finish(outcome._replace(seconds=spent))

@@ -43,6 +43,7 @@ from .events import (
     Measuring,
     MeasuringChosen,
     NotHeldOut,
+    NotRetrained,
     OneClass,
     PieceFinished,
     Planned,
@@ -112,7 +113,9 @@ def event_record(event: Event) -> dict[str, Any]:
             what = {"model": given.model, "ranks": list(given.ranks), "optimizer": given.optimizer.name}
             return {"event": "challenged", **what}
         case RivalsJudged():
-            return {"event": "rivals_judged", **vars(event)}
+            return {"event": "rivals_judged", "metric": event.metric, "values": event.values, "chosen": event.chosen}
+        case NotRetrained():
+            return {"event": "not_retrained", "rows": event.n_rows, "valid_rows": event.n_valid}
         case Selected():
             return {"event": "selected", "epochs": event.n_epochs, "rows": event.n_rows}
         case StartEvaluated():

@@ -74,18 +74,27 @@ class Slowed:
 
 @dataclass(frozen=True)
 class Challenged:
-    """No option asks for a model: another one is tried on the rows that are held out."""
+    """No option asks for a model: another one is tried on the validation rows."""
 
     options: TrainingOptions
 
 
 @dataclass(frozen=True)
 class RivalsJudged:
-    """The rows held out have chosen between models."""
+    """The validation rows have chosen between models."""
 
     metric: str
-    values: dict[str, float | None]  # of each model, by its name
+    values: dict[str, float | None]  # of each model, by its name; None for those that were given up
     chosen: str
+    options: TrainingOptions | None = None  # of the chosen model
+
+
+@dataclass(frozen=True)
+class NotRetrained:
+    """The model of the search is kept: the rows held out were needed to calibrate it."""
+
+    n_rows: int
+    n_valid: int
 
 
 @dataclass(frozen=True)
@@ -302,6 +311,7 @@ Event = (
     | Slowed
     | Challenged
     | RivalsJudged
+    | NotRetrained
     | Selected
     | Planned
     | Searched

@@ -29,6 +29,7 @@ from .events import (
     Measuring,
     MeasuringChosen,
     NotHeldOut,
+    NotRetrained,
     PieceFinished,
     Planned,
     Resumed,
@@ -126,7 +127,7 @@ def show_events(
     out, is_headed, is_one_class, is_rival = stream or sys.stdout, False, False, False
     with (_Bar if out.isatty() else PlainBoard)(out) as board:
         for event in events:
-            if isinstance(event, SamplerChosen | MeasuringChosen | Challenged):
+            if isinstance(event, SamplerChosen | MeasuringChosen | Challenged | RivalsJudged):
                 options = event.options or options
             is_rival = isinstance(event, Challenged) or (is_rival and not isinstance(event, RivalsJudged | Finished))
             is_one_class |= isinstance(event, Planned) and event.one_class
@@ -198,7 +199,7 @@ def event_lines(event: Event) -> list[str]:
         return [resumed_line(event)]
     if isinstance(event, Distilled | Calibrated):
         return [distilled_line(event) if isinstance(event, Distilled) else calibrated_line(event)]
-    if isinstance(event, HeldOut | NotHeldOut | Slowed | Selected):
+    if isinstance(event, HeldOut | NotHeldOut | NotRetrained | Slowed | Selected):
         return [selection_line(event)]
     if isinstance(event, Challenged | RivalsJudged):
         return [rival_line(event)]
@@ -209,7 +210,7 @@ def event_lines(event: Event) -> list[str]:
     return [epoch_line(event)] if isinstance(event, EpochFinished) else []
 
 
-def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
+def selection_line(event: HeldOut | NotHeldOut | NotRetrained | Slowed | Selected) -> str:
     """Return the line that says which rows choose the number of epochs, and what they chose.
 
     >>> selection_line(HeldOut(n_rows=8000, n_valid=800))
@@ -224,8 +225,10 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
             f"warning: no validation rows choose the number of epochs, and {event.n_epochs} may be too many for "
             f"{event.n_rows} rows; lower `n_epochs`, or hold out rows with `validation_fraction`"
         )
+    if isinstance(event, NotRetrained):
+        return f"the model was trained on {event.n_rows} rows; the {event.n_valid} held out calibrate it"
     if isinstance(event, Slowed):
-        reason = "training diverged" if event.diverged else "the best epoch was one of the first"
+        reason = "training diverged" if event.diverged else "the best epoch came early"
         return f"{reason}: trying {event.share:g} times the learning rate"
     if isinstance(event, Selected):
         return f"training on all {event.n_rows} rows for {event.n_epochs} epoch{'s' if event.n_epochs != 1 else ''}"
@@ -237,17 +240,17 @@ def selection_line(event: HeldOut | NotHeldOut | Slowed | Selected) -> str:
 
 
 def rival_line(event: Challenged | RivalsJudged) -> str:
-    """Return the line that says which other model is tried, or which model the rows held out have chosen.
+    """Return the line that says which other model is tried, or which model the validation rows have chosen.
 
-    >>> rival_line(RivalsJudged("log_loss", {"rafm": 0.52, "lr": 0.517}, chosen="lr"))
-    'validation log_loss: rafm 0.52000, lr 0.51700; using lr (`model` chooses otherwise)'
+    >>> rival_line(RivalsJudged("log_loss", {"rafm": 0.52, "lr": 0.517, "fm": None}, chosen="lr"))
+    'validation log_loss: rafm 0.52000, lr 0.51700, fm given up; using lr (to choose another, set `model`)'
     """
     if isinstance(event, RivalsJudged):
-        shown = ", ".join(f"{name} {'-' if value is None else f'{value:.5f}'}" for name, value in event.values.items())
-        return f"validation {event.metric}: {shown}; using {event.chosen} (`model` chooses otherwise)"
+        shown = (f"{name} {'given up' if value is None else f'{value:.5f}'}" for name, value in event.values.items())
+        return f"validation {event.metric}: {', '.join(shown)}; using {event.chosen} (to choose another, set `model`)"
     given, ranks = event.options, ",".join(map(str, event.options.ranks))
-    how = "sampled " if given.optimizer.is_sampler else ""
-    return f"trying a {how}model {given.model}{f' of rank {ranks}' if ranks else ''} beside it"
+    model = f"{given.model} of rank {ranks}" if ranks else given.model
+    return f"for comparison: {'sampling' if given.optimizer.is_sampler else 'training'} {model}"
 
 
 def sampler_line(event: SamplerChosen) -> str:
@@ -261,13 +264,13 @@ def choice_line(event: MeasuringChosen) -> str:
     """Return the line that says how ranks are chosen, and how to choose them otherwise.
 
     >>> choice_line(MeasuringChosen(None, 9_000_000, 7200.0, "takes about 120 minutes"))
-    '9000000 clicks: ranks by count, because measuring them takes about 120 minutes; use `ranks` auto to measure anyway'
+    '9000000 rows: ranks by count, because measuring them takes about 120 minutes; use `ranks` auto to measure anyway'
     """
     if event.options is None:
         reason = f"because measuring them {event.obstacle}; use `ranks` auto to measure anyway"
-        return f"{event.n_rows} clicks: ranks by count, {reason}"
+        return f"{event.n_rows} rows: ranks by count, {reason}"
     return (
-        f"{event.n_rows} clicks: measuring ranks, about {event.seconds:.0f} s (use `ranks` 8,32,128 for ranks by count)"
+        f"{event.n_rows} rows: measuring ranks, about {event.seconds:.0f} s (use `ranks` 8,32,128 for ranks by count)"
     )
 
 

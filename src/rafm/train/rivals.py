@@ -21,7 +21,9 @@ from .sampler_choice import can_be_sampled, sampled_rank
 
 MOST_ROWS = 400_000  # beyond these the usual model has not been seen to lose, and each rival takes its time
 LEAST_GAIN = 1e-3  # relative: with less, the usual model stays
-HOPELESS = {5: 0.1}, {20: 0.1, 60: 0.03}  # rivals so much worse after that many epochs, or sweeps, are given up
+# Rivals that are this much worse after this epoch, or sweep, are given up. Between these sweeps burn-in ends, after
+# which the mean of few samples is worse than it will be.
+HOPELESS = {5: 0.1}, {20: 0.1, 60: 0.03}
 FM_RANK = 8
 
 
@@ -74,14 +76,14 @@ def is_worth_more(metric: str, value: float | None, usual: float | None) -> bool
 
 
 def is_hopeless(metric: str, epoch: int, value: float | None, rival: float | None, is_sampled: bool) -> bool:
-    """Return whether a model whose best value after an epoch is this can be given up.
+    """Return whether a model whose best value after an epoch, or sweep, is this can be given up.
 
     >>> is_hopeless("log_loss", 5, 0.3, 0.2, is_sampled=False), is_hopeless("log_loss", 5, 0.21, 0.2, is_sampled=False)
     (True, False)
-    >>> is_hopeless("log_loss", 5, 0.3, 0.2, is_sampled=True)
+    >>> is_hopeless("log_loss", 31, 0.3, 0.2, is_sampled=True)
     False
     """
-    if value is None or rival is None:
+    limit = HOPELESS[is_sampled].get(epoch)
+    if limit is None or value is None or rival is None:
         return False
-    limits = [share for least, share in HOPELESS[is_sampled].items() if epoch >= least]
-    return bool(limits) and is_better(metric, rival, value) and abs(value - rival) > limits[-1] * abs(rival)
+    return is_better(metric, rival, value) and abs(value - rival) > limit * abs(rival)

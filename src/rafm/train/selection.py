@@ -26,6 +26,7 @@ from .events import (
     Finished,
     HeldOut,
     NotHeldOut,
+    NotRetrained,
     OneClass,
     Planned,
     Selected,
@@ -241,6 +242,8 @@ class Selection(Contestant):
         """Train on all rows for as many epochs as were best; without time for that, keep the model of the search."""
         found, model, seconds = outcome
         if model is not None and (found.reason == "time" or self.keeps_first):
+            if self.keeps_first:
+                yield NotRetrained(model.n_rows, self.counts.rows - model.n_rows)
             yield Finished(self._as_given(model), found.reason, found.best_value)
             return
         self.stop.requested = False
