@@ -110,8 +110,8 @@ def test_for_lack_of_memory_a_smaller_model_is_cut(clicks, monkeypatch):
 @pytest.mark.parametrize(
     ("case", "obstacle"),
     [
-        ("time", "takes about 0 s on one core, more than 0.001"),
-        ("a limit of time", "takes about 0 s on one core, more than 0.0005"),
+        ("time", "takes about 0 s on one core, more than the 0.001 s allowed"),
+        ("a limit of time", "takes about 0 s on one core, more than the 0.0005 s allowed"),
         ("memory", "takes 6 MB besides the rows, more than 6.01"),
         ("rows on disk", "is slow if the rows are not in memory"),
     ],

@@ -173,7 +173,7 @@ def test_one_line_says_so_and_how_to_switch_it_off(ratings, sampled, tmp_path, m
     assert f"{N_ROWS} ratings: sampling a factorization machine of rank 8 (use --optimizer adagrad for" in ran.out
     more = run(*common[:2], "--resume-from", tmp_path / "m.rafm", "--out", tmp_path / "n.rafm")
     assert more.code == 0, more.err
-    assert "the model was sampled, which cannot be continued: training goes on with adagrad" in more.out
+    assert "a sampled model cannot be continued by sampling; continuing with adagrad" in more.out
     assert "sampling" not in run(*common, "--keep-state", "--max-seconds", "0.5").out
 
 

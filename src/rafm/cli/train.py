@@ -74,7 +74,8 @@ def train(
     running: RunFlags,
     cluster: RayFlags,
     valid: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Validation rows, used to choose the best epoch.")
+        str | None,
+        typer.Option(metavar="FILE", help="Validation rows, used to choose the best epoch and, by default, the model."),
     ] = None,
     task: Task = TASKS[0],
     json: Json = False,

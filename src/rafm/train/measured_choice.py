@@ -46,7 +46,7 @@ def _obstacle(source: RowSource, options: TrainingOptions, seconds: float, megab
     limit = MOST_SECONDS if options.max_seconds is None else SHARE_OF_TIME * options.max_seconds
     room = room_of(options)
     if seconds > limit:
-        return f"takes about {seconds:.0f} s on one core, more than {limit:g}"
+        return f"takes about {seconds:.0f} s on one core, more than the {limit:g} s allowed"
     if megabytes > room:
         return f"takes {megabytes:.0f} MB besides the rows, more than {room:g}"
     return None if source.in_memory else "is slow if the rows are not in memory"

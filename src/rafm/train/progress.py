@@ -316,7 +316,7 @@ def continued_lines(event: Continued) -> list[str]:
         lines.append(f"promoted to a higher rank: {event.promoted} features{error}")
     lines.append("the training loss of the first epoch is progressive: each row is scored before it is trained on")
     if event.was_sampled:
-        lines.append("the model was sampled, which cannot be continued: training goes on with adagrad")
+        lines.append("a sampled model cannot be continued by sampling; continuing with adagrad")
     elif not event.with_states:
         lines.append("the model has no optimiser state: steps are as large as at the start of training")
     return lines
@@ -350,22 +350,23 @@ def cut_line(event: Cut) -> str:
     >>> cut_line(Cut("log_loss", 1_382_404, 0.10543, 350_000, 0.10943))
     'cut from 1382404 to 350000 parameters: valid log_loss 0.10543 -> 0.10943; fine-tuning'
     """
-    before, after = ("-" if value is None else f"{value:.5f}" for value in (event.value_before, event.value))
     sizes = f"cut from {event.before} to {event.parameters} parameters"
-    return f"{sizes}: valid {event.metric} {before} -> {after}; fine-tuning"
+    if event.value_before is None or event.value is None:  # no validation rows
+        return f"{sizes}; fine-tuning"
+    return f"{sizes}: valid {event.metric} {event.value_before:.5f} -> {event.value:.5f}; fine-tuning"
 
 
 def distilled_line(event: Distilled) -> str:
     """Return the line that says how close one model comes to the mean of many.
 
     >>> distilled_line(Distilled(170, 0.104, 0.0312, {"rmse": 0.9107}))
-    'distilled 170 samples into one model: 0.03120 from their mean (their mean parameters: 0.10400), valid rmse 0.91070'
+    'distilled 170 samples into one model; it differs from their mean score by 0.03120 (RMS), valid rmse 0.91070'
     """
     if not event.samples:
         return "stopped during burn-in: the model is the last sample"
     shown = "".join(f", valid {name} {value:.5f}" for name, value in event.metrics.items() if value is not None)
-    gap = f"{event.after:.5f} from their mean (their mean parameters: {event.before:.5f})"
-    return f"distilled {event.samples} samples into one model: {gap}{shown}"
+    gap = f"it differs from their mean score by {event.after:.5f} (RMS)"
+    return f"distilled {event.samples} samples into one model; {gap}{shown}"
 
 
 def calibrated_line(event: Calibrated) -> str:
