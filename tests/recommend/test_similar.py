@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 from fitted import make
 from models import model_of
+from scipy.sparse import csr_matrix
 from worlds import make_world
 
+from rafm import RaFMClassifier
 from rafm.errors import ConfigError
 from rafm.recommend.similar import find_similar
 
@@ -94,3 +96,13 @@ def test_films_of_one_kind_are_neighbours_and_a_rare_twin_is_not_first():
         fitted.similar("film=f01")
     with pytest.raises(ConfigError, match=r"no feature is named 'f1'; did you mean 'film=f1'\?"):
         fitted.similar("f1")
+
+
+def test_neighbours_of_an_id_are_of_its_field():
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(6, size=300), rng.integers(4, size=300)
+    X = csr_matrix((np.ones(600), np.stack([users, 6 + items], 1).ravel(), np.arange(0, 601, 2)), (300, 10))
+    given = {"fields": ["user"] * 6 + ["item"] * 4, "model": "fm", "ranks": 4, "n_epochs": 2, "validation_fraction": 0}
+    model = RaFMClassifier(**given).fit(X, (users + items) % 2)
+    assert {name for name, _ in model.similar("7")} == {"6", "8", "9"}
+    assert len(RaFMClassifier(**{**given, "fields": None}).fit(X, (users + items) % 2).similar("7")) == 9

@@ -196,7 +196,7 @@ class Insight:
     def similar(
         self, name: str, top: int = 10, level: int | None = None, measure: str = "balanced", damping: float = 20.0
     ) -> list[tuple[str, float]]:
-        """Return the features most similar to one, of the same column if the model was trained on a table.
+        """Return the features most similar to one, of the same column or, if fields are known, of the same field.
 
         Parameters
         ----------

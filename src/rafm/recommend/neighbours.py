@@ -15,7 +15,7 @@ from .similar import Neighbour, find_similar
 def named_neighbours(
     model: Model, names: FeatureNames, name: str, top: int, level: int | None, measure: str, damping: float
 ) -> list[tuple[str, Neighbour]]:
-    """Return the names of the features most like the named one, with their similarities; of its column in tables."""
+    """Return the names of the features most like the named one, with their similarities; of its column or field."""
     ids = model.numbering.ids
     by_name = {names.of_id(id): number for number, id in enumerate(ids.tolist())}
     if name not in by_name:
@@ -26,5 +26,7 @@ def named_neighbours(
     if names.encoder is not None:
         columns = names.columns_of(ids)
         candidates = candidates[columns == columns[number]]
+    elif model.fields is not None:
+        candidates = candidates[model.fields.numbers == model.fields.numbers[number]]
     found = find_similar(model, number, candidates, top, level, measure, damping)
     return [(names.of_id(int(ids[one.number])), one) for one in found]
