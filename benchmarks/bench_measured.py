@@ -1,58 +1,80 @@
 """What do field weights and measured ranks cost, relative to a plain FM?
 
-    python benchmarks/bench_measured.py [--rows N]
+    python benchmarks/bench_measured.py [--rows N] [--ranks 8,32,128,512] [--turns 25] [--skip passes|trainings]
 
-First the CPU time of a pass with field weights over that of one without, at ranks 8 to 512, the least of several turns
-in one process. Then CPU time and peak memory of a whole training with `ranks="auto"`, and of the FM of the rank that it
-starts from with the same settings, each in a process of its own, less what a process needs that trains a tiny model.
+First the CPU time of a training pass with field weights over that of one without. Two engines in one process take turns
+on the same rows, one pass at a time and each first in every second turn, so that a noisy machine slows both alike; what
+surrounds the passes (planning, averaging, validation) is outside the clock. Two figures: the ratio of both minima, and
+the median of the ratios of each turn; where they differ much, the machine was busy.
+
+Then CPU time and peak memory of a whole training with `ranks="auto"`, and of the FM of the rank that it starts from
+with the same settings, each in a process of its own, less what a process needs that trains a tiny model.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 from rafm.lab.bench.shapes import FRAPPE_FIELDS, frappe_shaped
+from rafm.lab.bench.trainee import CALM, Trainee
 from rafm.lab.click_log import make_click_log
 from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train.events import EpochFinished, Measuring, Searched
+from rafm.train.events import Measuring, Searched
 from rafm.train.trainer import train
 
-RANKS, TURNS = (8, 32, 128, 512), 5
+PASS_ROWS = 50_000
 
 
-def pass_seconds(rank: int, weighted: bool, n_rows: int) -> float:
-    """Return the CPU seconds of the fastest of three passes."""
-    rows = frappe_shaped(n_rows).batch()
-    fields = Fields.of_ranges([str(k) for k in range(10)], np.cumsum([0, *FRAPPE_FIELDS]).tolist())
-    choice = "on" if weighted else "off"
-    options = resolve(task="binary", model="fm", ranks=rank, n_epochs=3, field_weights=choice, averaging=False)
-    seconds, begun = [], time.process_time()
-    for event in train(InMemory(rows, fields), options):
-        now = time.process_time()
-        if isinstance(event, EpochFinished):
-            seconds.append(now - begun)
-        begun = now
-    return min(seconds)
+def trainees(rank: int) -> list[Trainee]:
+    """Return an engine with field weights and one without, compiled and checked."""
+    rows = frappe_shaped(PASS_ROWS)
+    fields = Fields.of_ranges([str(k) for k in range(len(FRAPPE_FIELDS))], np.cumsum([0, *FRAPPE_FIELDS]).tolist())
+    found = [Trainee(rows, "fm", (rank,), 1, CALM, fields=given) for given in (fields, None)]
+    for trainee, is_weighted in zip(found, (True, False)):
+        trainee.check()
+        assert (trainee.engine.field_weights is not None) == is_weighted
+    return found
 
 
-def passes(n_rows: int) -> None:
-    """Print the ratio of passes with and without field weights."""
-    print(f"pass over {n_rows} rows like Frappe's: CPU with field weights / without")
-    for rank in RANKS:
-        pass_seconds(rank, True, 1000), pass_seconds(rank, False, 1000)  # compile
-        with_t, without = (min(pass_seconds(rank, on, n_rows) for _ in range(TURNS)) for on in (True, False))
-        print(f"rank {rank:4d}: {with_t / without:.2f}   ({1e9 * without / n_rows:.0f} ns per row without)", flush=True)
+def pass_seconds(trainee: Trainee) -> float:
+    """Return the CPU seconds of one pass."""
+    begun = time.process_time()
+    trainee.epoch()
+    return time.process_time() - begun
+
+
+def take_turns(pair: list[Trainee], turns: int) -> np.ndarray:
+    """Return the CPU seconds of the passes of both, turn by turn."""
+    seconds = np.empty((turns, 2))
+    for turn in range(turns):
+        for place in (0, 1) if turn % 2 else (1, 0):
+            seconds[turn, place] = pass_seconds(pair[place])
+    return seconds
+
+
+def passes(ranks: list[int], turns: int) -> None:
+    """Print the ratios of passes with and without field weights."""
+    print(f"pass over {PASS_ROWS} rows like Frappe's, one thread, {turns} turns: CPU with field weights / without")
+    print(f"{'rank':>5} {'minima':>7} {'median':>7} {'quartiles':>13} {'ns per row without':>19}")
+    for rank in ranks:
+        seconds = take_turns(trainees(rank), turns)
+        least, ratios = seconds.min(axis=0), seconds[:, 0] / seconds[:, 1]
+        low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
+        spread = f"{low:.3f} - {high:.3f}"
+        print(f"{rank:5d} {least[0] / least[1]:7.3f} {middle:7.3f} {spread:>13}", end=" ")
+        print(f"{1e9 * least[1] / PASS_ROWS:19.0f}", flush=True)
 
 
 def write_log(path: str, n_rows: int) -> None:
@@ -87,7 +109,9 @@ def one_training(what: str, path: str) -> None:
         if isinstance(event, Searched):
             found |= {"learning_rate": event.learning_rate, "l2": event.l2}
     found |= {"seconds": time.process_time() - begun}
-    found |= {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}
+    # Not ru_maxrss: it is at least that of the process which started this one.
+    (peak,) = re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    found |= {"megabytes": 1024e-6 * int(peak)}
     print(json.dumps(found))
 
 
@@ -102,7 +126,8 @@ def trainings(n_rows: int, folder: str) -> None:
     path, few = f"{folder}/log.npz", f"{folder}/few.npz"
     write_log(path, n_rows)
     write_log(few, 3000)
-    training_of({"ranks": "auto", "max_parameters": 200_000}, few)  # compile
+    for given in ({"ranks": "auto", "max_parameters": 200_000}, {"tiny": True}):
+        training_of(given, few)  # compile
     tiny = training_of({"tiny": True}, path)
     measured = training_of({"ranks": "auto", "max_parameters": 200_000}, path)
     settings = {name: measured[name] for name in ("learning_rate", "l2")}
@@ -111,19 +136,25 @@ def trainings(n_rows: int, folder: str) -> None:
     print(f"whole training on {n_rows} rows of the demo's log; FM: rank {measured['rank']:.0f}, the same settings")
     print(f"CPU seconds: measured {measured['seconds']:.1f}, FM {plain['seconds']:.1f}", end="")
     print(f", ratio {measured['seconds'] / plain['seconds']:.2f}")
-    print(f"megabytes above a tiny training: measured {own:.0f}, FM {theirs:.0f}, ratio {own / theirs:.2f}")
+    ratio = f"{own / theirs:.2f}" if theirs > 0 else "-"
+    print(f"megabytes above a tiny training: measured {own:.0f}, FM {theirs:.0f}, ratio {ratio}")
     print(f"told before: {measured['told_megabytes']:.0f} MB")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--rows", type=int, default=60_000, help="of the whole trainings")
+    parser.add_argument("--ranks", default="8,32,128,512")
+    parser.add_argument("--turns", type=int, default=25)
+    parser.add_argument("--skip", choices=["passes", "trainings"])
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--file", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
         one_training(asked.one, asked.file)
-    else:
-        passes(asked.rows // 3)
+        sys.exit()
+    if asked.skip != "passes":
+        passes([*map(int, asked.ranks.split(","))], asked.turns)
+    if asked.skip != "trainings":
         with tempfile.TemporaryDirectory() as folder:
             trainings(asked.rows, folder)
