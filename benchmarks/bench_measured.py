@@ -1,58 +1,83 @@
 """What do field weights and measured ranks cost, relative to a plain FM?
 
-    python benchmarks/bench_measured.py [--rows N]
+    python benchmarks/bench_measured.py [--rows N] [--ranks 8,32,128,512] [--turns 15] [--skip passes|trainings]
 
-First the CPU time of a pass with field weights over that of one without, at ranks 8 to 512, the least of several turns
-in one process. Then CPU time and peak memory of a whole training with `ranks="auto"`, and of the FM of the rank that it
-starts from with the same settings, each in a process of its own, less what a process needs that trains a tiny model.
+First the CPU time of a training pass with field weights over that of one without. Two engines in one process take turns
+on the same rows, one pass at a time and each first in every second turn, so that a noisy machine slows both alike; what
+surrounds the passes (planning, averaging, validation) is outside the clock. The ratio is about the same in all turns of
+a process, but differs between processes, so there are several. Of each one, the ratio of both minima and the median of
+the turns' ratios count; printed are the medians and ranges over the processes.
+
+Then CPU time and peak memory of a whole training with `ranks="auto"`, and of the FM of the rank that it starts from
+with the same settings, each in a process of its own, less what a process needs that trains a tiny model.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import re
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 from rafm.lab.bench.shapes import FRAPPE_FIELDS, frappe_shaped
+from rafm.lab.bench.trainee import CALM, Trainee
 from rafm.lab.click_log import make_click_log
 from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train.events import EpochFinished, Measuring, Searched
+from rafm.train.events import Measuring, Searched
 from rafm.train.trainer import train
 
-RANKS, TURNS = (8, 32, 128, 512), 5
+PASS_ROWS, PROCESSES = 50_000, 9
 
 
-def pass_seconds(rank: int, weighted: bool, n_rows: int) -> float:
-    """Return the CPU seconds of the fastest of three passes."""
-    rows = frappe_shaped(n_rows).batch()
-    fields = Fields.of_ranges([str(k) for k in range(10)], np.cumsum([0, *FRAPPE_FIELDS]).tolist())
-    choice = "on" if weighted else "off"
-    options = resolve(task="binary", model="fm", ranks=rank, n_epochs=3, field_weights=choice, averaging=False)
-    seconds, begun = [], time.process_time()
-    for event in train(InMemory(rows, fields), options):
-        now = time.process_time()
-        if isinstance(event, EpochFinished):
-            seconds.append(now - begun)
-        begun = now
-    return min(seconds)
+def trainees(rank: int) -> list[Trainee]:
+    """Return an engine with field weights and one without, compiled and checked."""
+    rows = frappe_shaped(PASS_ROWS)
+    fields = Fields.of_ranges([str(k) for k in range(len(FRAPPE_FIELDS))], np.cumsum([0, *FRAPPE_FIELDS]).tolist())
+    found = [Trainee(rows, "fm", (rank,), 1, CALM, fields=given) for given in (fields, None)]
+    for trainee, is_weighted in zip(found, (True, False)):
+        trainee.check()
+        assert (trainee.engine.field_weights is not None) == is_weighted
+    return found
 
 
-def passes(n_rows: int) -> None:
-    """Print the ratio of passes with and without field weights."""
-    print(f"pass over {n_rows} rows like Frappe's: CPU with field weights / without")
-    for rank in RANKS:
-        pass_seconds(rank, True, 1000), pass_seconds(rank, False, 1000)  # compile
-        with_t, without = (min(pass_seconds(rank, on, n_rows) for _ in range(TURNS)) for on in (True, False))
-        print(f"rank {rank:4d}: {with_t / without:.2f}   ({1e9 * without / n_rows:.0f} ns per row without)", flush=True)
+def pass_seconds(trainee: Trainee) -> float:
+    """Return the CPU seconds of one pass."""
+    begun = time.process_time()
+    trainee.epoch()
+    return time.process_time() - begun
+
+
+def take_turns(pair: list[Trainee], turns: int) -> np.ndarray:
+    """Return the CPU seconds of the passes of both, turn by turn."""
+    seconds = np.empty((turns, 2))
+    for turn in range(turns):
+        for place in (0, 1) if turn % 2 else (1, 0):
+            seconds[turn, place] = pass_seconds(pair[place])
+    return seconds
+
+
+def passes(ranks: list[int], turns: int) -> None:
+    """Print the ratios of passes with and without field weights."""
+    shape = f"pass over {PASS_ROWS} rows like Frappe's, one thread, {turns} turns in each of {PROCESSES} processes"
+    print(f"{shape}: CPU with field weights / without\n rank  of minima            of medians           ns per row")
+    command = [sys.executable, __file__, "--turns", str(turns), "--pass"]
+    for rank in ranks:
+        ran = [subprocess.run([*command, str(rank)], check=True, capture_output=True) for _ in range(PROCESSES)]
+        seconds = np.array([json.loads(one.stdout) for one in ran])
+        minima, least = seconds.min(axis=1), 1e9 * seconds.min(axis=(0, 1)) / PASS_ROWS
+        print(f"{rank:5d}", end="  ")
+        for ratios in (minima[:, 0] / minima[:, 1], np.median(seconds[..., 0] / seconds[..., 1], axis=1)):
+            print(f"{np.median(ratios):.3f} ({ratios.min():.2f} - {ratios.max():.2f})", end="  ")
+        print(f"{least[0]:.0f} / {least[1]:.0f}", flush=True)
 
 
 def write_log(path: str, n_rows: int) -> None:
@@ -87,7 +112,9 @@ def one_training(what: str, path: str) -> None:
         if isinstance(event, Searched):
             found |= {"learning_rate": event.learning_rate, "l2": event.l2}
     found |= {"seconds": time.process_time() - begun}
-    found |= {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}
+    # Not ru_maxrss: it is at least that of the process which started this one.
+    (peak,) = re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    found |= {"megabytes": 1024e-6 * int(peak)}
     print(json.dumps(found))
 
 
@@ -102,7 +129,8 @@ def trainings(n_rows: int, folder: str) -> None:
     path, few = f"{folder}/log.npz", f"{folder}/few.npz"
     write_log(path, n_rows)
     write_log(few, 3000)
-    training_of({"ranks": "auto", "max_parameters": 200_000}, few)  # compile
+    for given in ({"ranks": "auto", "max_parameters": 200_000}, {"tiny": True}):
+        training_of(given, few)  # compile
     tiny = training_of({"tiny": True}, path)
     measured = training_of({"ranks": "auto", "max_parameters": 200_000}, path)
     settings = {name: measured[name] for name in ("learning_rate", "l2")}
@@ -111,19 +139,29 @@ def trainings(n_rows: int, folder: str) -> None:
     print(f"whole training on {n_rows} rows of the demo's log; FM: rank {measured['rank']:.0f}, the same settings")
     print(f"CPU seconds: measured {measured['seconds']:.1f}, FM {plain['seconds']:.1f}", end="")
     print(f", ratio {measured['seconds'] / plain['seconds']:.2f}")
-    print(f"megabytes above a tiny training: measured {own:.0f}, FM {theirs:.0f}, ratio {own / theirs:.2f}")
+    ratio = f"{own / theirs:.2f}" if theirs > 0 else "-"
+    print(f"megabytes above a tiny training: measured {own:.0f}, FM {theirs:.0f}, ratio {ratio}")
     print(f"told before: {measured['told_megabytes']:.0f} MB")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--rows", type=int, default=60_000, help="of the whole trainings")
+    parser.add_argument("--ranks", default="8,32,128,512")
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--skip", choices=["passes", "trainings"])
+    parser.add_argument("--pass", dest="rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--file", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.rank:
+        print(json.dumps(take_turns(trainees(asked.rank), asked.turns).tolist()))
+        sys.exit()
     if asked.one:
         one_training(asked.one, asked.file)
-    else:
-        passes(asked.rows // 3)
+        sys.exit()
+    if asked.skip != "passes":
+        passes([*map(int, asked.ranks.split(","))], asked.turns)
+    if asked.skip != "trainings":
         with tempfile.TemporaryDirectory() as folder:
             trainings(asked.rows, folder)

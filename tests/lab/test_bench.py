@@ -25,6 +25,7 @@ from rafm.lab.bench.roofline import Limits, bound, compare_with_limits, measure_
 from rafm.lab.bench.shapes import even_rows, frappe_shaped
 from rafm.lab.bench.speed import describe_line, is_hopeless
 from rafm.lab.bench.trainee import CALM, Trainee
+from rafm.rows.fields import Fields
 
 reads_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 
@@ -291,6 +292,12 @@ def test_the_share_of_heads_is_that_of_features_frequent_enough():
     assert Trainee(rows, "fm", (8,)).head_share == 0  # 16 rows of 4 nonzeros: 0.16 of each feature in a batch
     trainee = Trainee(even_rows(2000, 8, 4), "fm", (8,))
     assert trainee.head_share == 1  # 8 of each
+
+
+def test_a_trainee_with_fields_has_a_weight_for_each():
+    rows, fields = even_rows(100, 40, 4), Fields.of_ranges("abcd", range(0, 41, 10))
+    assert Trainee(rows, "fm", (8,)).engine.field_weights is None
+    assert Trainee(rows, "fm", (8,), fields=fields).engine.field_weights.shape[1] == 4
 
 
 # Memory

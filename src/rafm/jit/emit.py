@@ -12,6 +12,8 @@ from .compile import FAST
 CONTRACTED = ("contract",)
 LARGEST_EXPONENT = 87.3  # exp(-87.3) is about the smallest normal float32
 COARSE_LOG_2 = 355 / 512  # log 2 to few digits, so that its multiples are exact in float32
+WIDE, AHEAD = 64, 128  # lanes summed at a time; elements from these lanes to those to prefetch
+LINE = 16  # elements of 4 bytes in a cache line
 NARROW = 16  # up to this many lanes loops over nonzeros are not unrolled: the remainder loop would cost more
 
 
@@ -92,7 +94,8 @@ def emit_all(builder, pointers, scalars, step, size):
 class Columns:
     """Emits the sum over all listed vectors, for one range of lanes.
 
-    With other values and sums, emit both sums in one pass, and the difference of the squared norms.
+    With other values and sums, emit both sums in one pass, and the difference of the squared norms. With twice the
+    arithmetic a core cannot run ahead to the loads of the next lanes, so these are prefetched.
     """
 
     def __init__(self, builder, listed, sums, total, anew, others=None):
@@ -127,10 +130,13 @@ class Columns:
         for slot, out in zip(sums, outs):
             b.store(zeros(kind) if self.anew else load(b, out), slot)
         b.store(zeros(narrow), squares)
+        ahead = self._ahead(position)
         with turns(b, count, unrolled=width > NARROW) as index:
             place = b.load(b.gep(places, [index]))
             x, y = (b.load(b.gep(given, [index])) for given in (values, self.others[0]))
             vector = load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
+            for line in range(0, WIDE if width == WIDE else 0, LINE):
+                prefetch_line(b, b.gep(b.gep(records, [place]), [b.add(ahead, ahead.type(line))]), write=0)
             for slot, value in zip(sums, (x, y)):
                 b.store(fma(b, vector, lanes_of(b, value, width), b.load(slot)), slot)
             share = lanes_of(b, b.fsub(b.fmul(x, x, flags=FAST), b.fmul(y, y, flags=FAST), flags=FAST), narrow.count)
@@ -139,6 +145,12 @@ class Columns:
         for slot, out in zip(sums, outs):
             b.store(b.load(slot), out, align=4)
         LaneOps(b, (), (), self.total).reduce(b.load(squares))
+
+    def _ahead(self, position):
+        """Return the distance to the lanes to prefetch, which must be within the vector."""
+        b, last = self.builder, self.builder.sub(self.others[2], position.type(WIDE))
+        following = b.add(position, position.type(AHEAD))
+        return b.sub(b.select(b.icmp_signed("<", following, last), following, last), position)
 
     def _kind(self, width):
         return ir.VectorType(self.total.type.pointee, width)
@@ -199,6 +211,14 @@ def turns(builder, count, unrolled):
     builder.position_at_end(after)
 
 
+def prefetch_line(builder, pointer, write):
+    """Emit a prefetch of a cache line, for writing or for reading."""
+    pointer, i32 = builder.bitcast(pointer, ir.IntType(8).as_pointer()), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
+    call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(call, [pointer, i32(write), i32(3), i32(1)])  # keep in all caches; data, not code
+
+
 def _rolled(module):
     """Return metadata that forbids unrolling; LLVM requires such a node to refer to itself, which makes it unique."""
     rule = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
@@ -225,7 +245,7 @@ def joined(builder, parts):
     return parts[0]
 
 
-def emit_columns(builder, columns, size, width=64):
+def emit_columns(builder, columns, size, width=WIDE):
     """Emit the sums of size elements: width lanes at a time, then the remainder with halved widths down to 4."""
     with cgutils.for_range_slice(builder, size.type(0), builder.and_(size, size.type(-width)), size.type(width)) as (
         position,

@@ -19,6 +19,7 @@ from .emit import (
     join_lanes,
     lanes_of,
     norm_lanes,
+    prefetch_line,
     product_lanes,
     start_of,
 )
@@ -80,7 +81,7 @@ def _twin_adder(anew):
             records, places, values, others, sums = arrays
             total = cgutils.alloca_once_value(builder, ir.Constant(records.type.pointee, 0.0))
             listed = (builder.gep(places, [q]), builder.gep(values, [e]), count, builder.gep(records, [shift]))
-            more = (builder.gep(others, [q]), builder.gep(sums, [k]))
+            more = (builder.gep(others, [q]), builder.gep(sums, [k]), size)
             emit_columns(builder, Columns(builder, listed, builder.gep(sums, [j]), total, anew, more), size)
             return builder.load(total)
 
@@ -248,12 +249,7 @@ def _prefetcher(write):
     @intrinsic
     def operation(typingctx, array, position):
         def codegen(context, builder, signature, args):
-            line = builder.gep(elements(context, builder, signature, args, 0), [args[1]])
-            line = builder.bitcast(line, ir.IntType(8).as_pointer())
-            i32 = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [line.type, i32, i32, i32])
-            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(call, [line, i32(write), i32(3), i32(1)])  # keep in all caches; data, not code
+            prefetch_line(builder, start_of(context, builder, signature, args, 0), write)
             return context.get_dummy_value()
 
         return types.void(array, types.intp), codegen

@@ -19,6 +19,7 @@ from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import add_listed, add_listed_twice, combine, copy, join, join_twice, sum_listed, sum_listed_twice
 from .tables import GROUPS, HALF, ONE, ZERO, FieldScoring, FieldWeights, NoFieldWeights
 
+unsigned = np.uint64  # of an index: Numba would also prepare for one that counts from the end
 RATE = np.float32(0.05)  # AdaGrad's, for all optimisers
 SHARED_WEIGHTS, SHARED_STATES, SHARED_SUMS = 0, 1, 2  # lines of FieldWeights.shared; one line of sums per group
 
@@ -35,8 +36,10 @@ def do_nothing(_, *arguments):
 
 @compiled
 def _weigh_value(fields, o, x, u, q, tables, records):
-    """Set y = t x of a nonzero; its record is at o."""
-    fields.values[u, q] = fields.weights[np.int64(records[o + tables.field])] * x
+    """Set the field and y = t x of a nonzero; its record is at o."""
+    f, q = np.int64(records[unsigned(o + tables.field)]), unsigned(q)
+    fields.numbers[u, q] = f
+    fields.values[u, q] = fields.weights[unsigned(f)] * x
 
 
 @compiled

@@ -301,6 +301,7 @@ class FieldWeights(NamedTuple):
     sums: np.ndarray  # per group: gradient sums of the last mini-batch
     total: np.ndarray  # gradient of the mini-batch before
     values: np.ndarray  # per row and group: y of its nonzeros
+    numbers: np.ndarray  # per row and group: the fields of its nonzeros
     direction: np.ndarray  # of one vector
 
 

@@ -1,11 +1,10 @@
 """Update phase of a mini-batch: each thread updates its own features, in the order of the rows."""
 
 # mypy: ignore-errors
-import numpy as np
-
-from ..jit.compile import compiled
+from ..jit.compile import as_written, compiled
 from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import add_direction, clear, combine, direct, inner
+from .field_weights import unsigned
 from .forward import span_of
 from .optimizers import step_known, step_number, step_vector
 from .tables import GROUPS, ONE, ZERO, FactorBlock, FieldWeights, Gradient, LevelEntries, NoFieldWeights
@@ -68,6 +67,29 @@ def update_plain_block(_, entries, k, p, t, weight, rate, training):
 
 
 @compiled
+def entry_of(fields, entries, u, q):
+    """Return the record of a nonzero, its values x and y, its field and the weight of that."""
+    e, q = unsigned(entries.start + q), unsigned(q)
+    f = unsigned(fields.numbers[u, q])
+    return entries.places[q], entries.values[e], fields.values[u, q], f, fields.weights[f]
+
+
+@as_written
+def bend_of(decay, g, x, y):
+    """Return the factor of the vector in its gradient; as written, since heads add it to a sum."""
+    return decay - g * (x * x - y * y)
+
+
+@compiled
+def weigh_dependent_entries(fields, entries, u, rest, block, slope, training):
+    """Add -slope x v.(S' - T') of dependent vectors v, which is at `rest`, to the gradients of their fields."""
+    records, sums, total = training.records, training.work.sums, fields.sums[entries.group]
+    for q in range(entries.first, entries.stop):
+        o, x, _, f, _ = entry_of(fields, entries, u, q)
+        total[f] -= slope * x * inner(records, o + block.shift, sums, rest, block.n)
+
+
+@compiled
 def update_weighted_block(fields, entries, k, p, t, weight, rate, training):
     """Do the same with field weights, of which each feature has its own direction; add to the gradient of its field.
 
@@ -75,29 +97,28 @@ def update_weighted_block(fields, entries, k, p, t, weight, rate, training):
     that of w is -slope x v.(S' - y v); for a dependent vector -slope x v.(S' - T'). The vector is that before its step.
     """
     tables, records, settings, _, work, _ = training
-    m, decay, slope, block = tables.widths.size, weight * settings.l2[p], work.slopes[t, -1], block_of(p, tables)
-    j, c, g, sums, out = t * tables.row + tables.starts[p], slope, slope, work.sums, fields.direction
-    heads, values, total = work.heads, fields.values[t * GROUPS + entries.group], fields.sums[entries.group]
-    is_dependent, rest = tables.nested and p + 1 < k, j + tables.weighted + 2 * tables.starts[m]
-    if is_dependent:
-        j, c, g = j + tables.starts[m], ONE, work.slopes[t, p]
-    for q in range(entries.first, entries.stop):
-        o, x, y = entries.places[q], entries.values[entries.start + q], values[q]
-        f, v = np.int64(records[o + tables.field]), o + block.shift
-        w, d, other = fields.weights[f], decay - g * (x * x - y * y), j + tables.weighted
-        met = inner(records, v, sums, rest, block.n) if is_dependent else ZERO
-        if q < entries.middle:
-            h = o + entries.shift
-            heads[h + block.state] += d
-            product = add_direction(heads, h + block.shift, sums, j, other, records, v, block.n, w, y, c * x)
-            if p == 0:
-                add_weight(heads, h, slope * x, weight)
-        else:
-            product, square = direct(out, sums, j, other, records, v, block.n, w, y, c * x, d)
-            step_known(settings.optimizer, records, o, block, Gradient(out, 0, c * x, d), square, rate, settings.l1)
-            if p == 0:
-                update_weight(records, o, slope * x, weight * settings.l2_weights, rate, settings)
-        total[f] -= slope * x * (met if is_dependent else product)
+    decay, slope, block, whole = weight * settings.l2[p], work.slopes[t, -1], block_of(p, tables), tables.starts[-1]
+    u, j, c, g, mine = t * GROUPS + entries.group, t * tables.row + tables.starts[p], slope, slope, slope
+    heads, sums, out, total = work.heads, work.sums, fields.direction, fields.sums[entries.group]
+    if tables.nested and p + 1 < k:  # dependent: what its vector meets is counted here, and not below
+        weigh_dependent_entries(fields, entries, u, j + tables.weighted + 2 * whole, block, slope, training)
+        j, c, g, mine = j + whole, ONE, work.slopes[t, p], ZERO
+    for q in range(entries.first, entries.middle):
+        o, x, y, f, w = entry_of(fields, entries, u, q)
+        h, v = o + entries.shift, o + block.shift
+        heads[h + block.state] += bend_of(decay, g, x, y)
+        met = add_direction(heads, h + block.shift, sums, j, j + tables.weighted, records, v, block.n, w, y, c * x)
+        if p == 0:
+            add_weight(heads, h, slope * x, weight)
+        total[f] -= mine * x * met
+    for q in range(entries.middle, entries.stop):
+        o, x, y, f, w = entry_of(fields, entries, u, q)
+        v, d = o + block.shift, bend_of(decay, g, x, y)
+        met, square = direct(out, sums, j, j + tables.weighted, records, v, block.n, w, y, c * x, d)
+        step_known(settings.optimizer, records, o, block, Gradient(out, 0, c * x, d), square, rate, settings.l1)
+        if p == 0:
+            update_weight(records, o, slope * x, weight * settings.l2_weights, rate, settings)
+        total[f] -= mine * x * met
 
 
 update_block = chosen_by_type({NoFieldWeights: update_plain_block, FieldWeights: update_weighted_block})

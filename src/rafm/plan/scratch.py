@@ -108,6 +108,7 @@ def make_field_scratch(
         **dict.fromkeys(("weights", "states", "total"), ((n_fields,), dtype)),
         "sums": ((GROUPS, n_fields), dtype),
         "values": ((GROUPS * batch_size, longest + 1), dtype),
+        "numbers": ((GROUPS * batch_size, longest + 1), np.int64),
         "direction": ((widest,), dtype),
     }
     return [FieldWeights(shared, **on_pages(own)) for _ in range(threads)]

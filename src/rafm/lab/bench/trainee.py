@@ -12,10 +12,12 @@ from ...options import resolve
 from ...plan.features import plan_features
 from ...plan.layout import RecordLayout
 from ...plan.ranks import describe_plan
+from ...rows.fields import Fields
 from ...rows.numbering import number_rows
 from ...rows.stats import count_rows
 from ...train.engine import RowShape, arrange
 from ...train.engines import make_engine
+from ...train.field_choice import with_field_parameters
 from ...train.record_engine import RecordEngine
 from ...train.trainer import train_model
 from .clock import Seconds, cpu_seconds, least_seconds
@@ -27,7 +29,7 @@ CHECKED = 50  # rows whose scores are checked against the definition
 
 
 class Trainee:
-    """An engine with its rows, ready to be timed."""
+    """An engine with its rows, ready to be timed; with fields, it has a weight per field."""
 
     def __init__(
         self,
@@ -37,18 +39,21 @@ class Trainee:
         threads: int = 1,
         learning_rate: float | None = None,
         step_rows: int = 0,
+        fields: Fields | None = None,
     ):
         batch, given = rows.batch(), {"learning_rate": learning_rate, "step_rows": step_rows}
         options = resolve(task="binary", model=family, ranks=ranks, threads=threads, **given)
         found = count_rows([batch])
         options = options.for_rows(batch.n_rows, rows.indices.size / batch.n_rows, found.ids.size)
-        features = plan_features(found, batch.n_features, options.model, options.ranks, options.rule)
+        features = plan_features(found, batch.n_features, options.model, options.ranks, options.rule, fields)
+        features = with_field_parameters(features, options)
         shape = RowShape(found.rows, found.longest)
         plan, counts = features.plan, features.counts
         self.grouping = arrange(plan, counts, shape, options)
-        self.rows = self.grouping.split(number_rows(batch, features.arranged(self.grouping.order).numbering))
+        arranged = features.arranged(self.grouping.order)
+        self.rows = self.grouping.split(number_rows(batch, arranged.numbering))
         bias = options.loss.prior(found.label_mean, found.weight)
-        engine = make_engine(plan, self.grouping, shape, options, bias)
+        engine = make_engine(plan, self.grouping, shape, options, bias, fields=arranged.fields)
         assert isinstance(engine, RecordEngine)
         self.engine = engine
         self.order = self.engine.visiting_order(batch.n_rows, np.random.default_rng(0))
