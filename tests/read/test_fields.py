@@ -2,6 +2,7 @@
 
 import gzip
 import warnings
+import zlib
 
 import numpy as np
 import pytest
@@ -163,3 +164,13 @@ def test_fields_for_data_that_have_their_own_are_refused(write, tmp_path):
         more = ("--label", "click") if path == table else ()
         assert run("train", path, "--out", out, "--fields", given, *more).error() == message
     assert run("convert", ffm, arrow, "--fields", given).error() == own.format(ffm)
+
+
+def test_a_compressed_file_of_fields_that_was_cut_at_the_end_of_a_line_is_refused(write):
+    whole = zlib.compressobj(wbits=31)
+    head = whole.compress(b"7\tuser\n2\titem\n") + whole.flush(zlib.Z_FULL_FLUSH)  # a copy that ended here
+    path = write(head, "fields.tsv.gz")
+    with pytest.raises(DataError, match="compressed data ends early after 2 complete lines"):
+        read_fields(path)
+    write(head + whole.flush(), "fields.tsv.gz")
+    assert named(read_fields(path), [7, 2]) == ["user", "item"]

@@ -33,7 +33,7 @@ def read_fields(path: PathLike, index_base: int = 0, max_features: int = 2**32) 
     (('user', 'item'), array([ 0,  0,  1, -1], dtype=int32))
     """
     with open_bytes(path) as source:
-        text = source.read(2**62)
+        text = source.read_all()
     name, names, found = source_name(path), dict[bytes, int](), dict[int, tuple[int, int]]()
     for line, content in enumerate(text.split(b"\n"), start=1):
         if not (content := content.rstrip(b"\r")).strip() or content.startswith(b"#"):
