@@ -44,6 +44,8 @@ def train_command(saved: Saved) -> str:
 def missing_parts(saved: Saved) -> list[str]:
     """Return what the command may need besides, since the file of the model does not tell."""
     missing = ["--resume-from", "--duplicates sum", "--field-weights", "--calibrate", "--step-rows", "--keep-samples"]
+    if saved.model.options.get("optimizer") in SAMPLERS and not has_measured_ranks(saved.model):
+        missing.append("--ranks auto (in place of --model and --ranks)")
     if saved.encoder is not None:
         missing.append("--column and --columns")
     return missing
@@ -51,8 +53,8 @@ def missing_parts(saved: Saved) -> list[str]:
 
 def has_measured_ranks(model: Model) -> bool:
     """Return whether ranks were measured, so that family, ranks and penalties are results."""
-    is_cut = model.options.get("optimizer") in SAMPLERS and any(name in model.options for name in SIZES)
-    return model.options.get("ranks") == AUTO or is_cut
+    is_limited, is_sampled = any(name in model.options for name in SIZES), model.options.get("optimizer") in SAMPLERS
+    return model.options.get("ranks") == AUTO or (is_sampled and (is_limited or not model.plan.ranks))
 
 
 def placeholders(command: str) -> str:
