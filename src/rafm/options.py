@@ -370,6 +370,7 @@ class TrainingOptions:
             "optimizer": self.optimizer.name,
             "batch_size": self.optimizer.batch_size,
             "l2": list(self.l2) if len(set(self.l2)) > 1 else next(iter(self.l2), None),
+            **{name: limit for name in checks.SIZES if (limit := getattr(self, name)) is not None},
             **({"item_fields": list(self.item_fields)} if self.item_fields else {}),
         }
 

@@ -2,6 +2,7 @@
 
 import gzip
 import warnings
+import zlib
 
 import numpy as np
 import pytest
@@ -163,3 +164,24 @@ def test_fields_for_data_that_have_their_own_are_refused(write, tmp_path):
         more = ("--label", "click") if path == table else ()
         assert run("train", path, "--out", out, "--fields", given, *more).error() == message
     assert run("convert", ffm, arrow, "--fields", given).error() == own.format(ffm)
+
+
+def test_a_compressed_file_of_fields_that_was_cut_at_the_end_of_a_line_is_refused(write):
+    whole = zlib.compressobj(wbits=31)
+    head = whole.compress(b"7\tuser\n2\titem\n") + whole.flush(zlib.Z_FULL_FLUSH)  # a copy that ended here
+    path = write(head, "fields.tsv.gz")
+    with pytest.raises(DataError, match="compressed data ends early after 2 complete lines"):
+        read_fields(path)
+    write(head + whole.flush(), "fields.tsv.gz")
+    assert named(read_fields(path), [7, 2]) == ["user", "item"]
+
+
+def test_fields_of_other_data_are_refused_and_fields_of_few_ids_are_warned_of(write, tmp_path):
+    svm, others, few = write("1 7:1 2:1\n0 4:1\n", "a.svm"), write("70\tuser\n"), write("7\tuser\n", "few.tsv")
+    most = write("7\tuser\n2\titem\n", "most.tsv")
+    train = ("train", svm, "--out", tmp_path / "m.rafm", "--model", "lr", "--epochs", 1, "--fields")
+    said = f"none of the ids of {svm} has a field here, such as id 2; is this the file of fields for these data?"
+    assert run(*train, others).error() == f"{others}: {said}"
+    said = f"{few}: 2 of 3 ids of {svm} have no field, such as id 2; is this the file of fields for these data?"
+    assert run(*train, few).err == f"warning: {said}\n"
+    assert run(*train, most).err == ""

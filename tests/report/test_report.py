@@ -168,24 +168,53 @@ def folder(tmp_path_factory):
     return folder
 
 
+def command_of(folder, name):
+    """Return the command on the page of a model, with its words."""
+    assert run("report", folder / f"{name}.rafm", "--out", folder / f"{name}.html").code == 0
+    return html.unescape(re.search(r"<code>(.*?)</code>", (folder / f"{name}.html").read_text())[1])
+
+
+def assert_trains_the_same(folder, name):
+    names = {"TRAIN": "rows.svm", "VALID": "rows.svm", "FIELDS": "fields.tsv", "MODEL": "again.rafm"}
+    _, *words = command_of(folder, name).split()
+    assert run(*(folder / names[word] if word in names else word for word in words)).code == 0
+    assert (folder / "again.rafm").read_bytes() == (folder / f"{name}.rafm").read_bytes()
+
+
 def test_the_command_of_the_page_trains_the_same_model(folder):
-    assert run("report", folder / "m.rafm", "--out", folder / "m.html").out == f"saved {folder / 'm.html'}\n"
-    command = html.unescape(re.search(r"<code>(.*?)</code>", (folder / "m.html").read_text())[1])
-    given = command.replace("TRAIN", str(folder / "rows.svm")).replace("MODEL", str(folder / "again.rafm")).split()
-    assert run(*given[1:], "--valid", folder / "rows.svm").code == 0
-    assert (folder / "again.rafm").read_bytes() == (folder / "m.rafm").read_bytes()
+    assert " --valid VALID " in command_of(folder, "m")
+    assert_trains_the_same(folder, "m")
+    text = (folder / "m.html").read_text()
+    assert "TRAIN stands for the training rows, VALID for the validation rows." in text
+    assert "--resume-from" in text
 
 
 def test_the_command_of_a_measured_model_trains_the_same_model(folder):
     given = ("--valid", folder / "rows.svm", "--ranks", "auto", "--epochs", 2, "--seed", 4)
     assert run("train", folder / "rows.svm", "--out", folder / "auto.rafm", *given).code == 0
-    assert run("report", folder / "auto.rafm", "--out", folder / "auto.html").code == 0
-    page = (folder / "auto.html").read_text()
-    command = html.unescape(re.search(r"<code>(.*?)</code>", page)[1])
-    assert command == "rafm train TRAIN --out MODEL --task binary --ranks auto --epochs 2 --init-scale 0.01 --seed 4"
-    assert run("train", folder / "rows.svm", "--out", folder / "again.rafm", *command.split()[5:], *given[:2]).code == 0
-    assert (folder / "again.rafm").read_bytes() == (folder / "auto.rafm").read_bytes()
-    assert "of measured length" in page
+    options = "--task binary --valid VALID --ranks auto --epochs 2 --init-scale 0.01 --seed 4"
+    assert command_of(folder, "auto") == f"rafm train TRAIN --out MODEL {options}"
+    assert_trains_the_same(folder, "auto")
+    assert "of measured length" in (folder / "auto.html").read_text()
+
+
+@pytest.mark.parametrize("limit", ["--max-parameters 90", "--max-bytes 9000"])
+def test_the_command_of_a_model_of_limited_size_has_the_limit(folder, limit):
+    given = (*limit.split(), "--valid", folder / "rows.svm", "--epochs", 2)
+    assert run("train", folder / "rows.svm", "--out", folder / "small.rafm", *given).code == 0
+    assert limit in command_of(folder, "small")
+    assert_trains_the_same(folder, "small")
+
+
+def test_the_command_has_the_fields_all_digits_and_what_is_held_out(folder):
+    (folder / "fields.tsv").write_text("".join(f"{i}\t{'user' if i < 12 else 'item'}\n" for i in range(22)))
+    given = ("--model", "fm", "--ranks", 2, "--epochs", 1, "--learning-rate", "0.123456789", "--valid-share", 0)
+    rows = folder / "rows.svm"
+    assert run("train", rows, "--out", folder / "f.rafm", "--fields", folder / "fields.tsv", *given).code == 0
+    command = command_of(folder, "f")
+    assert "--valid-share 0 --fields FIELDS --model fm" in command
+    assert "--learning-rate 0.123456789 " in command
+    assert_trains_the_same(folder, "f")
 
 
 def test_unseen_values_are_counted(folder):
@@ -203,7 +232,7 @@ def test_a_table_is_trained_again_with_its_label_and_its_unseen_values_are_not_c
     table.write_text("user,did click\nu1,1\nnew,0\n")
     assert run("report", folder / "t.rafm", "--data", table, "--out", folder / "t.html").code == 0
     page = html.unescape((folder / "t.html").read_text())
-    assert "rafm train TRAIN --out MODEL --task binary --model lr --label 'did click'" in page
+    assert "rafm train TRAIN --out MODEL --task binary --valid-share 0 --model lr --label 'did click'" in page
     assert "of the nonzeros have" not in page
     assert cells(page, "Values by column")["user"][3:] == ["1", "50.0%"]
 

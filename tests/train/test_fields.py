@@ -89,7 +89,7 @@ def test_a_checkpoint_of_other_fields_is_refused(files):
     given = ("--fields", files / "fields.tsv", "--checkpoint", files / "states")
     train(files, "rows.svm", *given)
     train(files, "rows.svm", *given)
-    (files / "fields.tsv").write_text("2\titem\n")
+    (files / "fields.tsv").write_text("0\titem\n1\titem\n")
     failed = run("train", files / "rows.svm", "--out", files / "m.rafm", *FAST, *given)
     assert "checksum of the fields was" in failed.error()
 

@@ -9,7 +9,9 @@ from scipy.sparse import csr_matrix
 from worlds import changed_rows, planted
 
 from rafm import RaFMClassifier
+from rafm.errors import ConfigError
 from rafm.options import resolve
+from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
@@ -264,3 +266,20 @@ def test_a_schedule_says_when_the_learning_rate_drops():
     found = Schedule(0.1, None, (4, 2, 3))
     assert [epoch for epoch in range(1, 12) if found.ends_at(epoch)] == [4, 6]
     assert found.n_epochs == 9
+
+
+# Limits that no model can meet
+
+
+@pytest.mark.parametrize(("task", "optimizer"), [("binary", "auto"), ("regression", "gibbs")])
+def test_a_limit_that_is_too_small_is_refused_before_training_by_the_minimum_of_all_rows(task, optimizer):
+    """A tenth of the rows is held out; features that occur only there count, too."""
+    ids = np.arange(100)
+    rows = check_batch(Batch(np.arange(101), ids, np.ones(100), 100, (ids % 2).astype(np.float32), None))
+    for limit in (50, 100):
+        options = resolve(task=task, ranks="auto", optimizer=optimizer, max_parameters=limit, n_epochs=1)
+        with pytest.raises(ConfigError, match="max_parameters must be at least 101, the smallest"):
+            next(train_and_select(InMemory(rows), options))
+    options = resolve(task=task, ranks="auto", optimizer=optimizer, max_bytes=1000)
+    with pytest.raises(ConfigError, match="max_bytes must be at least"):
+        next(train_and_select(InMemory(rows), options))

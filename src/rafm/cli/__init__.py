@@ -33,6 +33,7 @@ from .evaluate import evaluate
 from .explain import explain, importance
 from .export import export
 from .inspect import inspect
+from .outputs import Command
 from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
@@ -74,7 +75,7 @@ for command in (
     bench,
     warmup,
 ):
-    app.command(epilog="Add --debug to see where an error came from.")(command)
+    app.command(cls=Command, epilog="Add --debug to see where an error came from.")(command)
 app.add_typer(datasets, name="datasets")
 app.add_typer(ray, name="ray")
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file

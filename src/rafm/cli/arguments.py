@@ -178,28 +178,6 @@ def check_positive(positive: str | None, loss: Any) -> None:
         raise ConfigError(f"--positive is for --task binary: labels of --task {loss.task} are numbers", key="positive")
 
 
-def check_output(out: str, *inputs: str | None) -> None:
-    """Reject an output path that is an input or cannot be written, before any work is done."""
-    from pathlib import Path
-
-    from ..errors import ConfigError
-    from ..files.atomic import check_writable
-    from ..read.compression import STDIN
-
-    if out == STDIN:
-        raise ConfigError('the output must be a file, not "-"; for a file of that name, write ./-', key="out")
-    folder = Path(out).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(2, "the output directory does not exist", str(folder))
-    if Path(out).is_dir():
-        raise IsADirectoryError(21, "is a directory; give a file name", out)
-    check_writable(out)
-    for path in inputs:
-        # samefile sees through links and different spellings of the same path
-        if path is not None and Path(out).exists() and Path(path).exists() and Path(out).samefile(path):
-            raise ConfigError(f"{out} is an input and would be overwritten; choose another output", key="out")
-
-
 def print_safely(stream: TextIO) -> Callable[[str], None]:
     """Return a function that prints to a stream and ignores errors, so that a closed pipe does not end training."""
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import Json, check_output, print_json, print_safely
+from .arguments import Json, print_json, print_safely
 from .groups import flag_name, in_flags
+from .outputs import check_output
 
 if TYPE_CHECKING:
     from ..distributed.config import ScalingConfig
@@ -95,14 +96,14 @@ def is_folder(out: str) -> bool:
     return out.endswith(("/", os.sep)) or os.path.isdir(out)
 
 
-def check_model_output(out: str, address: str | None, *inputs: str | None) -> None:
+def check_model_output(out: str, address: str | None) -> None:
     """Reject a model's path that cannot be written; a folder is checked when its shards are known to write it."""
     from ..errors import ConfigError
 
     if address is None and is_folder(out) and not os.path.isdir(out):
         raise ConfigError(f"{out}: folders are written with --ray; give a file name, or add --ray none", key="out")
     if address is None or not is_folder(out):
-        check_output(out, *inputs)
+        check_output(out)
 
 
 def train_on_cluster(

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import Duplicates, Format, Json, ModelPath, check_output, print_json, read_options
+from .arguments import Duplicates, Format, Json, ModelPath, print_json, read_options
 from .groups import flag_name
+from .outputs import check_output
 
 if TYPE_CHECKING:
     from ..model.file import Saved
@@ -42,7 +43,7 @@ def compress(
     from ..errors import ConfigError
     from ..model.file import load, save
 
-    check_output(out, model, valid)
+    check_output(out)
     saved = load(model)
     try:
         small = compress_saved(saved, max_parameters, max_bytes, level, bits)

@@ -13,7 +13,6 @@ from .arguments import (
     DataPath,
     Task,
     check_fields_flag,
-    check_output,
     check_positive,
     check_row_flags,
     given_options,
@@ -22,6 +21,7 @@ from .arguments import (
     with_room,
 )
 from .groups import with_groups
+from .outputs import check_output
 from .reading import FileFlags
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def convert(
     from ..losses import loss_for
     from ..read.convert import convert, is_current
 
-    check_output(out, data, like)
+    check_output(out)
     check_positive(reading.positive, loss_for(task))
     files = reading.what_to_read(loss_for(task).task, reading.index_base)
     template = None if like is None else _read_template(like, files, given_options(context))

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from .arguments import Json, ModelPath, check_output, print_json
+from .arguments import Json, ModelPath, print_json
+from .outputs import check_output
 
 
 def export(
@@ -26,7 +27,7 @@ def export(
     from ..export.export import note_of
     from ..model.file import load
 
-    check_output(out, model)
+    check_output(out)
     saved = load(model)
     try:
         n_bytes = export_saved(saved, to, out)

@@ -14,13 +14,13 @@ from .arguments import (
     Duplicates,
     Format,
     ModelPath,
-    check_output,
     check_row_flags,
     given_options,
     print_notes,
     read_options,
 )
 from .clusters import RayAddress, Workers, check_ray_flags, scaling_of
+from .outputs import check_output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ def predict(
     if out == "-":
         out = None
     if out is not None:
-        check_output(out, model, data)  # before the imports below, which take longer than the check
+        check_output(out)  # before the imports below, which take longer than the check
     from ..encode.coverage import Coverage
     from ..files.atomic import write_atomically
     from ..model.folder import load_common

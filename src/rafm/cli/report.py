@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from .arguments import Duplicates, Format, ModelPath, check_output, read_options
+from .arguments import Duplicates, Format, ModelPath, read_options
+from .outputs import check_output
 
 
 def report(
@@ -34,7 +35,7 @@ def report(
     from ..report.page import report_page
     from ..report.results import evaluate_rows
 
-    check_output(out, model, data)
+    check_output(out)
     predictor, coverage, results = Predictor.load(model), Coverage(), None
     if data is not None:
         batches = predictor.batches(data, read_options("binary", format, duplicates), coverage=coverage)

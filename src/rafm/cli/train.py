@@ -96,7 +96,7 @@ def train(
     check_valid_flags(valid, given_options(context))
     start = None if running.resume_from is None else _read_start(context, running.resume_from, reading.index_base)
     options = _options(context, task, training, running, start)
-    check_model_output(out, cluster.ray, data, valid)
+    check_model_output(out, cluster.ray)
     stream = sys.stderr if json or running.events == "-" else sys.stdout  # stdout must stay valid JSON
     base = base if start is None else start.index_base
     check_positive(reading.positive, options.loss)

@@ -15,7 +15,6 @@ from .arguments import (
     DataPath,
     Json,
     Task,
-    check_output,
     check_positive,
     check_valid_flags,
     given_options,
@@ -23,6 +22,7 @@ from .arguments import (
     print_safely,
 )
 from .groups import TrainingFlags, flag_name, with_groups
+from .outputs import check_output
 from .reading import ReadingFlags, check_flags
 from .train import check_size, note_threads, open_rows
 
@@ -85,7 +85,7 @@ def tune(
     check_valid_flags(valid, given)
     study = f"{out}.study" if search.study is None else search.study
     for path in filter(None, (out, study, search.plot)):
-        check_output(path, data, valid)
+        check_output(path)
     stream = sys.stderr if json else sys.stdout  # stdout must stay valid JSON
     files = reading.read_options(task, base, print_safely(stream))
     check_flags(data, files, reading, given)

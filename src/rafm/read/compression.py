@@ -99,6 +99,13 @@ class ByteSource:
             raise self._failure
         return b"".join([behind, *parts])
 
+    def read_all(self) -> bytes:
+        """Return all bytes that are left; a failure of the stream is raised, never the bytes before it returned."""
+        parts = []
+        while part := self.read(BLOCK_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+
     def readinto(self, view: memoryview) -> int:
         """Fill the view with the next bytes; return how many: fewer where the stream ends or fails, then 0."""
         size = 0

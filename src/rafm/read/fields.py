@@ -8,17 +8,21 @@ cell is "id"). Ids count from the same base as in the data.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
-from ..errors import DataFormatError, DataValueError, FeatureRangeError
+from ..errors import DataFormatError, DataValueError, DataWarning, FeatureRangeError
 from ..files.atomic import PathLike
-from ..rows.fields import Fields, FieldTable
+from ..rows.fields import NO_FIELD, Fields, FieldTable
+from ..rows.source import RowSource
+from ..rows.stats import count_rows
 from .compression import open_bytes, source_name
 from .libsvm.reader import TextRows
 
 HEADING = b"id"
 SHOWN_BYTES = 40  # of a bad cell in messages
+MOST_WITHOUT = 0.5  # of the ids of the data, without a field
 
 
 def read_fields(path: PathLike, index_base: int = 0, max_features: int = 2**32) -> Fields:
@@ -33,7 +37,7 @@ def read_fields(path: PathLike, index_base: int = 0, max_features: int = 2**32) 
     (('user', 'item'), array([ 0,  0,  1, -1], dtype=int32))
     """
     with open_bytes(path) as source:
-        text = source.read(2**62)
+        text = source.read_all()
     name, names, found = source_name(path), dict[bytes, int](), dict[int, tuple[int, int]]()
     for line, content in enumerate(text.split(b"\n"), start=1):
         if not (content := content.rstrip(b"\r")).strip() or content.startswith(b"#"):
@@ -52,7 +56,23 @@ def read_fields(path: PathLike, index_base: int = 0, max_features: int = 2**32) 
     ids = np.fromiter(found, np.int64, len(found))
     numbers = np.fromiter((field for field, _ in found.values()), np.int32, len(found))
     order = np.argsort(ids)
-    return Fields.of_ids([_decoded(field, name) for field in names], ids[order], numbers[order])
+    fields = Fields.of_ids([_decoded(field, name) for field in names], ids[order], numbers[order])
+    return replace(fields, path=name)
+
+
+def check_use(fields: Fields, rows: RowSource, data: PathLike, index_base: int = 0) -> None:
+    """Reject a file of fields that has none of the ids of the rows; warn if it lacks most of them."""
+    if fields.path is None:
+        return
+    ids = count_rows(rows.block(number) for number in range(rows.n_blocks)).ids
+    without = ids[fields.of(ids) == NO_FIELD]
+    if not without.size or without.size <= MOST_WITHOUT * ids.size:
+        return
+    example = f"such as id {int(without[0]) + index_base}; is this the file of fields for these data?"
+    if without.size == ids.size:
+        raise DataValueError(f"none of the ids of {source_name(data)} has a field here, {example}", path=fields.path)
+    message = f"{fields.path}: {without.size} of {ids.size} ids of {source_name(data)} have no field, {example}"
+    warnings.warn(DataWarning(message), stacklevel=2)
 
 
 def _entry(cells: list[bytes], name: str, line: int, index_base: int, max_features: int) -> tuple[int, bytes]:

@@ -29,7 +29,7 @@ from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .compression import source_name
 from .detect import NO_ROWS, Detection, detect_format
-from .fields import FieldsOfRows
+from .fields import FieldsOfRows, check_use
 from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
 from .labels import LabelCheck
 from .libsvm.reader import Limits
@@ -258,6 +258,8 @@ def training_rows(
     read_options = replace(read_options, labels=labels)
     found = decoded(path, lambda again: _training_rows(path, read_options, None if again else report))
     labels.finish()
+    if read_options.fields is not None:
+        check_use(read_options.fields, found[0], path, read_options.index_base)
     return found
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Any
 
 import numpy as np
 
 from ..charts import Axis, Series, chart
-from ..encode.spec import TableSpec
-from ..flag_values import AUTO
 from ..metrics import metric_class
 from ..model.file import Saved
 from ..model.model import Model
-from ..options import declared_options, resolve
 from ..plan.ranks import describe_plan
+from .command import has_measured_ranks, missing_parts, placeholders, shown, train_command
 from .markup import bars, figure, figures, paragraph, section, table, text_of
 from .results import Results
 
@@ -31,7 +28,7 @@ TASKS = {
 def summary(saved: Saved, results: Results | None, n_bytes: int) -> str:
     """Describe the model, its training rows and its quality."""
     model = saved.model
-    what = "one vector per feature, of measured length" if _is_measured(model) else model.plan.traits.help
+    what = "one vector per feature, of measured length" if has_measured_ranks(model) else model.plan.traits.help
     facts = [
         ("Model", f"{model.plan.family}: {what}"),
         ("Task", f"{TASKS.get(model.loss.task, model.loss.task)}, {model.loss.name} loss"),
@@ -241,47 +238,18 @@ def coverage(results: Results | None) -> str:
 
 def reproduction(saved: Saved, version: str) -> str:
     """Show how to train the model again."""
-    model = saved.model
-    rows = [(name, _shown(value)) for name, value in sorted(model.options.items()) if value is not None]
+    model, command = saved.model, train_command(saved)
+    rows = [(name, shown(value)) for name, value in sorted(model.options.items()) if value is not None]
     text = (
-        f"Made with rafm {version}. The same rows, options and seed give the same file on the same kind of processor. "
-        "TRAIN stands for the training rows."
+        f"Made with rafm {version}. {placeholders(command)} The same rows, options and seed give the same file on the "
+        f"same kind of processor. Add {_listed(missing_parts(saved))} if used: the model does not record them."
     )
-    if _is_measured(model):
-        text += " Learning rate, L2 and ranks are those found; a limit on the size is not recorded."
-    command = f'<pre tabindex="0"><code>{text_of(train_command(saved))}</code></pre>'
-    return section("Train it again", paragraph(text), command, table("Options", ("option", "value"), rows, "words"))
+    if has_measured_ranks(model):
+        text += " Learning rate, L2 and ranks are those found."
+    shown_command = f'<pre tabindex="0"><code>{text_of(command)}</code></pre>'
+    options = table("Options", ("option", "value"), rows, "words")
+    return section("Train it again", paragraph(text), shown_command, options)
 
 
-def train_command(saved: Saved) -> str:
-    """Return a `rafm train` command with the options that differ from the defaults."""
-    model, spec = saved.model, saved.encoder.spec if saved.encoder is not None else TableSpec()
-    # the family, ranks and penalties of a measured model are results, not options
-    found = ("ranks", "rank_scale", "learning_rate", "l2") if _is_measured(model) else ()
-    family, ranks = (None, AUTO) if found else (model.plan.family, model.plan.ranks or None)
-    words = ["rafm train TRAIN --out MODEL", f"--task {model.loss.task}"] + [f"--model {family}"] * (not found)
-    words += [f"--{name} {quote(column)}" for name in ("label", "weight") if (column := getattr(spec, name))]
-    if ranks:
-        words.append(f"--ranks {ranks if found else ','.join(map(str, ranks))}")
-    # what the same command would use by itself need not be said
-    needed = {name: model.options[name] for name in ("item_fields",) if name in model.options}
-    usual = resolve(task=model.loss.task, model=family, ranks=ranks, **needed).summary()
-    words += [f"--{name.replace('_', '-')} {_shown(value)}" for name, value in needed.items()]
-    for name, declared in declared_options():
-        value = model.options.get(name)
-        if value is None or name in found or value == usual.get(name):
-            continue
-        flag = (declared.flag or name).replace("_", "-")
-        is_switch = isinstance(value, bool)
-        words.append((f"--{flag}" if value else f"--no-{flag}") if is_switch else f"--{flag} {_shown(value)}")
-    return " ".join(words)
-
-
-def _is_measured(model: Model) -> bool:
-    return model.options.get("ranks") == AUTO
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(_shown, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"

@@ -17,7 +17,8 @@ NO_FIELD = -1
 class Fields:
     """Fields of ids, as runs: ids from starts[k] up to the next start are in field names[numbers[k]].
 
-    The number NO_FIELD means that no field is known for these ids, as for all ids before the first start.
+    The number NO_FIELD means that no field is known for these ids, as for all ids before the first start. path: the
+    file that they were read from, for messages.
 
     >>> fields = Fields.of_ids(("user", "item"), ids=np.array([3, 4, 5, 9]), numbers=np.array([0, 0, 1, 1]))
     >>> fields.starts, fields.of(np.array([0, 4, 5, 6, 9, 99]))
@@ -27,6 +28,7 @@ class Fields:
     names: tuple[str, ...]
     starts: np.ndarray
     numbers: np.ndarray
+    path: str | None = None
 
     @classmethod
     def of_ids(cls, names: Sequence[str], ids: np.ndarray, numbers: np.ndarray) -> Fields:

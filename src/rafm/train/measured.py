@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..compress.budget import Budget, cut_within
-from ..compress.cut import Cutter, plan_lengths
+from ..compress.cut import LINEAR, Cutter, plan_lengths
 from ..compress.lengths import lengths_up_to
 from ..errors import ConfigError
 from ..flag_values import AUTO
@@ -21,12 +21,13 @@ from ..metrics.evaluation import Metrics
 from ..model.model import Model
 from ..model.parameters import Parameters
 from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures
+from ..plan.features import PlannedFeatures, plan_features
 from ..plan.ranks import describe_plan
 from ..rows.source import RowSource
-from ..rows.stats import RowStats
+from ..rows.stats import RowStats, count_rows
 from .events import Cut, Event, Finished, Measuring, Planned, Resumed
 from .job import Job, finished, model_of, train_plain
+from .loader import labelled_blocks
 from .ranks_by_count import ranks_within
 from .run import Position, Run, State, epochs_of
 from .schedule import Schedule
@@ -278,6 +279,21 @@ def first_parameters(cut: Model, options: TrainingOptions) -> Parameters:
 def reserved_bytes(options: TrainingOptions) -> int:
     """Return the bytes to leave free in the file: for what else it holds, and for the epochs to come."""
     return options.reserved_bytes + FINE_EPOCHS * ENTRY_BYTES
+
+
+def check_limits(source: RowSource, options: TrainingOptions) -> None:
+    """Reject a limit that even a model of these rows without vectors would exceed, before anything is trained."""
+    reserved = options.reserved_bytes if options.optimizer.is_sampler else reserved_bytes(options)
+    budget = Budget(options.max_parameters, options.max_bytes, reserved)
+    if not budget:
+        return
+    found = count_rows(labelled_blocks(source, options.family))
+    plan, numbering, counts, _, fields = plan_features(
+        found, source.n_features, LINEAR, (), options.rule, source.fields
+    )
+    parameters = Parameters(np.zeros(1, np.float32), np.zeros(found.ids.size, np.float32), [])
+    given = options.summary() | {"ranks": AUTO}
+    budget.check(Model(plan, numbering, counts, options.loss, parameters, found.rows, options=given, fields=fields))
 
 
 def smallest_good(cutter: Cutter, valid: RowSource) -> Model:

@@ -11,7 +11,7 @@ from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
 from .events import MeasuringChosen
 from .loader import labelled_blocks
-from .measured import large_rank, megabytes_of, room_of
+from .measured import check_limits, large_rank, megabytes_of, room_of
 from .search import CLICK_RANK, TRAIN_ROWS
 
 LEAST_RANK = 128  # of the large model, for lack of memory; cut from less, it is not better than ranks by count
@@ -24,8 +24,11 @@ MOST_SECONDS, SHARE_OF_TIME = 900.0, 0.5  # without a limit of time, and of such
 def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) -> MeasuringChosen | None:
     """Return the event that ranks are measured, or that they would be if rows and time allowed it; else None.
 
-    is_judged: whether there are rows to choose the ranks by, given or to be held out.
+    is_judged: whether there are rows to choose the ranks by, given or to be held out. A limit on the size that no model
+    of these rows can meet is an error: here all rows are known, and none of them has been trained on.
     """
+    if options.measured:
+        check_limits(source, options)
     if not (options.may_measure and is_judged and options.shuffle):
         return None
     found = count_rows(labelled_blocks(source, options.family))
