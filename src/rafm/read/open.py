@@ -313,7 +313,11 @@ def validation_rows(
 
     trained: the training rows; None if a model knows further ids.
     """
-    coverage = Coverage()
+    coverage, gives = Coverage(), read_options.format_of(path).gives
+    if gives != CONVERTED and (gives == TABLE) == (encoder is None) and read_options.find(path) != NO_ROWS:
+        what = "rows of ids" if encoder is None else "a table"
+        found = read_options.format_of(path).name
+        raise DataValueError(f"the training rows are {what}, but this looks like {found}", path=str(path))
     rows = labelled_rows(path, read_options, encoder, coverage=coverage)
     if encoder is None and trained is not None:
         coverage.add_ids(known_ids(rows, trained))
