@@ -168,3 +168,17 @@ def test_l2_of_clicks_grows_with_features_per_row_but_not_where_clicks_are_rare(
     assert given.for_rows(1000, 8.0, n_features, spread).l2 == given.l2
     ratings = resolve(task="regression")
     assert ratings.for_rows(1000, 8.0, n_features, spread).l2 == ratings.l2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"model": "fm"}, "max_parameters needs measured ranks, which model='rafm' has: drop model='fm', or the limit"),
+        ({"optimizer": "gibbs"}, "max_parameters of a model of clicks needs training by steps: drop optimizer='gibbs'"),
+        ({"ranks": (8,)}, "max_parameters requires ranks='auto': given ranks determine the size of the model"),
+    ],
+)
+def test_a_limit_of_size_says_which_option_is_in_its_way(given, said):
+    with pytest.raises(ConfigError) as caught:
+        resolve(task="binary", max_parameters=1000, **given)
+    assert str(caught.value) == said

@@ -167,6 +167,9 @@ def rank_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
 def budget(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the maximum size of a model, which only measured ranks can meet."""
     found = whole(optional=True)(name, value, chosen)
+    if found is not None and not chosen["is_measured"] and chosen["model"] != MEASURED:
+        rule = f"{name} needs measured ranks, which model={MEASURED!r} has"
+        raise ConfigError(f"{rule}: drop model={chosen['model']!r}, or the limit", key=name)
     if found is not None and not chosen["is_measured"]:
         raise ConfigError(f"{name} requires ranks='auto': given ranks determine the size of the model", key=name)
     return found
@@ -229,6 +232,9 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
             "Use another loss or optimizer.",
             key=name,
         )
+    limit = next((size for size in SIZES if chosen.get(size) is not None), None)
+    if is_chosen and chosen["loss"].is_classification and limit is not None:
+        raise ConfigError(f"{limit} of a model of clicks needs training by steps: drop {name}={found.name!r}", key=name)
     if is_chosen and chosen["loss"].is_classification:
         raise ConfigError(f"ranks='auto' samples ratings only; give ranks, or drop {name}='gibbs'", key=name)
     if chosen["is_measured"] and found.name not in ("adagrad", "sgd", "gibbs"):

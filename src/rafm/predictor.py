@@ -17,6 +17,8 @@ from .read.open import ExtraColumns, ReadOptions, batches_of
 from .rows.checked import CheckedRows
 from .rows.classes import BinaryLabels
 
+MOST_IDS = 1 << 20  # of a file, that are looked up to tell whether the model knows them
+
 
 @dataclass(frozen=True)
 class Predictor:
@@ -58,7 +60,15 @@ class Predictor:
         read_options = read_options or ReadOptions("binary")  # any task: the next line sets the model's
         labels = BinaryLabels.known(self.saved.classes)
         read_options = replace(read_options, task=self.saved.model.loss.task, index_base=trained, labels=labels)
-        return batches_of(path, read_options, self.saved.encoder, targets, coverage, beside)
+        found = batches_of(path, read_options, self.saved.encoder, targets, coverage, beside)
+        return found if coverage is None or self.saved.encoder is not None else self._looked_up(found, coverage)
+
+    def _looked_up(self, batches: Iterator[CheckedRows], coverage: Coverage) -> Iterator[CheckedRows]:
+        """Yield rows of ids, counting which of the first ones the model knows."""
+        for batch in batches:
+            if (n_left := MOST_IDS - coverage.n_ids) > 0:
+                coverage.add_ids(self.saved.model.numbering.lookup(batch.indices[:n_left]) >= 0)
+            yield batch
 
     def predict(
         self,
@@ -69,7 +79,7 @@ class Predictor:
     ) -> Iterator[np.ndarray]:
         """Yield the predictions for a file in batches, in input order; a table needs no label column.
 
-        coverage: if given, counts the known and unseen values of a table.
+        coverage: if given, counts the known and unseen values of a table, or known ids.
         """
         for batch in self.batches(path, read_options, index_base, targets=False, coverage=coverage):
             yield self.saved.model.predict(batch)

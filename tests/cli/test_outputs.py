@@ -66,3 +66,16 @@ def test_every_option_with_a_metavar_is_known_to_be_a_file_or_not():
                 known = parameter.metavar in {*FILES, *OTHERS} or parameter.name in OUTPUTS
                 assert known, f"rafm {name} {parameter.name}: add {parameter.metavar} to FILES or here"
                 assert (parameter.metavar not in WRITTEN) or parameter.name in OUTPUTS
+
+
+def test_a_file_in_place_of_a_directory_and_other_kinds_of_rows_are_named(folder):
+    assert run(*TRAIN, "--out", "m.rafm", "--checkpoint", "f.tsv").error() == "f.tsv: is a file; give a directory"
+    table = ("train", "t.csv", "--label", "click", "--out", "m.rafm", "--valid", "v.svm")
+    assert run(*table).err == "error: v.svm: the training rows are a table, but this looks like libsvm\n"
+    said = run(*TRAIN, "--out", "m.rafm", "--valid", "t.csv").err
+    assert said == "error: t.csv: the training rows are rows of ids, but this looks like csv\n"
+
+
+def test_a_number_that_is_not_whole_is_answered_with_one_that_is(folder):
+    said = run("train", "r.svm", "--out", "m.rafm", "--max-parameters", "1e5").error()
+    assert said == "Invalid value for '--max-parameters': expected a whole number, such as 100000"

@@ -206,7 +206,7 @@ def test_what_cannot_be_cut_says_what_can():
         make().fit(X, y).compress(max_bytes=-1)
     assert make(model="lr").fit(X, y).compress(max_parameters=1000).n_parameters_ > 0
     X, y = two_fields()[0]
-    with pytest.raises(ConfigError, match="a mrma model cannot be compressed, only rafm, fm and difacto"):
+    with pytest.raises(ConfigError, match="mrma models cannot be compressed, only rafm, fm and difacto"):
         make(model="mrma").fit(X, y).compress(max_parameters=300)
 
 

@@ -193,7 +193,7 @@ def test_clicks_out_of_impressions_are_labels_with_weights(tmp_path):
 def test_a_type_that_cannot_be_a_feature_is_named_and_the_others_are_looked_at(tmp_path):
     rows = pa.table({"y": [0, 1], "point": [{"x": 1}, {"x": 2}], "city": ["Rome", "Oslo"]})
     parquet.write_table(rows, tmp_path / "t.parquet")
-    report = inspect(tmp_path / "t.parquet", "--label", "y")
+    report = inspect(tmp_path / "t.parquet", "--label", "y", code=3)
     assert any("column 'point' has type struct" in line for line in report["findings"])
     assert columns_of(report)["city"]["values"] == 2
 
@@ -201,7 +201,7 @@ def test_a_type_that_cannot_be_a_feature_is_named_and_the_others_are_looked_at(t
 def test_cells_that_are_not_finite_or_no_times_are_named(tmp_path):
     rows = pa.table({"y": [0, 1], "x": [0.5, float("inf")], "when": ["2014-10-21", "soon"]})
     parquet.write_table(rows, tmp_path / "t.parquet")
-    report = inspect(tmp_path / "t.parquet", "--label", "y", "--column", "when=datetime")
+    report = inspect(tmp_path / "t.parquet", "--label", "y", "--column", "when=datetime", code=3)
     assert any("column 'x', row 2: inf is not finite" in line for line in report["findings"])
     assert any("column 'when', row 2: expected a time" in line for line in report["findings"])
 
@@ -454,3 +454,17 @@ def test_memory_does_not_grow_with_the_rows_even_if_all_values_differ(tmp_path):
     rows, exact, grown = process.stdout.split()
     assert (rows, exact) == ("6400000", "False")
     assert float(grown) < 200  # exact counts of two columns take 100 bytes and more of each row
+
+
+def test_a_cell_that_training_would_stop_at_gives_exit_code_3(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("click,day,u\n1,2024-01-02,a\n0,2024-01-03,b\n1,2024-13-45,a\n0,2024-01-05,b\n")
+    ran = run("inspect", path, "--label", "click")
+    assert ran.code == 3
+    assert ran.err.startswith(f"error: {path}: training would stop: column 'day', row 3: expected a time")
+    (fault,) = inspect(path, "--label", "click", code=3)["faults"]
+    trained = run("train", path, "--label", "click", "--out", tmp_path / "m.rafm", "--epochs", 1)
+    assert trained.code == 3
+    assert fault in trained.err
+    path.write_text(path.read_text().replace("2024-13-45", "2024-01-04"))
+    assert inspect(path, "--label", "click")["faults"] == []

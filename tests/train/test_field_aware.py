@@ -197,8 +197,8 @@ def test_columns_that_matter_are_important(fitted):
 
 
 REFUSED = {
-    "few bits": (lambda found, X: found.compress(bits=8), "a ffm model cannot be quantised"),
-    "a smaller size": (lambda found, X: found.compress(max_parameters=50), "a ffm model cannot be compressed"),
+    "few bits": (lambda found, X: found.compress(bits=8), "ffm models cannot be quantised"),
+    "a smaller size": (lambda found, X: found.compress(max_parameters=50), "ffm models cannot be compressed"),
     "recommendations": (lambda found, X: found.recommend(X[["user"]], X[["item"]]), "model 'ffm' cannot recommend"),
     "neighbours": (lambda found, X: found.similar("user=1"), "model 'ffm' cannot compare features"),
     "vectors": (lambda found, X: found.vectors(X[["user"]], "context"), "model 'ffm' has no vectors"),

@@ -55,7 +55,8 @@ def inspect(
 
     For data: labels, columns, duplicate rows, columns that leak the label, bad lines, and the ranks that features get.
 
-    Bad lines are listed and skipped. The exit code is then 3, since training would stop at the first of them.
+    Bad lines are listed and skipped. The exit code is then 3, since training would stop at the first of them, as at
+    a cell that its column cannot encode.
     """
     from ..errors import DataValueError
     from ..model.file import is_model
@@ -74,6 +75,8 @@ def inspect(
         print("\n".join(lines))
     if report["kind"] == "data" and (n_bad := report["bad_lines"]["count"]):
         raise DataValueError(f"{n_bad} bad line{'s' if n_bad > 1 else ''}; see the report", path=path)
+    if report["kind"] == "data" and report["faults"]:
+        raise DataValueError(f"training would stop: {report['faults'][0]}", path=path)
 
 
 def model_report(path: str) -> tuple[dict[str, Any], list[str]]:

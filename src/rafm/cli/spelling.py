@@ -49,6 +49,7 @@ COMMANDS = {
     "--help": "help",
     "--version": "version",
 }
+NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"  # as typer says it
 READING = ("index_base", "min_count", "max_features", "max_line_bytes", "memory", "checkpoint_seconds", "duplicates")
 
 
@@ -123,4 +124,4 @@ def usage_message(error: Any) -> str:
             return no_such_option(name, [option for option in options if option.startswith("--")])
     if found := re.match(r"No such command '(.*?)'", message):
         return no_such_command(found[1], context.command.list_commands(context))
-    return message
+    return message.replace(NO_INTEGER, "expected a whole number, such as 100000")

@@ -250,7 +250,7 @@ def _run(
 ) -> dict[str, Any]:
     from ..jit.compiling import compile_seconds, seconds_without_compiling
     from ..model.file import Saved, extra_bytes, save
-    from ..read.open import labelled_rows
+    from ..read.open import validation_rows
     from ..train.engines import threads_used
     from ..train.event_log import log_events
     from ..train.events import Continued, Finished, MeasuringChosen, Planned, RivalsJudged, SamplerChosen
@@ -266,7 +266,8 @@ def _run(
             options, memory=files.room.megabytes, reserved_bytes=extra_bytes(encoder, files.labels.classes)
         )
     # Read only now: a table of validation rows needs the encoder of the training rows.
-    held_out = None if valid is None else labelled_rows(valid, files, encoder)
+    known = rows if start is None else None
+    held_out = None if valid is None else validation_rows(valid, files, encoder, known)
     events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
     told, is_planned, is_warned = {}, False, False  # type: dict[str, Any], bool, bool
     for event in show_events(

@@ -121,7 +121,7 @@ def _search(
     """Read the rows and run the trials."""
     from ..model.file import extra_bytes
     from ..options import declared_options
-    from ..read.open import labelled_rows
+    from ..read.open import validation_rows
     from ..train.engines import threads_used
     from ..tuning.display import show_trials
     from ..tuning.study import import_optuna
@@ -139,7 +139,7 @@ def _search(
         note_threads(checked.threads, threads_used(checked))
     rows, encoder = open_rows(data, files, None, stream)
     check_size(encoder)
-    held_out = None if valid is None else labelled_rows(valid, files, encoder)
+    held_out = None if valid is None else validation_rows(valid, files, encoder, rows)
     classes = files.labels.classes if checked.loss.is_classification else None
     switches = {"memory": files.room.megabytes, "reserved_bytes": extra_bytes(encoder, files.labels.classes)}
     subject = Subject(rows, held_out, task, open_options, fixed, files.room, switches)

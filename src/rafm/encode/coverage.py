@@ -43,6 +43,13 @@ class Coverage:
     """
 
     columns: dict[str, ColumnCounts] = field(default_factory=dict)
+    n_ids: int = 0  # of rows without columns: nonzeros that were looked up, and those whose id was not known
+    n_unknown_ids: int = 0
+
+    def add_ids(self, is_known: np.ndarray) -> None:
+        """Add nonzeros of rows of ids: whether each id was known."""
+        self.n_ids += is_known.size
+        self.n_unknown_ids += int(is_known.size - np.count_nonzero(is_known))
 
     def add(self, name: str, counts: np.ndarray) -> None:
         """Add counts of seen, known, rare and missing values."""
@@ -80,11 +87,24 @@ class Coverage:
             f"{name} {1 - counts.share:.1%} ({counts.unseen} of {counts.seen})" for name, counts in unseen.items()
         ]
         notes = [f"not seen in training: {', '.join(shares).replace('%', ' %')}"] if unseen else []
-        return notes + [
-            f"warning: most values of column {name!r} were never seen in training; check its format"
-            for name, counts in unseen.items()
+        return notes + [f"warning: {text}" for text in self.warnings()]
+
+    def warnings(self) -> list[str]:
+        """Return a message for each column that is mostly unseen, and one for ids that are.
+
+        >>> coverage = Coverage()
+        >>> coverage.add_ids(np.array([False, False, True]))
+        >>> coverage.warnings()
+        ['most ids (66.7 %) were never seen in training; check how they are numbered']
+        """
+        found = [
+            f"most values of column {name!r} were never seen in training; check its format"
+            for name, counts in self.columns.items()
             if 1 - counts.share > MAX_UNSEEN_SHARE
         ]
+        share = self.n_unknown_ids / max(self.n_ids, 1)
+        numbers = f"most ids ({share:.1%}) were never seen in training; check how they are numbered"
+        return [*found, numbers.replace("%", " %")] if share > MAX_UNSEEN_SHARE else found
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [("column", *ColumnCounts._fields, "unseen")]

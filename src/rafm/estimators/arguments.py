@@ -99,6 +99,12 @@ def warn_of_unseen(coverage: Coverage) -> None:
         warnings.warn(UnseenValuesWarning(printable(message)), stacklevel=caller_level())
 
 
+def warn_of_unseen_validation(coverage: Coverage) -> None:
+    """Warn, once, if most values of validation rows were not seen in training."""
+    if found := coverage.warnings():
+        warnings.warn(UnseenValuesWarning(printable(f"eval_set: {'; '.join(found)}")), stacklevel=caller_level())
+
+
 def open_checkpoint(folder: PathLike | None, seconds: float) -> Checkpoint | NoCheckpoint:
     """Return the checkpoint in a directory, or one that does nothing."""
     if folder is None:

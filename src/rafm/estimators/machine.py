@@ -27,6 +27,7 @@ from ..read.frames import is_table
 from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.overlap import known_ids
 from ..rows.source import InMemory
 from ..train.events import Finished, HeldOut, RivalsJudged
 from ..train.job import Stop
@@ -45,6 +46,7 @@ from .arguments import (
     wants_to_stop,
     warn_of_ids,
     warn_of_unseen,
+    warn_of_unseen_validation,
 )
 from .display import Display
 from .insight import Insight
@@ -97,7 +99,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         self.__dict__.pop("model_", None)  # a failure below must not leave a mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
         options = replace(options, reserved_bytes=self._extra_bytes())
-        valid = None if eval_set is None else self._rows(*single_pair(eval_set), None, fitting=False)
+        valid = None if eval_set is None else self._validation_rows(*single_pair(eval_set), data)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
             self.n_validation_rows_, self.competition_ = 0 if valid is None else valid.n_rows, {}
             stop = Stop()
@@ -111,6 +113,15 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
                 if isinstance(event, Finished):
                     self._keep(event.model)
         return self
+
+    def _validation_rows(self, X: Any, y: Any, trained: CheckedRows) -> CheckedRows:
+        """Return the rows of eval_set; warn if most of their values are unknown to the training rows."""
+        coverage = Coverage()
+        rows = self._rows(X, y, fitting=False, coverage=coverage)
+        if self.encoder_ is None:
+            coverage.add_ids(known_ids(InMemory(rows), InMemory(trained)))
+        warn_of_unseen_validation(coverage)
+        return rows
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, replan: bool, classes: Any = None) -> Self:
         """Train for one pass over the rows, in order, starting from the current model if there is one."""

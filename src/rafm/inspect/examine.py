@@ -89,6 +89,10 @@ class Examination:
             return self.features.frequencies()
         return join_frequencies([column.frequencies() for column in self.columns if column.kind != "ignore"])
 
+    def all_faults(self) -> list[str]:
+        """Return why columns cannot be encoded: types that are not supported, and bad cells."""
+        return [*self.faults, *(column.fault for column in self.columns if column.fault)]
+
 
 def examine(path: PathLike, read_options: ReadOptions) -> Examination:
     """Examine all rows of a file, skipping bad lines."""

@@ -63,10 +63,8 @@ def _leaks(found: Examination) -> Iterator[str]:
 
 
 def _columns(found: Examination) -> Iterator[str]:
-    yield from found.faults
+    yield from found.all_faults()
     for column in found.columns:
-        if column.fault:
-            yield column.fault
         if found.rows > 1 and (reason := _useless(column, found.rows)):
             yield f"column `{column.name}` {reason}"
 

@@ -67,6 +67,7 @@ def as_json(found: Examination) -> dict[str, Any]:
             "complete": not found.gave_up,
             "first": [{"line": error.line, "message": str(error)} for error in found.bad.first()],
         },
+        "faults": found.all_faults(),
         "findings": findings(found),
         "frequencies": [
             {"seen": name, "features": size, "share_of_nonzeros": share} for name, size, share in histogram(frequencies)

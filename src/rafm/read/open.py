@@ -18,13 +18,14 @@ import numpy as np
 
 from ..encode.coverage import Coverage
 from ..encode.spec import ColumnSpec, TableSpec
-from ..errors import ConfigError, DataValueError
+from ..errors import ConfigError, DataValueError, UnseenValuesWarning
 from ..files.atomic import PathLike
 from ..losses import loss_for
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.classes import BinaryLabels, WrongGuess
 from ..rows.fields import Fields
+from ..rows.overlap import known_ids
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .compression import source_name
@@ -290,15 +291,39 @@ def _training_rows(
 
 
 def labelled_rows(
-    path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, whose: str = TRAINING
+    path: PathLike,
+    read_options: ReadOptions,
+    encoder: TableEncoder | None,
+    whose: str = TRAINING,
+    coverage: Coverage | None = None,
 ) -> RowSource:
-    """Return labelled rows that can be read many times; whose: what they must match, for messages."""
+    """Return labelled rows that can be read many times; whose: what they must match, coverage: as in `batches_of`."""
     gives = read_options.format_of(path).gives
     if gives == CONVERTED:
         return _fitting(path, read_options, encoder, whose)
     if gives == ROWS and encoder is None:
         return _keep_ids(path, read_options)
-    return _keep(batches_of(path, read_options, encoder), path, read_options, encoder)
+    return _keep(batches_of(path, read_options, encoder, coverage=coverage), path, read_options, encoder)
+
+
+def validation_rows(
+    path: PathLike, read_options: ReadOptions, encoder: TableEncoder | None, trained: RowSource | None
+) -> RowSource:
+    """Return labelled rows to validate on; warn if most of their values or ids are unknown to the training rows.
+
+    trained: the training rows; None if a model knows further ids.
+    """
+    coverage, gives = Coverage(), read_options.format_of(path).gives
+    if gives != CONVERTED and (gives == TABLE) == (encoder is None) and read_options.find(path) != NO_ROWS:
+        what = "rows of ids" if encoder is None else "a table"
+        found = read_options.format_of(path).name
+        raise DataValueError(f"the training rows are {what}, but this looks like {found}", path=str(path))
+    rows = labelled_rows(path, read_options, encoder, coverage=coverage)
+    if encoder is None and trained is not None:
+        coverage.add_ids(known_ids(rows, trained))
+    for text in coverage.warnings():
+        warnings.warn(UnseenValuesWarning(f"{source_name(path)}: {text}"), stacklevel=2)
+    return rows
 
 
 def further_rows(

@@ -109,6 +109,8 @@ class Checkpoint:
     # The folder
 
     def __enter__(self) -> Self:
+        if self.folder.is_file():
+            raise NotADirectoryError(20, "is a file; give a directory", self.name)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.folder / "lock", "ab")
         try:

@@ -112,3 +112,15 @@ def test_a_command_warns_of_data_in_place_of_names(tmp_path):
     path = written(tmp_path, ["1,4.5,7", *(f"{i % 2},{i}.5,7" for i in range(40))])
     done = run("train", path, "--label", "1", *KEPT[2:], "--out", tmp_path / "m.rafm")
     assert f"warning: {path}:1: the first line has the names of the columns, but" in done.err
+
+
+def test_cells_that_all_begin_with_a_space_are_warned_of_once(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("click, city, price\n1, Rome, 2.5\n0, Oslo, 3.5\n")
+    with pytest.warns(DataWarning) as caught:
+        list(read_table(path))
+    (message,) = [str(one.message) for one in caught if "begin with a space" in str(one.message)]
+    assert message.startswith(f"{path}: the cells of column 'city' and of 1 more begin with a space")
+    assert message.endswith("remove the spaces after the delimiters")
+    path.write_text("click,city\n1, Rome\n0,Oslo\n")
+    assert next(read_table(path))["city"].to_pylist() == [" Rome", "Oslo"]  # without a warning

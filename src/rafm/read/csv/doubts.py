@@ -36,6 +36,23 @@ def _warn_of_stray(stray: Stray, column: str, part: Any, layout: Layout) -> None
     warnings.warn(DataWarning(message, {column: "category"}), stacklevel=2)
 
 
+def warn_of_spaces(sample: Sequence[Any], columns: Iterable[str], layout: Layout) -> None:
+    """Warn, once, about columns of text all of whose cells begin with a space, which names of columns lose."""
+    first = next(iter(sample), None)
+    found = [column for column in columns if first is not None and _begin_with_space(first.cells[column])]
+    if found:
+        more = f" and of {len(found) - 1} more" if len(found) > 1 else ""
+        message = (
+            f"{layout.name}: the cells of column {found[0]!r}{more} begin with a space, so they are text, and another "
+            "value than without it; remove the spaces after the delimiters"
+        )
+        warnings.warn(DataWarning(message), stacklevel=2)
+
+
+def _begin_with_space(cells: pa.Array) -> bool:
+    return cells.type == TEXT and bool(pc.all(pc.starts_with(cells, " "), min_count=1).as_py())
+
+
 def warn_of_header(sample: Sequence[Any], layout: Layout) -> None:
     """Warn if the names of the columns look like the cells below them."""
     cells = {column: part.cells[column] for part in list(sample)[:1] for column in layout.types}

@@ -38,7 +38,7 @@ from .cell_types import (
     misfits,
     wider_type,
 )
-from .doubts import warn_of_header, warn_of_strays
+from .doubts import warn_of_header, warn_of_spaces, warn_of_strays
 from .plain_parser import split_block
 from .row_blocks import Dialect, TextBlock, cut_blocks, row_places, utf8_rows
 
@@ -172,7 +172,9 @@ def _typed(blocks: Iterator[TextBlock], layout: Layout) -> Iterator[pa.RecordBat
     sample = deque(_parsed(_sample(blocks), layout) if UNKNOWN in layout.types.values() else [])
     unknown = [column for column, kind in layout.types.items() if kind == UNKNOWN]
     layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
-    warn_of_strays(sample, [column for column in unknown if layout.types[column] == TEXT], layout)
+    texts = [column for column in unknown if layout.types[column] == TEXT]
+    warn_of_strays(sample, texts, layout)
+    warn_of_spaces(sample, texts, layout)
     if layout.header_line:
         warn_of_header(sample, layout)
     parts = _parsed(blocks, layout)
