@@ -17,7 +17,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 TESTS = Path(__file__).parent
 FRONT = ("estimators", "train", "cli", "lab", "model", "datasets")  # they train in float32, and wait for its kernels
-BACK = "kernels"  # in float64, which nobody else compiles
+BACK = "kernels"  # most of which nobody else compiles
+LATER = "test_pairs.py"  # of these, what estimators compile at the same time
 
 
 def pytest_collection_modifyitems(config, items):
@@ -62,4 +63,4 @@ def folder_below(path):
 
 def haste(item):
     """Return what sorts tests by when they should run; equal ones stay in their order."""
-    return folder_of(item) not in (FRONT[0], BACK), item.get_closest_marker("slow") is None
+    return folder_of(item) not in (FRONT[0], BACK), item.path.name == LATER, item.get_closest_marker("slow") is None

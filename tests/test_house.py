@@ -193,11 +193,11 @@ def private_names(tree):
             yield from filter(is_private, node.value.split("."))
 
 
-@pytest.mark.parametrize("name", TEST_FILES)
-def test_a_test_file_imports_no_test_file_and_no_private_name(name):
-    tree = ast.parse(TEST_FILES[name])
-    assert not [module for module, _ in imported(tree) if module.split(".")[-1].startswith("test_")]
-    assert not list(private_names(tree))
+def test_test_files_import_no_test_file_and_no_private_name():
+    trees = {name: ast.parse(text) for name, text in TEST_FILES.items()}
+    taken = [(name, module) for name, tree in trees.items() for module, _ in imported(tree)]
+    assert not [each for each in taken if each[1].split(".")[-1].startswith("test_")]
+    assert not {name: private for name, tree in trees.items() if (private := list(private_names(tree)))}
 
 
 def test_private_names_are_found_wherever_a_test_may_take_them():

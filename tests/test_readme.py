@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands import run
-from worlds import run_python
+from warm import run_script
 
 from rafm.lab.demo import write_rows
 
@@ -23,7 +23,7 @@ def test_the_python_program_runs_and_prints_three_probabilities(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     (program,) = blocks("python")
     assert len(program.strip().splitlines()) <= 12
-    printed = run_python("-c", program)
+    printed = run_script(program).stdout
     assert re.fullmatch(r"\[[01]\.\d* +[01]\.\d* +[01]\.\d* *\] \d+\n", printed)
 
 

@@ -12,6 +12,7 @@ from worlds import one_hot
 import rafm
 from rafm.model.file import load
 
+ALL_ROWS = ("--valid-share", "0")  # nothing is held out, which takes a tenth of the time
 FAMILIES = {"rafm": "2,5", "fm": "4", "lr": "4", "difacto": "2,5", "mrma": "2,3"}
 
 
@@ -23,7 +24,7 @@ def folder(tmp_path_factory):
     (folder / "valid.svm").write_text(rows_of_pairs(400, seed=1))
     (folder / "ratings.svm").write_text(rows_of_pairs(1500, labels=("1.5", "4.5")))
     train(folder, folder / "m.rafm", "--valid", folder / "valid.svm")
-    train(folder, folder / "r.rafm", "--task", "regression", data="ratings.svm")
+    train(folder, folder / "r.rafm", "--task", "regression", *ALL_ROWS, data="ratings.svm")
     return folder
 
 
@@ -126,7 +127,7 @@ def test_options_reach_the_training_and_are_kept_in_the_file(folder, tmp_path):
 
 
 def test_thresholds_decide_levels_by_counts(folder, tmp_path):
-    train(folder, tmp_path / "m.rafm", "--thresholds", "140")
+    train(folder, tmp_path / "m.rafm", "--thresholds", "140", *ALL_ROWS)
     model = load(tmp_path / "m.rafm").model
     np.testing.assert_array_equal(model.plan.levels(), 1 + (model.counts >= 140))
     assert {1, 2} == set(model.plan.levels())
@@ -147,10 +148,10 @@ def test_the_command_and_the_estimator_write_the_same_numbers(folder, tmp_path):
 
 
 def test_the_same_command_writes_the_same_bytes_whatever_the_threads(folder, tmp_path):
-    for name, more in {"a": (), "b": (), "c": ("--threads", "2"), "d": ("--seed", "1")}.items():
+    for name, more in {"a": (), "b": ("--threads", "2"), "c": ("--seed", "1")}.items():
         train(folder, tmp_path / name, *more)
-    a, b, c, d = ((tmp_path / name).read_bytes() for name in "abcd")
-    assert a == b == c != d
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b != c
 
 
 def test_another_process_folder_and_hash_seed_write_the_same_bytes(folder, tmp_path):
@@ -164,9 +165,9 @@ def test_another_process_folder_and_hash_seed_write_the_same_bytes(folder, tmp_p
 def test_gzip_and_the_standard_input_are_read_as_the_plain_file_is(folder, tmp_path):
     raw = (folder / "train.svm").read_bytes()
     (tmp_path / "odd name.txt").write_bytes(gzip.compress(raw))
-    train(folder, tmp_path / "plain.rafm")
-    train(tmp_path, tmp_path / "gzip.rafm", data="odd name.txt")
-    arguments = ("--out", tmp_path / "stdin.rafm", "--ranks", "2,5", "--l2", "0", "--epochs", "6")
+    train(folder, tmp_path / "plain.rafm", *ALL_ROWS)
+    train(tmp_path, tmp_path / "gzip.rafm", *ALL_ROWS, data="odd name.txt")
+    arguments = ("--out", tmp_path / "stdin.rafm", "--ranks", "2,5", "--l2", "0", "--epochs", "6", *ALL_ROWS)
     assert run("train", "-", *arguments, stdin=raw).code == 0
     files = [(tmp_path / f"{name}.rafm").read_bytes() for name in ("plain", "gzip", "stdin")]
     assert files[0] == files[1] == files[2]
@@ -174,7 +175,7 @@ def test_gzip_and_the_standard_input_are_read_as_the_plain_file_is(folder, tmp_p
 
 def test_an_old_model_is_replaced(folder, tmp_path):
     (tmp_path / "m.rafm").write_bytes(b"old")
-    train(folder, tmp_path / "m.rafm")
+    train(folder, tmp_path / "m.rafm", *ALL_ROWS)
     assert load(tmp_path / "m.rafm").model.plan.family == "rafm"
 
 
@@ -287,8 +288,8 @@ def test_a_reader_that_leaves_early_is_no_error(folder, tmp_path):
 def test_ids_from_one_are_remembered_by_the_model(folder, tmp_path):  # case 20
     (tmp_path / "one.svm").write_text(rows_of_pairs(1500, base=1))
     (tmp_path / "valid.svm").write_text(rows_of_pairs(400, seed=1, base=1))
-    train(tmp_path, tmp_path / "m.rafm", "--index-base", "1", data="one.svm")
-    train(folder, tmp_path / "zero.rafm")
+    train(tmp_path, tmp_path / "m.rafm", "--index-base", "1", *ALL_ROWS, data="one.svm")
+    train(folder, tmp_path / "zero.rafm", *ALL_ROWS)
     from_one, from_zero = load(tmp_path / "m.rafm"), load(tmp_path / "zero.rafm")
     assert (from_one.index_base, from_zero.index_base) == (1, 0)
     np.testing.assert_array_equal(from_one.model.parameters.weights, from_zero.model.parameters.weights)
@@ -323,7 +324,7 @@ def test_inspect_finds_a_model_by_its_content(folder, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_inspect_reads_every_family(folder, tmp_path, family):
-    train(folder, tmp_path / "m.rafm", "--model", family, "--ranks", FAMILIES[family])
+    train(folder, tmp_path / "m.rafm", "--model", family, "--ranks", FAMILIES[family], *ALL_ROWS)
     assert run("inspect", tmp_path / "m.rafm").out.splitlines()[0].split() == ["model", family]
 
 

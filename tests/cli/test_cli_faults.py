@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,12 +20,21 @@ from rafm.model.file import load
 USAGE, DATA, MODEL, DIVERGED, SYSTEM, INTERRUPTED = 2, 3, 4, 5, 6, 130
 
 
+@pytest.fixture(scope="module")
+def rows_and_model(tmp_path_factory):
+    """A folder with rows and a model of them."""
+    place = tmp_path_factory.mktemp("given")
+    (place / "rows.svm").write_text(rows_of_pairs(60))
+    ran = run("train", place / "rows.svm", "--out", place / "m.rafm", "--ranks", "2,5", "--epochs", "2")
+    assert ran.code == 0
+    return place
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder to work in, with rows and a model; tests give files by their names alone."""
+def folder(rows_and_model, tmp_path, monkeypatch):
+    """A copy of it to work in; tests give files by their names alone."""
+    shutil.copytree(rows_and_model, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "rows.svm").write_text(rows_of_pairs(60))
-    assert run("train", "rows.svm", "--out", "m.rafm", "--ranks", "2,5", "--epochs", "2").code == 0
     return tmp_path
 
 

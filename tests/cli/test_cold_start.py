@@ -7,6 +7,7 @@ import numba
 import pytest
 import worlds
 from commands import rows_of_pairs, run_alone
+from warm import run_script
 
 import rafm
 from rafm.jit.versions import TESTED_NUMBA
@@ -91,12 +92,20 @@ def test_the_end_of_a_command_looks_for_no_garbage():
     assert worlds.run_python("-c", script).split("\n")[1] == "True"
 
 
+TELLING = """
+import runpy
+from numba.core import config
+config.DEBUG_CACHE = True
+runpy.run_module("rafm", run_name="__main__", alter_sys=True)
+"""
+
+
 def code_of(*arguments):
     """Return the files of compiled code that a command reads or writes."""
-    ran = run_alone(*arguments, environment={"NUMBA_DEBUG_CACHE": "1"})
-    assert ran.code == 0, ran.err
-    assert "Cannot cache" not in ran.err
-    return set(re.findall(r"^\[cache\] data (?:loaded from|saved to) '(.*)'$", ran.out, re.MULTILINE))
+    ran = run_script(TELLING, *arguments)
+    assert ran.returncode == 0, ran.stderr
+    assert "Cannot cache" not in ran.stderr
+    return set(re.findall(r"^\[cache\] data (?:loaded from|saved to) '(.*)'$", ran.stdout, re.MULTILINE))
 
 
 def test_another_run_needs_no_code_that_the_first_did_not_need(folder):

@@ -23,8 +23,8 @@ def rows(tmp_path):
 
 @pytest.mark.slow
 def test_a_first_run_says_once_that_it_compiles_and_trains_for_all_of_its_seconds(rows, tmp_path):
-    command = ("train", rows, "--out", tmp_path / "m.rafm", "--epochs", "2", "--ranks", "2", "--json")
-    command += ("--model", "mrma")  # compiles in a third of the time, and without optimisation in less
+    command = ("train", rows, "--out", tmp_path / "m.rafm", "--epochs", "2", "--ranks", "2", "--valid-share", "0")
+    command += ("--json", "--model", "mrma")  # compiles in a third of the time, and without optimisation in less
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_OPT": "0"}
     process = start(*command, "--max-seconds", "1", environment=environment, text=True, stdin=subprocess.DEVNULL)
     out, err = process.communicate(timeout=600)
@@ -78,33 +78,33 @@ def test_a_terminal_shows_what_is_compiled_and_clears_it():
 LOGGING = """
 import logging, numpy as np
 from rafm.encode.interning import count_ids
-{}
 count_ids(np.zeros(3, np.int32), np.zeros(1, np.int64))
+logging.basicConfig(level='INFO')
+count_ids(np.zeros(3, np.int64), np.zeros(1, np.int64))
 """
 
 
-@pytest.mark.parametrize(
-    ("setting", "is_told"), [("", False), ("logging.basicConfig(level='INFO')", True)], ids=["default", "logging"]
-)
-def test_the_library_only_logs_what_it_compiles(setting, is_told, tmp_path):
+def test_the_library_only_logs_what_it_compiles(tmp_path):
+    """By default nobody sees it."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", LOGGING.format(setting)]
+    command = [sys.executable, "-c", LOGGING]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
     assert ran.stdout == ""
-    assert ("INFO:rafm:compiled count_ids" in ran.stderr) == is_told
-    assert is_told or ran.stderr == ""
+    begin, end = ran.stderr.splitlines()
+    assert begin.startswith("INFO:rafm:compiling count_ids")
+    assert end.startswith("INFO:rafm:compiled count_ids")
 
 
 INTERRUPTED = """
 import runpy, signal, sys
 from llvmlite.binding import ExecutionEngine
 
-_, name, *arguments = sys.argv
+_, *arguments = sys.argv
 plain = ExecutionEngine.set_object_cache
 
 def set_object_cache(engine, notify, get):
     def interrupted(module, code):
-        signal.raise_signal(getattr(signal, name))
+        signal.raise_signal(signal.SIGINT)
         notify(module, code)
 
     plain(engine, interrupted, get)
@@ -115,10 +115,9 @@ runpy.run_module("rafm", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize(("name", "told", "code"), [("SIGINT", "interrupted", 130), ("SIGTERM", "terminated", 143)])
-def test_an_interrupt_within_the_compiler_ends_the_command_like_any_other(name, told, code, rows, tmp_path):
+def test_an_interrupt_within_the_compiler_ends_the_command_like_any_other(rows, tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", INTERRUPTED, name, "train", str(rows), "--out", str(tmp_path / "m.rafm")]
+    command = [sys.executable, "-c", INTERRUPTED, "train", str(rows), "--out", str(tmp_path / "m.rafm")]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     lines = [line for line in ran.stderr.splitlines() if not line.startswith(NOTE)]
-    assert (ran.returncode, lines) == (code, [f"error: {told}"])
+    assert (ran.returncode, lines) == (130, ["error: interrupted"])

@@ -25,7 +25,8 @@ PAIRS = {
     "two words": ("alpha", "beta"),
     "a known word": ("skip", "click"),
 }
-FAST = ("--ranks", "2,4", "--epochs", "3")
+ONCE = ("--ranks", "2,4", "--epochs", "3")
+FAST = (*ONCE, "--valid-share", "0")  # nothing is held out
 
 
 def frame(negative, positive, n_rows=400):
@@ -95,7 +96,7 @@ def test_labels_sorted_by_class_are_read_again_if_the_first_pieces_misled(tmp_pa
     if source == "arrow":
         data = tmp_path / "t.arrow"
         assert run("convert", path, data).code == 0
-    assert run("train", data, "--out", out, "--ranks", "2,4", "--epochs", "20").code == 0
+    assert run("train", data, "--out", out, "--ranks", "2,4", "--epochs", "20", "--valid-share", "0").code == 0
     scores = [float(line) for line in run("predict", out, path).out.split()]
     assert load(out).classes_.tolist() == [1, 2]
     assert roc_auc_score([line[0] == "2" for line in lines], scores) > 0.8
@@ -153,7 +154,7 @@ def test_a_label_never_seen_in_training_names_file_and_line(tmp_path):
     new.write_text('y,user,item\nno,u1,"i\n1"\n\nyes,u2,i2\nmaybe,u3,i3\n')
     ran = run("evaluate", out, new)
     assert ran.error() == f"{new}:6: label 'maybe' was never seen in training; the labels there are 'no' and 'yes'"
-    valid = run("train", data, "--label", "y", "--valid", new, "--out", out, *FAST)
+    valid = run("train", data, "--label", "y", "--valid", new, "--out", out, *ONCE)
     assert f"{new}:6: label 'maybe'" in valid.err
     columns = {"y": ["no", "maybe"], "user": ["u1", "u2"], "item": ["i1", "i2"]}
     ran = run("evaluate", out, write(tmp_path / "new.parquet", columns))
@@ -207,7 +208,7 @@ def three_classes(n_rows=600):
 
 def test_one_against_the_rest_takes_three_classes():
     X, y = three_classes()
-    model = OneVsRestClassifier(RaFMClassifier(ranks=(2, 8), l2=0.001)).fit(X, y)
+    model = OneVsRestClassifier(RaFMClassifier(ranks=(2, 8), l2=0.001, validation_fraction=0)).fit(X, y)
     assert model.score(X, y) > 0.9
     assert model.classes_.tolist() == ["blue", "green", "red"]
 
@@ -221,7 +222,7 @@ def test_three_classes_are_refused_with_the_way_out():
 def test_a_model_file_keeps_labels_of_any_kind(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("y,x\n" + '"an ""odd""\nlabel",1\nß,2\n' * 20)
-    assert run("train", path, "--label", "y", "--out", tmp_path / "m.rafm", "--model", "lr").code == 0
+    assert run("train", path, "--label", "y", "--out", tmp_path / "m.rafm", "--model", "lr", "--epochs", "1").code == 0
     assert load(tmp_path / "m.rafm").classes_.tolist() == ['an "odd"\nlabel', "ß"]
     assert json.loads(run("evaluate", tmp_path / "m.rafm", path, "--json").out)["rows"] == 40
 
@@ -281,7 +282,7 @@ def test_rows_without_the_weights_of_training_count_one_each(tmp_path, format):
 
 def test_labels_that_are_all_the_same_give_no_hint_of_more_epochs(tmp_path):
     (tmp_path / "ones.svm").write_text(rows_of_pairs(labels=("1", "1")))
-    flags = ["--valid", tmp_path / "ones.svm", "--out", tmp_path / "m.rafm", *FAST]
+    flags = ["--valid", tmp_path / "ones.svm", "--out", tmp_path / "m.rafm", *ONCE]
     ran = run("train", tmp_path / "ones.svm", *flags)
     assert ran.code == 0
     assert "all labels are the same" in ran.err

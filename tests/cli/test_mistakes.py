@@ -84,9 +84,13 @@ def prepared(tmp_path_factory):
 
 
 def quick(arguments):
-    """Run a command in this process; train for one epoch unless told otherwise."""
-    is_long = arguments[0] == "train" and not {"--epochs", "--num-epochs"}.intersection(arguments)
-    return run(*arguments, *(["--epochs", "1"] if is_long else []))
+    """Run a command in this process; train for one epoch on all rows unless told otherwise."""
+    more = ()
+    if arguments[0] == "train" and not {"--epochs", "--num-epochs"}.intersection(arguments):
+        more += ("--epochs", "1")
+    if arguments[0] == "train" and not any(word.startswith(("--valid", "--checkpoint")) for word in arguments):
+        more += ("--valid-share", "0")
+    return run(*arguments, *more)
 
 
 def typed(command):

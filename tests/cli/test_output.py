@@ -17,6 +17,7 @@ from rafm.files.container import read_container, write_container
 from rafm.model import file as model_file
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\x7f\r"
+ONCE = ("--epochs", "1", "--valid-share", "0")
 OBEYED = set(map(chr, [*range(9), *range(11, 32), *range(127, 160)])) | set("\u202e\u2066\u200f\u2028")
 
 
@@ -91,7 +92,7 @@ def test_a_line_feed_in_a_name_does_not_make_a_second_line(folder):
 
 
 def test_escapes_in_the_header_of_a_model_are_shown_not_obeyed(folder):
-    assert run("train", "rows.svm", "--out", "m.rafm", "--epochs", "1").code == 0
+    assert run("train", "rows.svm", "--out", "m.rafm", *ONCE).code == 0
     header, tensors = read_container("m.rafm")
     write_container("a.rafm", tensors, header | {"options": header["options"] | {f"new{EVIL}": f"text{EVIL}"}})
     ran = run("inspect", "a.rafm")
@@ -130,7 +131,7 @@ def test_json_holds_names_as_they_are(folder):
 
 def test_the_bar_of_a_terminal_still_moves_its_cursor(folder):
     """A pseudo-terminal gets the escapes of the bar, but none of the checkpoint's folder."""
-    arguments = ["train", "rows.svm", "--out", "m.rafm", "--epochs", "3", "--checkpoint", f"states{EVIL}"]
+    arguments = ["train", "rows.svm", "--out", "m.rafm", *ONCE, "--checkpoint", f"states{EVIL}"]
     program = (
         "import os, pty, sys; pty.spawn([sys.executable, '-m', 'rafm', *sys.argv[1:]], lambda fd: os.read(fd, 65536))"
     )
@@ -177,7 +178,7 @@ def closed(redirection, *arguments):
 
 @pytest.fixture
 def model(folder):
-    assert run("train", "rows.svm", "--out", "m.rafm", "--epochs", "1").code == 0
+    assert run("train", "rows.svm", "--out", "m.rafm", *ONCE).code == 0
     return "m.rafm"
 
 
@@ -191,11 +192,11 @@ def test_results_for_a_closed_standard_output_are_an_error_of_the_system(command
 def test_training_needs_no_standard_output_nor_error(folder):
     evil_table("t.parquet")
     for streams in ("1", "2", "012"):
-        ran = without(streams, "train", "rows.svm", "--out", "m.rafm", "--epochs", "1")
+        ran = without(streams, "train", "rows.svm", "--out", "m.rafm", *ONCE)
         assert (ran.code, ran.err) == (0, ""), streams
         assert model_file.load("m.rafm").model.n_rows == 300
         (folder / "m.rafm").unlink()
-    ran = closed("<&- >&- 2>&-", "train", "t.parquet", "--label", "y", "--out", "t.rafm", "--epochs", "1")
+    ran = closed("<&- >&- 2>&-", "train", "t.parquet", "--label", "y", "--out", "t.rafm", *ONCE)
     assert (ran.code, ran.err) == (0, "")
 
 
@@ -212,7 +213,7 @@ def test_an_error_goes_where_it_can(folder):
 def test_messages_for_a_closed_standard_error_do_not_land_among_results(folder, model):
     evil_table("t.parquet")
     evil_table("other.parquet", unseen="new")
-    assert run("train", "t.parquet", "--label", "y", "--out", "t.rafm", "--epochs", "1").code == 0
+    assert run("train", "t.parquet", "--label", "y", "--out", "t.rafm", *ONCE).code == 0
     ran = without("2", "predict", "t.rafm", "other.parquet")
     assert ran.code == 0
     assert len([float(line) for line in ran.out.splitlines()]) == 60

@@ -26,7 +26,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
-    return write_ids(tmp_path_factory.mktemp("clicks") / "clicks.parquet", n_rows=400)
+    return write_ids(tmp_path_factory.mktemp("clicks") / "clicks.parquet", n_rows=200)
 
 
 def exported(path, folder, n_shards=1, encoder=None, **chosen):

@@ -1,4 +1,4 @@
-"""What the readers must do with any bytes at all. Run one target with atheris, guided by coverage:
+"""What the readers must do with any bytes at all. Run one target, or `all`, with atheris, guided by coverage:
 
     NUMBA_DISABLE_JIT=1 python tests/fuzz/targets.py libsvm [folder of examples] [-runs=10000]
 
@@ -122,11 +122,17 @@ def fuzz_source(data: bytes) -> None:
 TARGETS = {name.removeprefix("fuzz_"): target for name, target in globals().items() if name.startswith("fuzz_")}
 
 
+def fuzz_all(data: bytes) -> None:
+    """Give the same bytes to every reader."""
+    for target in TARGETS.values():
+        target(data)
+
+
 def main() -> None:
     """Let atheris feed a target; the modules of readers are instrumented, compiled ones only where interpreted."""
     import atheris
 
-    target = TARGETS[sys.argv.pop(1)]
+    target = {**TARGETS, "all": fuzz_all}[sys.argv.pop(1)]
     with atheris.instrument_imports(include=["rafm.read"]):
         import rafm.read.csv.reader
         import rafm.read.detect

@@ -54,12 +54,15 @@ def test_examples_and_their_mutants_are_read_or_refused(targets, name):
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed")
-@pytest.mark.parametrize("name", NAMES)
-def test_what_coverage_leads_to_is_read_or_refused(tmp_path, name):
-    shutil.copytree(HERE / "corpus" / name, tmp_path / "corpus")
+def test_what_coverage_leads_to_is_read_or_refused(tmp_path):
+    """All readers get the same bytes: one process imports and instruments them."""
+    (tmp_path / "corpus").mkdir()
+    for name in NAMES:
+        for example in (HERE / "corpus" / name).iterdir():
+            shutil.copy(example, tmp_path / "corpus" / f"{name} {example.name}")
     options = ["-seed=1", "-runs=100", "-max_len=200", "-max_total_time=20", f"-artifact_prefix={tmp_path}/"]
     process = subprocess.run(
-        [sys.executable, "-W", "ignore", HERE / "targets.py", name, tmp_path / "corpus", *options],
+        [sys.executable, "-W", "ignore", HERE / "targets.py", "all", tmp_path / "corpus", *options],
         env=os.environ | {"PYTHONPATH": str(SRC), "NUMBA_DISABLE_JIT": "1", "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -87,8 +87,7 @@ def test_weights_of_0_change_no_score_and_weights_of_1_leave_the_linear_part(cas
 
 @pytest.mark.interpreted
 @pytest.mark.parametrize("heads", [no_heads, all_heads])
-@pytest.mark.parametrize("joint", [True, False], ids=["joint", "algorithm1"])
-@pytest.mark.parametrize("kind", ["squared", "logistic"])
+@pytest.mark.parametrize(("kind", "joint"), [("squared", True), ("logistic", False)], ids=["joint", "algorithm1"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_gradients_match_finite_differences(case, kind, joint, heads):
     """Also of the weights of fields that have several features in a row, and of one that has none."""

@@ -175,8 +175,7 @@ PENALTIES = {
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("heads", HEADS)
-@pytest.mark.parametrize("penalties", PENALTIES.values(), ids=PENALTIES)
+@pytest.mark.parametrize(("penalties", "heads"), [*zip(PENALTIES.values(), HEADS)], ids=PENALTIES)
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "algorithm1"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_rafm_match_finite_differences(kind, joint, penalties, heads):
@@ -302,11 +301,17 @@ def test_heads_get_the_sum_of_the_gradients_of_their_rows(family, kind):
         assert np.any(change != 0)
 
 
+FAMILIES = ("rafm", "difacto", "fm", "lr")
+BATCHES = [  # each pair of family, optimiser and heads with one loss, and each of them with every loss
+    (family, KINDS[(f + o + h) % len(KINDS)], optimizer, heads)
+    for f, family in enumerate(FAMILIES)
+    for o, optimizer in enumerate(OPTIMIZERS)
+    for h, heads in enumerate(HEADS)
+]
+
+
 @pytest.mark.interpreted(also_compiled=True)
-@pytest.mark.parametrize("heads", HEADS)
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("family", ["rafm", "difacto", "fm", "lr"])
+@pytest.mark.parametrize(("family", "kind", "optimizer", "heads"), BATCHES)
 def test_mini_batches_match_the_twin(family, kind, optimizer, heads):
     """Tails step in place with the sums of the batch's start, heads once; several batches of four rows."""
     rng = np.random.default_rng(3)

@@ -80,7 +80,8 @@ def in_slots(world, rule, steps, bounds):
         indexed = index_steps(rows, np.array(bounds))
         work = make_wide_scratch(copies, 5, rows.labels.size, world.plan.n_field_weights)[0]
         fields = make_field_scratch(shared, copies, 5, 1, 1)[0]
-        training = kernels.Training(copies, local, settings, ThreadTeam(1).alone, work, fields)
+        shared_code = settings._replace(optimizer=kernels.DefaultOptimizer())  # sums need none
+        summing = kernels.Training(copies, local, shared_code, ThreadTeam(1).alone, work, fields)
         lengths = push_lengths(tables.widths)[levels[indexed.features]]
         joined, ends = np.empty(lengths.sum(), SINGLE), np.zeros(2, np.int64)
         where, touched = np.full(levels.size, -1), np.empty(levels.size, np.int64)
@@ -89,7 +90,7 @@ def in_slots(world, rule, steps, bounds):
             places = np.zeros(lengths.size, np.int64)
             places[first:stop] = np.cumsum(lengths[first:stop]) - lengths[first:stop]
             out = np.empty(lengths[first:stop].sum(), SINGLE)
-            chunks = sum_slot(indexed, s, places, out, bias.copy(), training)
+            chunks = sum_slot(indexed, s, places, out, bias.copy(), summing)
             totals.append(work.totals[:chunks].copy())
             gradient = gradient + fields.total.copy() if shared is not None else 0
             pushed = read_only(indexed.features[first:stop]), read_only(out)

@@ -12,12 +12,12 @@ import pytest
 from commands import run
 
 from rafm.lab.bench.budget import FULL, QUICK
-from rafm.lab.bench.child import anonymous_kilobytes, call, watch
+from rafm.lab.bench.child import Ran, anonymous_kilobytes, call, watch
 from rafm.lab.bench.clock import epoch_seconds
 from rafm.lab.bench.command import choose_parts, run_bench, write_results
 from rafm.lab.bench.contestants import CONTESTANTS, SETTINGS, is_installed, library_of
 from rafm.lab.bench.growth import RANK_SETS, cases, slope
-from rafm.lab.bench.memory import RANK, TIMES, accumulators, run_memory
+from rafm.lab.bench.memory import RANK, TIMES, accumulators, rafm, run_memory
 from rafm.lab.bench.peers import PEERS, time_peer
 from rafm.lab.bench.race import run_once, soonest, target_of, write_files
 from rafm.lab.bench.report import WRITERS, number, speed_lines
@@ -72,7 +72,9 @@ def test_everyone_in_a_race_reaches_its_target(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_speed_and_roofline_agree_with_each_other(tmp_path):
+def test_speed_and_roofline_agree_with_each_other(tmp_path, monkeypatch):
+    for caller in ("speed", "command"):
+        monkeypatch.setattr(f"rafm.lab.bench.{caller}.call", call_here)
     budget = replace(QUICK.scaled(0.01), ranks=(8,))
     result = run_bench(choose_parts(["roofline"]), [], budget, str)
     write_results(result, tmp_path)
@@ -305,7 +307,12 @@ def test_a_trainee_with_fields_has_a_weight_for_each():
 
 @reads_proc
 @pytest.mark.slow
-def test_training_keeps_parameters_and_accumulators_but_no_rows(tmp_path):
+def test_training_keeps_parameters_and_accumulators_but_no_rows(tmp_path, monkeypatch):
+    def convert_here(*arguments):
+        return Ran(0.0, 0.0, "", run(*arguments).err) if arguments[0] == "convert" else train(*arguments)
+
+    train = rafm
+    monkeypatch.setattr("rafm.lab.bench.memory.rafm", convert_here)
     n_rows = 8000
     found = run_memory(n_rows, tmp_path)
     constant, (few, many) = found["constant"], found["lines"]

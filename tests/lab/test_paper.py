@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ TINY = replace(
 )
 
 
-def write_set(folder, name, ratings=False, n_rows=400, seed=0):
+def write_set(folder, name, ratings=False, n_rows=200, seed=0):
     """Write a prepared data set of three columns with a long tail."""
     rng = np.random.default_rng(seed)
     (folder / name).mkdir(parents=True)
@@ -72,7 +73,8 @@ def data(tmp_path_factory):
 
 def make(folder, data, names=(), budget=TINY, **options):
     told = []
-    reproduce(names, budget, data, folder, folder / "results.md", tell=told.append, **options)
+    with mock.patch("rafm.lab.paper.equal_sizes.EPOCHS", 5):  # instead of 100
+        reproduce(names, budget, data, folder, folder / "results.md", tell=told.append, **options)
     return told
 
 
@@ -122,10 +124,10 @@ def test_a_second_call_runs_nothing_and_writes_the_same(done, data):
 
 def test_an_interrupted_search_continues_to_the_same_digits_and_workers_change_nothing(done, data, tmp_path):
     lines = (done / "runs.jsonl").read_bytes().splitlines(keepends=True)
-    few = len(lines[::2])  # runs of every kind are missing
-    (tmp_path / "runs.jsonl").write_bytes(b"".join(lines[::2]) + lines[1][:20])
+    some = [line for number, line in enumerate(lines) if number % 5]  # runs of every kind are missing
+    (tmp_path / "runs.jsonl").write_bytes(b"".join(some) + lines[0][:20])
     told = make(tmp_path, data, with_authors=True, workers=2)
-    assert 0 < len([line for line in told if line.startswith("[")]) <= len(lines) - few
+    assert 0 < len([line for line in told if line.startswith("[")]) <= len(lines) - len(some)
     assert len(Store(tmp_path / "runs.jsonl").results) == len(lines)
     assert timeless_page(tmp_path) == timeless_page(done)
     for path in done.rglob("result.json"):
@@ -208,7 +210,7 @@ def test_every_model_has_as_many_candidates():
             assert ("MRMA" in sizes) == study.mrma
 
 
-COUNTS = (10_000 / np.arange(1, 5001)).astype(int)  # a long tail
+COUNTS = (10_000 / np.arange(1, 1001)).astype(int)  # a long tail
 
 
 def test_candidates_are_no_larger_than_the_fm_they_are_matched_with():

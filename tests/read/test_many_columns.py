@@ -16,7 +16,7 @@ from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.read.csv.reader import read_delimited
 from rafm.read.parquet import read_parquet
 
-FEW, TIMES = 100, 8
+FEW, TIMES = 60, 8
 
 
 def names(n):

@@ -256,10 +256,10 @@ def cut_while_reading(path: Path, size: int) -> list:
     return rows
 
 
-@pytest.mark.parametrize("size", [0, 10_001, 123_457, 1_000_003])
+@pytest.mark.parametrize("size", [0, 10_001, 123_457, 400_003])
 def test_a_file_cut_while_it_is_read_ends_early_without_a_crash(tmp_path, size):  # case 42
     path, line = tmp_path / "train.svm", b"1 5:1 77:2.5\n"
-    path.write_bytes(line * 100_000)
+    path.write_bytes(line * 40_000)
     rows = cut_while_reading(path, size)
     assert [row[1:] for row in rows[:-1]] == [(1.0, [(5, 1.0), (77, 2.5)])] * (len(rows) - 1)
 
