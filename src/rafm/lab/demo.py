@@ -143,7 +143,9 @@ def draw(results: list[Result], path: Path) -> str:
     title = f"Test loss against size (LR: {linear.metrics['log_loss']:.3f})"
     sizes.set(xscale="log", xlabel="parameters", ylabel="test log loss", title=title)
     sizes.margins(x=0.3, y=0.25)
-    epochs.set(xscale="log", xlabel="epoch, or sweep of a sampled model", ylabel="validation log loss", title="While training")
+    epochs.set(
+        xscale="log", xlabel="epoch, or sweep of a sampled model", ylabel="validation log loss", title="While training"
+    )
     epochs.legend(fontsize=8)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
