@@ -424,6 +424,13 @@ def test_table_1_counts_what_theory_says(done):
         assert line["counted"] == pytest.approx(line["theory"], rel=0.2)  # 64 rows of 32 features
 
 
+def test_every_model_of_table_2_was_tried_with_half_and_twice_its_rate(done):
+    tried = [json.loads(line)["task"] for line in (done / "runs.jsonl").read_text().splitlines()]
+    for task in json.loads((done / "table2" / "config.json").read_text()).values():
+        run = Run(**{name: value for name, value in task.items() if name != "kind"})
+        assert all(each.task() in tried for each in beside_in_rate(run, 0.2)), run.label
+
+
 def test_tables_are_markdown():
     assert table(["a", "b"], [["1", "2"]], n_words=2) == "| a | b |\n|---|---|\n| 1 | 2 |"
 
