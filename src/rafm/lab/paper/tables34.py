@@ -26,12 +26,12 @@ def tables34(lab: Lab, budget: Budget) -> Artefact:
     """Compare the best model of every family."""
     found = competitions(lab, budget)
     text = [
-        "Ranks, L2 and learning rate are chosen on validation rows with one seed, for every model alike: "
+        "Ranks, L2 and learning rate are chosen on validation rows with one seed, for every model alike. With the "
+        f"default learning rate ({RATES['binary']:g} for clicks, {RATES['regression']:g} for ratings), each has "
         f"{len(budget.fm_ranks)} candidates for its ranks and, for each, the same {len(budget.coarse)} values of L2"
-        f"{', then neighbours of the best' * budget.refine}, with the default learning rate "
-        f"({RATES['binary']:g} for clicks, {RATES['regression']:g} for ratings). Then the rate of the best candidate "
-        "(for the claims on clicks, also of the best small one) moves by factors of 2"
-        f"{', and its L2 to neighbours,' * budget.refine} as long as that helps. "
+        f"{', then neighbours of the best' * budget.refine}. Then the rate of the best candidate (for the claims on "
+        f"clicks, also of the best small one) moves by factors of 2{', and its L2 to neighbours,' * budget.refine} as "
+        "long as that helps; ranks are not chosen again. "
         f"Mean and deviation of {len(budget.seeds)} seeds, compared with FM by Welch's t test. Times are CPU seconds "
         "relative to FM, of one pass over the training rows and of scoring the test rows. Models are trained as in the "
         f"paper, without averaging, for up to {budget.epochs} epochs."
