@@ -18,7 +18,7 @@ from rafm.lab.paper.command import ARTEFACTS, reproduce
 from rafm.lab.paper.competition import Competition, Contender, compete
 from rafm.lab.paper.complexity import GROWTH, order_of, ranks_of, sizes_of
 from rafm.lab.paper.lab import Lab, behaviour
-from rafm.lab.paper.search import beside_in_rate, choose_rate, loss_of, search
+from rafm.lab.paper.search import beside_in_rate, choose_rate, loss_of, search, settle
 from rafm.lab.paper.store import Store
 from rafm.lab.paper.tables34 import claims, edges, winners_table
 from rafm.lab.paper.tasks import Run, clip, evaluate_model, options_of, rows_of, train_run
@@ -208,11 +208,24 @@ def test_rate_and_l2_walk_to_the_bottom_of_a_bowl(rate, l2):
         tried.extend(runs)
         return [abs(np.log((run.rate or 0.2) / rate)) + abs(np.log(run.l2 / l2)) for run in runs]
 
-    (found,) = choose_rate([Run("frappe", "fm", (8,), l2=0.005)], 0.2, True, losses)
+    (found,) = settle([Run("frappe", "fm", (8,), l2=0.005)], 0.2, True, losses)
     assert (found.rate or 0.2, found.l2) == (rate, l2)
     assert len(tried) == len(set(tried))
-    (found,) = choose_rate([Run("frappe", "fm", (8,), l2=0.005)], 0.2, False, losses)
+    (found,) = settle([Run("frappe", "fm", (8,), l2=0.005)], 0.2, False, losses)
     assert (found.rate or 0.2, found.l2) == (rate, 0.005)
+
+
+@pytest.mark.parametrize(("refine", "rate", "epochs"), [(True, 0.05, 8), (False, None, 2)], ids=["more", "no more"])
+def test_lower_rates_have_the_epochs_that_they_need(data, tmp_path, refine, rate, epochs):
+    def pretend(task, folder):
+        needed = round(0.3 / task.get("rate", 0.2))  # epochs; with fewer, the loss is much higher
+        history = [0.1 + abs(np.log2(task.get("rate", 0.2) / 0.05)) / 100 + max(needed - e, 0) for e in range(1, 99)]
+        history = history[: min(needed, task["epochs"])]
+        return {"valid": min(history), "history": history}
+
+    lab = Lab(data, Store(tmp_path / "runs.jsonl"), tell=str, execute=pretend)
+    (found,) = choose_rate(lab, [Run("frappe", "fm", (8,), l2=0.1, epochs=2)], 0.2, refine)
+    assert (found.rate, found.epochs) == (rate, epochs)
 
 
 def test_the_usual_rate_keeps_the_keys_of_runs_without_one():

@@ -13,7 +13,7 @@ from ...rows.stats import count_rows
 from .budget import Budget, SampledStudy, SizeStudy, Study
 from .lab import Lab, NotStored
 from .published import TABLES
-from .search import choose_l2, choose_rate, loss_of, losses_in
+from .search import choose_l2, choose_rate, loss_of
 from .tasks import RATES, Result, Run, rows_of
 
 SMALL = 5  # claim: on tags, RaFM beats the best FM with at most a fifth of its parameters
@@ -140,7 +140,7 @@ def with_tuned_rates(lab: Lab, budget: Budget, found: Competition) -> Competitio
     """Tune the learning rate of the leaders of every family, by validation loss."""
     tuned: set[Run] = set()
     while pending := [run for run in found.leaders() if run not in tuned]:
-        better = dict(zip(pending, choose_rate(pending, found.usual_rate, budget.refine, losses_in(lab))))
+        better = dict(zip(pending, choose_rate(lab, pending, found.usual_rate, budget.refine)))
         tuned |= set(better.values())
         found = found.replacing(dict(zip(better, with_seeds(lab, list(better.values()), budget.seeds[:1]))))
     return found

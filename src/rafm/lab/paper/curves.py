@@ -11,7 +11,7 @@ from .budget import TAG_SETS, Budget
 from .competition import Contender, with_seeds
 from .lab import Lab
 from .published import TABLE2
-from .search import choose_l2, choose_rate, losses_in
+from .search import choose_l2, choose_rate
 from .tasks import RATES, Run
 from .verdicts import luck, mean_and_deviation, p_value, standing
 
@@ -50,7 +50,7 @@ def _runs(budget: Budget) -> tuple[dict[str, Run], dict[str, Run]]:
 
 def _chosen(lab: Lab, budget: Budget, runs: dict[str, Run]) -> dict[str, Run]:
     chosen = choose_l2(lab, list(runs.values()), budget.coarse, budget.refine)
-    return dict(zip(runs, choose_rate(chosen, RATES["binary"], budget.refine, losses_in(lab))))
+    return dict(zip(runs, choose_rate(lab, chosen, RATES["binary"], budget.refine)))
 
 
 def figure3(lab: Lab, budget: Budget) -> Artefact:

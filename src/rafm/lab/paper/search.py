@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from .budget import L2_GRID
 from .lab import Lab
 from .tasks import Result, Run
 
+DOUBLINGS = 2  # of the number of epochs
 Losses = Callable[[list[Run]], list[float]]
 Beside = Callable[[Run], list[Run]]  # what to try next to the best run
 
@@ -65,14 +67,32 @@ def search(runs: Sequence[Run], coarse: Sequence[float], refine: bool, losses: L
     return explore(starts, beside_in_l2 if refine else alone, losses)
 
 
-def choose_rate(runs: Sequence[Run], usual: float, refine: bool, losses: Losses) -> list[Run]:
-    """Move the learning rate (and L2, if `refine`) of each run to neighbours until none is better.
+def choose_rate(lab: Lab, runs: Sequence[Run], usual: float, refine: bool) -> list[Run]:
+    """Return each run with the learning rate (and L2, if `refine`) of the lowest validation loss.
 
-    usual: the learning rate of runs that state none.
+    Lower rates need more epochs: if `refine`, runs that used all of theirs have more. usual: the rate of runs that
+    state none.
     """
+    losses = losses_in(lab)
+    longer = partial(uncut, lab) if refine else list
+    return longer(settle(runs, usual, refine, lambda tries: losses(longer(tries))))
+
+
+def settle(runs: Sequence[Run], usual: float, refine: bool, losses: Losses) -> list[Run]:
+    """Move the learning rate (and L2, if `refine`) of each run to neighbours until none is better."""
     in_l2 = beside_in_l2 if refine else alone
     beside: Beside = lambda run: beside_in_rate(run, usual) + in_l2(run)  # noqa: E731
     return explore([[run] for run in runs], beside, losses)
+
+
+def uncut(lab: Lab, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with twice the epochs, twice at most, as long as patience does not end them before."""
+    found = list(runs)
+    for _ in range(DOUBLINGS):
+        results = lab.results([run.task() for run in found])
+        is_cut = [len(own.get("history", ())) == run.epochs for run, own in zip(found, results)]
+        found = [replace(run, epochs=2 * run.epochs) if cut else run for run, cut in zip(found, is_cut)]
+    return found
 
 
 def explore(starts: Sequence[Sequence[Run]], beside: Beside, losses: Losses) -> list[Run]:

@@ -34,7 +34,8 @@ def tables34(lab: Lab, budget: Budget) -> Artefact:
         "long as that helps; ranks are not chosen again. "
         f"Mean and deviation of {len(budget.seeds)} seeds, compared with FM by Welch's t test. Times are CPU seconds "
         "relative to FM, of one pass over the training rows and of scoring the test rows. Models are trained as in the "
-        f"paper, without averaging, for up to {budget.epochs} epochs."
+        f"paper, without averaging, for up to {budget.epochs} epochs"
+        f"{', or 2 or 4 times as many if a tuned one uses all of them' * budget.refine}."
     ]
     for each in found:
         text += [f"### {each.title}", winners_table(each), *edges(each)]
