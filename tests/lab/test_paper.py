@@ -16,12 +16,12 @@ from rafm.errors import ConfigError
 from rafm.lab.paper.artefact import table
 from rafm.lab.paper.budget import FULL, L2_GRID, QUICK, Budget, SampledStudy, SizeStudy, Study
 from rafm.lab.paper.command import ARTEFACTS, reproduce
-from rafm.lab.paper.competition import Competition, Contender
+from rafm.lab.paper.competition import Competition, Contender, compete
 from rafm.lab.paper.complexity import GROWTH, order_of, ranks_of, sizes_of
 from rafm.lab.paper.lab import Lab, behaviour
-from rafm.lab.paper.search import loss_of, search
+from rafm.lab.paper.search import beside_in_rate, choose_rate, loss_of, search, settle
 from rafm.lab.paper.store import Store
-from rafm.lab.paper.tables34 import claims, winners_table
+from rafm.lab.paper.tables34 import claims, edges, winners_table
 from rafm.lab.paper.tasks import Run, clip, evaluate_model, options_of, rows_of, train_run
 from rafm.lab.paper.verdicts import p_value, standing
 from rafm.plan.ranks import NearestRank, plan_ranks
@@ -202,6 +202,92 @@ def test_the_search_finds_the_best_l2_of_a_bowl(best):
     assert len(tried) <= len(FULL.coarse) + (2 if best >= 1e-3 else 8)  # below the coarse values it walks
 
 
+@pytest.mark.parametrize(("rate", "l2"), [(0.0125, 0.05), (0.2, 0.005), (3.2, 0.001)])
+def test_rate_and_l2_walk_to_the_bottom_of_a_bowl(rate, l2):
+    tried = []
+
+    def losses(runs):
+        tried.extend(runs)
+        return [abs(np.log((run.rate or 0.2) / rate)) + abs(np.log(run.l2 / l2)) for run in runs]
+
+    (found,) = settle([Run("frappe", "fm", (8,), l2=0.005)], 0.2, True, losses)
+    assert (found.rate or 0.2, found.l2) == (rate, l2)
+    assert len(tried) == len(set(tried))
+    (found,) = settle([Run("frappe", "fm", (8,), l2=0.005)], 0.2, False, losses)
+    assert (found.rate or 0.2, found.l2) == (rate, 0.005)
+
+
+@pytest.mark.parametrize(("refine", "rate", "epochs"), [(True, 0.05, 8), (False, None, 2)], ids=["more", "no more"])
+def test_lower_rates_have_the_epochs_that_they_need(data, tmp_path, refine, rate, epochs):
+    def pretend(task, folder):
+        needed = round(0.3 / task.get("rate", 0.2))  # epochs; with fewer, the loss is much higher
+        history = [0.1 + abs(np.log2(task.get("rate", 0.2) / 0.05)) / 100 + max(needed - e, 0) for e in range(1, 99)]
+        history = history[: min(needed, task["epochs"])]
+        return {"valid": min(history), "history": history}
+
+    lab = Lab(data, Store(tmp_path / "runs.jsonl"), tell=str, execute=pretend)
+    (found,) = choose_rate(lab, [Run("frappe", "fm", (8,), l2=0.1, epochs=2)], 0.2, refine)
+    assert (found.rate, found.epochs) == (rate, epochs)
+
+
+def test_the_usual_rate_keeps_the_keys_of_runs_without_one():
+    run = Run("frappe", "fm", (8,), l2=0.005)
+    for faster_or_slower in beside_in_rate(run, 0.2):
+        assert "rate" in faster_or_slower.task()
+        assert run.task() in [back.task() for back in beside_in_rate(faster_or_slower, 0.2)]
+
+
+# The best rates in a pretended lab.
+RATE_OF = {"FM": 0.05, "DiFacto": 0.4, "RaFM": 0.1, "RaFM (Algorithm 1)": 1.6, "MRMA": 0.8}
+
+
+def pretend(task, folder):
+    """Return a validation loss that is least at that rate and at rank 16, and a test loss that is greatest there."""
+    run = Run(**{name: value for name, value in task.items() if name != "kind"})
+    valid = abs(np.log2((run.rate or 0.2) / RATE_OF[run.family])) + abs(run.ranks[0] - 16)
+    result = {"valid": valid, "parameters": 100 * run.ranks[0], "test": {"log_loss": -valid, "auc": 0.5}}
+    return result | {"pass_seconds": 1.0, "test_seconds": 1.0, "best_epoch": 1}
+
+
+def test_every_family_has_its_rate_tuned_by_validation_rows_alone(data, tmp_path):
+    lab = Lab(data, Store(tmp_path / "runs.jsonl"), tell=str, execute=pretend)
+    found = compete(lab, TINY, Study("frappe", mrma=True))
+    assert {family: one.run.rate or found.usual_rate for family, one in found.winners.items()} == RATE_OF
+    assert {len(one.results) for one in found.winners.values()} == {len(TINY.seeds)}
+    assert found.is_tuned
+
+
+def test_small_models_that_claims_compare_are_tuned_in_every_family(data, tmp_path):
+    lab = Lab(data, Store(tmp_path / "runs.jsonl"), tell=str, execute=pretend)
+    budget = replace(TINY, fm_ranks=(3, 2, 16), sizes=(64, 8))
+    found = compete(lab, budget, Study("ml10m-tag-popularity"))
+    assert found.winners["FM"].run.ranks == (16,)
+    small = {family: found.within(family, found.limits[0]).run for family in found.families}
+    assert small["FM"].ranks == (3,)
+    assert {family: run.rate for family, run in small.items()} == {family: RATE_OF[family] for family in small}
+    assert [one.run.rate for one in found.families["FM"]] == [0.05, None, 0.05]  # rank 2 is compared with nothing
+    assert len(found.within("RaFM", found.limits[0]).results) == len(TINY.seeds)
+
+
+def test_without_stored_rates_a_table_says_that_the_rate_is_the_default(data, tmp_path):
+    folder, budget = tmp_path / "all", replace(TINY, seeds=(0,))
+    make(folder, data, ["tables34", "update-rules"], budget, with_authors=True)
+    lines = (folder / "runs.jsonl").read_text().splitlines()
+    tasks = [json.loads(line)["task"] for line in lines]
+    kept = [line for line, task in zip(lines, tasks) if task["data"] != "frappe" or "rate" not in task]
+    assert len(kept) < len(lines)
+    (tmp_path / "runs.jsonl").write_text("\n".join(kept) + "\n")
+    told = make(tmp_path, data, ["tables34", "update-rules"], budget, with_authors=True, stored=True)
+    assert "frappe: all models have the usual learning rate, because results are missing" in told
+    page = (tmp_path / "results.md").read_text()
+    assert "### frappe, default learning rate" in page
+    assert page.count("Not complete: the learning rate is not tuned here") == 1
+    whole = (folder / "results.md").read_text()
+    assert "default learning rate\n" not in whole
+    tags = "### ml10m-tag-popularity\n"
+    assert page.split(tags)[1].split("\n## ")[0] == whole.split(tags)[1].split("\n## ")[0]
+
+
 def test_every_model_has_as_many_candidates():
     for budget in (FULL, QUICK):
         for study in budget.studies:
@@ -308,11 +394,29 @@ def test_frappe_is_held_against_the_paper(size, area, holds):
 
 def test_the_table_of_winners_shows_ours_beside_the_papers():
     lines = winners_table(competition([(1_380_000, BAD)], [(700_000, GOOD)])).splitlines()
-    assert (
-        "| RaFM | {700000} | 0.01 | 0.1000 ± 0.0010 | 0.9900 ± 0.0000 | 0.700 M | 1.00x | 1.00x | better (p < 0.001)"
-        in lines[3]
-    )
+    assert lines[3].startswith("| RaFM | {700000} | 0.01 | 0.2 | 0.1000 ± 0.0010 | 0.9900 ± 0.0000 | 0.700 M | 1.00x |")
+    assert "| 1.00x | better (p < 0.001) |" in lines[3]
     assert lines[3].endswith("| 0.1447 ± 0.0015 | 0.9811 | 0.71 M | 0.73x |")
+
+
+def test_the_table_of_winners_shows_a_tuned_rate():
+    slow = contender("RaFM", 700_000, GOOD)
+    found = Competition(
+        Study("frappe"),
+        {"FM": [contender("FM", 10, BAD)], "RaFM": [replace(slow, run=replace(slow.run, rate=0.05))]},
+    )
+    assert [line.split(" | ")[3] for line in winners_table(found).splitlines()[2:4]] == ["0.2", "0.05"]
+
+
+def test_settings_at_an_end_are_reported():
+    found = competition([(10, BAD)], [(10, GOOD)])
+    for family, own in found.families.items():
+        for each in own[0].results:
+            each["best_epoch"] = 30 if family == "RaFM" else 29
+    assert edges(found) == ["For some seed, the last epoch allowed is the best of RaFM."]
+    own = found.families["FM"][0]
+    found.families["FM"][0] = replace(own, run=replace(own.run, l2=0.1))
+    assert edges(found)[0].startswith("The best L2 of FM is at an end")
 
 
 def test_one_seed_decides_nothing():
@@ -333,6 +437,13 @@ def test_the_papers_orders_bound_the_exact_costs(growth, decay):
 def test_table_1_counts_what_theory_says(done):
     for line in json.loads((done / "table1" / "result.json").read_text()):
         assert line["counted"] == pytest.approx(line["theory"], rel=0.2)  # 64 rows of 32 features
+
+
+def test_every_model_of_table_2_was_tried_with_half_and_twice_its_rate(done):
+    tried = [json.loads(line)["task"] for line in (done / "runs.jsonl").read_text().splitlines()]
+    for task in json.loads((done / "table2" / "config.json").read_text()).values():
+        run = Run(**{name: value for name, value in task.items() if name != "kind"})
+        assert all(each.task() in tried for each in beside_in_rate(run, 0.2)), run.label
 
 
 def test_tables_are_markdown():

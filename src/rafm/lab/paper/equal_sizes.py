@@ -18,7 +18,7 @@ from ...plan.ranks import NearestRank, plan_ranks
 from .budget import TOP, Budget, SizeStudy
 from .competition import training_counts, with_seeds
 from .lab import Lab, NotStored
-from .search import Losses, loss_of
+from .search import Losses, loss_of, losses_in
 from .tasks import RATES, Result, Run, fields_of
 from .verdicts import standing
 
@@ -92,7 +92,7 @@ def compare_sizes(lab: Lab, budget: Budget, study: SizeStudy) -> SizeTable:
     """Tune every family at the middle size, train it at all sizes, and cut large models to the same sizes."""
     counts, n_fields = training_counts(lab, study), len(fields_of(lab.folder, study.data).names)
     sizes = [round(study.parameters * factor) for factor in budget.factors]
-    losses: Losses = lambda runs: [loss_of(own) for own in lab.results([run.task() for run in runs])]  # noqa: E731
+    losses = losses_in(lab)
     families: dict[str, list[Entry]] = {}
     tuned: dict[str, Settings] = {"": {"rate": RATES[study.task], "l2": FIRST_L2[study.task]}}
     for family, own in FAMILIES.items():

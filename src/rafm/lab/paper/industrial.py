@@ -158,8 +158,9 @@ def stream_artefact(budget: Budget, points: list[dict[str, Any]]) -> Artefact:
     rows = budget.stream_rows_per_day
     text = (
         f"A generated stream of {DAYS} days of {rows:,} rows (`stream.py`), optimiser {OPTIMIZER}, {PASSES} passes; "
-        f"L2 is chosen on day {DAYS - 1} after training on the days before; then models are trained on seven days and "
-        f"tested on the eighth. Size is the number of nonzero parameters relative to LR's {unit:,}."
+        f"L2 is chosen on day {DAYS - 1} after training on the days before, all with the default learning rate; then "
+        "models are trained on seven days and tested on the eighth. Size is the number of nonzero parameters "
+        f"relative to LR's {unit:,}."
     )
     header = ["model", "ranks", "size / LR", "AUC of day 8", "gain over LR"]
     return Artefact(

@@ -21,10 +21,11 @@ This page was written by `{command}` ({budget} budget). Every number, figure and
 nothing is written by hand. Finished runs are stored in `runs.jsonl`, so a second call continues where the first one
 stopped and gives the same digits, except for times.
 
-**Protocol.** Features are counted on training rows only. Every row is scored once, and nothing is clipped. Ranks, L2
-and the epoch (and, on the frontier, the learning rate) are chosen on validation rows; test rows are scored once per
-seed. All models share one engine, one optimiser and one search budget. "Beyond luck" means significant at the 5% level
-by Welch's t test. "Level" means not significant; with few seeds, small differences remain level.
+**Protocol.** Features are counted on training rows only. Every row is scored once, and nothing is clipped. Ranks, L2,
+the learning rate and the epoch are chosen on validation rows, by the same rule for every model; test rows are scored
+once per seed. Experiment B alone keeps the default learning rate, for all models. All models share one engine, one
+optimiser and one search budget. "Beyond luck" means significant at the 5% level by Welch's t test. "Level" means not
+significant; with few seeds, small differences remain level.
 
 **Test figures seen during development.** The pattern of RaFM's candidate rank sets, and defaults such as the weight of
 dependent factors, were settled with the test figures of frappe and ml10m-tag-popularity in view, so the verdicts on
