@@ -117,7 +117,8 @@ def _against(found: SizeTable, family: str, rival: str, whose: str) -> str:
 
 def _nowhere_worse(found: SizeTable) -> str:
     lost = found.worse(MEASURED, RIVALS)
-    why = f"Compared with {', '.join(RIVALS)} at {len(found.sizes)} sizes"
+    rivals = [name for name in RIVALS if found.within(name, found.sizes[-1])]  # some may have no results yet
+    why = f"Compared with {', '.join(rivals)} at {len(found.sizes)} sizes"
     for rival, size in lost:
         pair = [found.within(name, size) for name in (MEASURED, rival)]
         ours, theirs = (np.mean(each.losses) for each in pair if each)
