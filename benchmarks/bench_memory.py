@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from arguments import numbers_asked_for
 from pyarrow import csv
 
 from rafm.lab.bench.child import Ran
@@ -85,4 +84,6 @@ def main(n_rows: int) -> None:
 
 
 if __name__ == "__main__":
+    from arguments import numbers_asked_for  # not where tests run a part of this
+
     main(*numbers_asked_for(__doc__, rows=5_000_000))

@@ -472,7 +472,8 @@ def test_a_model_of_a_table_asks_for_a_table():
 def test_validation_rows_of_a_table_are_encoded_as_the_training_rows_were():
     table, (_, y) = mixed_table(), long_tail()
     other = table.assign(word="unheard of")
-    model = make(n_epochs=1).fit(table, y, eval_set=(other, y))
+    with pytest.warns(UnseenValuesWarning, match="eval_set: most values of column 'word'"):
+        model = make(n_epochs=1).fit(table, y, eval_set=(other, y))
     with pytest.warns(UnseenValuesWarning):
         alone = model.decision_function(other)
     losses = np.log1p(np.exp(-np.where(y == 1, alone, -alone)))

@@ -469,7 +469,7 @@ def test_the_command_trains_evaluates_and_predicts(ratings, tmp_path):
     assert "sampling starts from a model with 50 features; 0 new\n" in begun.out
     assert run("evaluate", tmp_path / "m.rafm", tmp_path / "test.svm", "--json").json()["rmse"] < judged["rmse"] * 1.3
     more = run(*common[:2], "--out", tmp_path / "n.rafm", "--resume-from", tmp_path / "m.rafm")
-    assert "training goes on with adagrad" in more.out
+    assert "continuing with adagrad" in more.out
     assert "--optimizer gibbs cannot train --model rafm" in run(*common, *chosen, "--model", "rafm").error()
     assert "--keep-state" in run(*common, *chosen, "--model", "fm", "--keep-state").error()
 

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from warm import run_script
 
-from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
+from rafm.errors import ConfigError, DataFormatError, DataValueError, DataWarning, ResourceLimitError
 from rafm.read.compression import open_bytes
 from rafm.read.csv.cell_types import READ_AS, cast_text
 from rafm.read.csv.reader import read_delimited
@@ -152,7 +152,6 @@ ACCEPTED = {
     "quote inside a field": (b'a,b\n5" pipe,1\n', {"a": ['5" pipe'], "b": [1]}),
     "empty is missing, quoted or not": (b'a,b\n,1\n"",\n', {"a": [None, None], "b": [1, None]}),
     "NA is missing in numbers, text in text": (b"a,b\nNA,NA\nx,1\n", {"a": ["NA", "x"], "b": [None, 1]}),
-    "blanks around numbers and names": (b"a, b\nx, 1\ny, 2\n", {"a": ["x", "y"], "b": [" 1", " 2"]}),
     "semicolons": (b"a;b\n1,5;2\n", {"a": ["1,5"], "b": [2]}),
     "leading zeros are text": (b"a,b\n007,1\n", {"a": ["007"], "b": [1]}),
     "long ids are text": (b"a,b\n10000169349117863715,1\n", {"a": ["10000169349117863715"], "b": [1]}),
@@ -168,6 +167,11 @@ ACCEPTED = {
 def test_accepted_text_gives_the_expected_columns(name):
     text, expected = ACCEPTED[name]
     assert columns_of(text) == expected
+
+
+def test_blanks_before_names_are_dropped_and_those_before_cells_are_warned_of():
+    with pytest.warns(DataWarning, match="the cells of column 'b' begin with a space"):
+        assert columns_of(b"a, b\nx, 1\ny, 2\n") == {"a": ["x", "y"], "b": [" 1", " 2"]}
 
 
 REFUSED = {
