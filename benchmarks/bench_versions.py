@@ -135,6 +135,8 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--skip", choices=["bytes", "speed"])
     asked = parser.parse_args()
+    if not Path(asked.other, "rafm").is_dir():  # or this version would be compared with itself
+        parser.error(f"{asked.other} has no folder rafm")
     same = asked.skip == "bytes" or compare_bytes(asked.other)
     if asked.skip != "speed":
         compare_speed(asked.other, [*map(int, asked.ranks.split(","))], asked.turns)
