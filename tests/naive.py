@@ -216,11 +216,16 @@ def score(model, row):
 
 
 def score_size(model, row):
-    """Return how large the numbers are that add up to a score; rounding errors are relative to it."""
+    """Return the sum of the absolute values of all products that add up to a score; rounding errors are relative to it.
+
+    The square of no value is among them, so one large value takes no digits from the rest.
+    """
     total = abs(model["bias"]) + sum(abs(model["w"][i] * x) for i, x in zip(*row))
     for p in range(len(model["ranks"])):
-        members = [abs(model["v"][p][i] * x) for i, x in zip(*row) if model["levels"][i] > p]
-        total += sum(sum(members) ** 2) if members else 0
+        before = np.zeros(model["ranks"][p])
+        for z in (abs(model["v"][p][i] * x) for i, x in zip(*row) if model["levels"][i] > p):
+            total += before @ z
+            before = before + z
     return total
 
 

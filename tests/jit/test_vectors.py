@@ -12,7 +12,6 @@ import rafm
 from rafm.jit import vectors
 from rafm.jit.compile import PLAIN
 from rafm.jit.helper import callable_helper, helper
-from rafm.kernels.scoring import half_pairs
 
 SIZES = range(4, 204, 4)
 PRECISIONS = (np.float32, np.float64)
@@ -36,6 +35,26 @@ def add_listed_twice(records, places, q, values, e, others, count, shift, sums, 
 @njit
 def sum_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n):
     return vectors.sum_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n)
+
+
+@njit
+def pair_more(records, places, q, values, e, count, shift, sums, j, n):
+    return vectors.pair_more(records, places, q, values, e, count, shift, sums, j, n)
+
+
+@njit
+def pair_listed(records, places, q, values, e, count, shift, sums, j, n):
+    return vectors.pair_listed(records, places, q, values, e, count, shift, sums, j, n)
+
+
+@njit
+def pair_more_twice(records, places, q, values, e, others, count, shift, sums, j, k, n):
+    return vectors.pair_more_twice(records, places, q, values, e, others, count, shift, sums, j, k, n)
+
+
+@njit
+def pair_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n):
+    return vectors.pair_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n)
 
 
 @njit
@@ -182,6 +201,44 @@ def test_vectors_listed_twice_are_summed_with_both_values(draw, count):
         again[j : j + size] = again[k : k + size] = np.nan
         assert sum_listed_twice(*given, again, j, k, size) == pytest.approx(norm, rel=1e-9, abs=1e-9)
         np.testing.assert_allclose(again, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_pairs_of_listed_vectors_are_their_products_with_the_sums_before_them(draw, count):
+    rng = np.random.default_rng(0)
+    for size, i, j, _, sums, _, _ in draw():
+        records, values = (rng.normal(size=n).astype(sums.dtype) for n in (5 * size + 16, 3 + count))
+        places = np.concatenate([[-9, -9], rng.integers(0, 4 * size, count)])
+        listed = [values[3 + k] * records[place + i :][:size].astype(float) for k, place in enumerate(places[2:])]
+        for function, start in ((pair_more, sums[j : j + size].astype(float)), (pair_listed, np.zeros(size))):
+            found, total, terms = sums.copy(), start.copy(), 0.0
+            expected = 0.0
+            for vector in listed:
+                expected, terms = expected + total @ vector, terms + abs(total) @ abs(vector)
+                total += vector
+            pairs = function(records, places, 2, values, 3, count, i, found, j, size)
+            assert abs(pairs - expected) <= 8 * np.finfo(sums.dtype).eps * terms
+            np.testing.assert_allclose(found[j : j + size], total, rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(np.delete(found, range(j, j + size)), np.delete(sums, range(j, j + size)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_pairs_with_field_weights_count_one_less_the_product_of_both(count):
+    rng = np.random.default_rng(count)
+    for size in SIZES:
+        records, x = rng.normal(size=5 * size + 16), rng.normal(size=3 + count)
+        t = rng.choice([0.0, 1.0, *rng.random(2)], 3 + count)
+        places = np.concatenate([[-9, -9], rng.integers(0, 4 * size, count)])
+        listed = np.array([records[place + 5 :][:size] for place in places[2:]]).reshape(count, size)
+        products = np.outer(x[3:], x[3:]) * (listed @ listed.T) * (1 - np.outer(t[3:], t[3:]))
+        y, sums = np.concatenate([[9, 9], ((1 - t) * x)[3:]]), np.full(2 * size + 9, np.nan)
+        first, rest = count // 2, count - count // 2
+        before = pair_listed_twice(records, places, 2, x, 3, y, first, 5, sums, 1, size + 4, size)
+        after = pair_more_twice(records, places, 2 + first, x, 3 + first, y, rest, 5, sums, 1, size + 4, size)
+        assert before == pytest.approx(np.triu(products, 1)[:first, :first].sum(), abs=1e-12 * size)
+        assert before + after == pytest.approx(np.triu(products, 1).sum(), abs=1e-12 * size)
+        np.testing.assert_allclose(sums[1 : 1 + size], x[3:] @ listed, atol=1e-12)
+        np.testing.assert_allclose(sums[size + 4 : 2 * size + 4], ((1 - t) * x)[3:] @ listed, atol=1e-12)
 
 
 def test_directions_are_set_or_added_and_their_product_with_what_is_left_and_their_norm_returned(draw):
@@ -362,7 +419,7 @@ def test_numbers_that_are_not_finite_stay_visible(bad):
 def test_plain_twins_notice_an_index_out_of_bounds():
     assert config.BOUNDSCHECK or config.DISABLE_JIT
     with pytest.raises(IndexError):
-        callable_helper(half_pairs)(np.ones(7), 0, 8, 0.0)
+        callable_helper(vectors.combined_norm)(np.ones(7), 0, np.ones(8), 0, 8, 1.0, 0.0)
 
 
 @helper()
@@ -392,14 +449,14 @@ def test_a_helper_is_compiled_once_for_all_integer_constants():
     assert len(plus.signatures) == 1
 
 
-HALF_PAIRS = """
+NORM = """
 import numpy as np
 from rafm.jit.compile import entry
-from rafm.kernels.scoring import half_pairs
+from rafm.jit.vectors import combined_norm
 
 @entry
 def call(sums):
-    return half_pairs(sums, 0, 8, np.float32(0))
+    return combined_norm(sums, 0, sums, 0, 8, np.float32(1), np.float32(0))
 
 print(call(np.ones(8, np.float32)), sum(call.stats.cache_hits.values()))
 """
@@ -409,12 +466,12 @@ def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
     package = tmp_path / "rafm"
     shutil.copytree(Path(rafm.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
 
-    (tmp_path / "calling.py").write_text(HALF_PAIRS)
+    (tmp_path / "calling.py").write_text(NORM)
 
     def run():
         return run_python(tmp_path / "calling.py", path=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")).split()
 
-    assert run() == ["4.0", "0"]  # that the next run reads it from the cache: see test_cache.py
+    assert run() == ["8.0", "0"]  # that the next run reads it from the cache: see test_cache.py
     source = (package / "jit" / "emit.py").read_text()
     edited = source.replace("gradient = fma(b, c,", "gradient = fma(b, d,")  # forget the left side
     assert edited != source
@@ -469,38 +526,40 @@ def test_gradients_are_summed_over_listed_rows(count):
 
 
 @pytest.mark.parametrize("features", [None, ""], ids=["of this processor", "of any processor"])
-def test_halves_of_bytes_are_summed_as_their_numbers(features, monkeypatch):
-    add_halves(*halves(16, 1)[:-1])  # first: the compiler is set up for this processor once
+def test_halves_of_bytes_are_summed_and_paired_as_their_numbers(features, monkeypatch):
+    pair_more_halves(*halves(16, 1)[:-1])  # first: the compiler is set up for this processor once
     if features is not None:
         monkeypatch.setattr(config, "CPU_FEATURES", features)
 
     @njit
-    def add(records, codes, places, values, count, sums, n):
-        return vectors.add_halves(records, codes, places, 0, values, 0, count, 2, sums, 0, n)
+    def pair(records, codes, places, values, count, sums, n):
+        return vectors.pair_more_halves(records, codes, places, 0, values, 0, count, 1, sums, 0, n)
 
     for n in (8, 16, 24, 32, 64, 72, 128, 200):
         for count in (0, 1, 2, 7):
-            *given, expected = halves(n, count)
-            for times in (1, 2):  # to zeros, then to what is there: in an order that depends on n alone
-                norm = add(*given)
-                np.testing.assert_allclose(np.sort(given[-2]), times * np.sort(expected[0]), rtol=1e-5, atol=1e-6)
-                assert norm == pytest.approx(expected[1], rel=1e-6)
+            *given, listed = halves(n, count)
+            for times in (0, 1):  # to zeros, then to what is there: in an order that depends on n alone
+                expected, size, before = 0.0, 0.0, times * listed.sum(axis=0)
+                for vector in listed:
+                    expected, size = expected + before @ vector, size + abs(before) @ abs(vector)
+                    before = before + vector
+                assert abs(pair(*given) - expected) <= 1e-6 * size
+                np.testing.assert_allclose(np.sort(given[-2]), np.sort(before), rtol=1e-5, atol=1e-5)
 
 
 @njit
-def add_halves(records, codes, places, values, count, sums, n):
-    return vectors.add_halves(records, codes, places, 0, values, 0, count, 2, sums, 0, n)
+def pair_more_halves(records, codes, places, values, count, sums, n):
+    return vectors.pair_more_halves(records, codes, places, 0, values, 0, count, 1, sums, 0, n)
 
 
 def halves(n, count):
-    """Return what add_halves takes for random codes: scale, norm and codes per record; and the sums and norms."""
-    draw, stride = np.random.default_rng(n), 2 + n // 8
+    """Return what pair_more_halves takes for random codes, and the listed vectors."""
+    draw, stride = np.random.default_rng(n), 1 + n // 8
     numbers = draw.integers(-8, 8, (9, n))
     records = draw.random((9, stride), np.float32)
     low, high = (part & 15 for part in (numbers[:, : n // 2], numbers[:, n // 2 :]))
-    records[:, 2:] = (low | high << 4).astype(np.uint8).view(np.float32)
+    records[:, 1:] = (low | high << 4).astype(np.uint8).view(np.float32)
     flat, chosen = records.reshape(-1).copy(), draw.integers(0, 9, count)
     values, sums = draw.random(count, np.float32), np.zeros(n, np.float32)
-    total = ((values * records[chosen, 0])[:, None] * numbers[chosen]).sum(axis=0)
-    places = (chosen * stride).astype(np.int64)
-    return flat, flat.view(np.uint8), places, values, count, sums, n, (total, (values**2 * records[chosen, 1]).sum())
+    listed = (values * records[chosen, 0]).astype(float)[:, None] * numbers[chosen]
+    return flat, flat.view(np.uint8), (chosen * stride).astype(np.int64), values, count, sums, n, listed

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 from worlds import (
     ODD_RANKS,
     PRECISION,
@@ -26,21 +27,24 @@ from worlds import (
     worlds_with_rows,
 )
 
-from rafm.jit.helper import callable_helper
-from rafm.kernels.scoring import half_pairs
+from rafm.jit.vectors import pair_listed
 from rafm.optimizers import OPTIMIZERS
 from rafm.plan.ranks import describe_plan
 
 HERE = Path(__file__).parent
-HALF_PAIRS = callable_helper(half_pairs)
 HUGE = float(np.finfo(PRECISION).max) ** 0.75  # whose square is none
 
 KINDS = ("squared", "logistic", "poisson", "huber")
 DIFFERENCES = {"rtol": 1e-6, "atol": 2e-8}  # central differences of step 1e-6: curvature 1e-12, rounding 1e-16 / 1e-6
 
 
+@njit
+def pairs_of(vectors, places, values, sums):
+    return pair_listed(vectors, places, 0, values, 0, places.size, 0, sums, 0, sums.size)
+
+
 def assert_score(found, model, row, expected):
-    """Compare within 8 roundings of the largest sums, which is what float32 and float64 can promise."""
+    """Compare within 8 roundings of the sum of absolute terms, which is what float32 and float64 can promise."""
     assert abs(found - expected) <= 8 * np.finfo(found.dtype).eps * (1 + naive.score_size(model, row))
 
 
@@ -142,9 +146,10 @@ def test_sums_of_pairs_take_linear_time(drawn):
             linear = naive.a_term_in_linear_time(world.model, row, lower, upper)
             assert_score(np.float64(linear), world.model, row, pairs)
             members = [world.model["v"][lower - 1][i] * x for i, x in zip(*row) if world.model["levels"][i] >= upper]
-            padded = np.zeros(72)
-            padded[: world.plan.ranks[lower - 1]] = sum(members, np.zeros(world.plan.ranks[lower - 1]))
-            found = HALF_PAIRS(padded, 0, 72, float(sum(vector @ vector for vector in members)))
+            padded = np.zeros((len(members), 72))
+            padded[:, : world.plan.ranks[lower - 1]] = np.reshape(members, (len(members), world.plan.ranks[lower - 1]))
+            places = 72 * np.arange(len(members))
+            found = pairs_of(padded.ravel(), places, np.ones(len(members)), np.full(72, np.nan))
             assert_score(np.float64(found), world.model, row, pairs)
 
 
@@ -500,7 +505,8 @@ def counting(plain):
         touched[0] += int(count * n)
         return plain(records, places, q, values, e, count, shift, sums, j, n)
     return counted
-vectors.add_listed, vectors.sum_listed = counting(vectors.add_listed), counting(vectors.sum_listed)
+for name in ("add_listed", "sum_listed", "pair_more", "pair_listed"):
+    setattr(vectors, name, counting(getattr(vectors, name)))
 from worlds import RULE, make_world, random_rows, train  # kernels take the counting functions
 
 def count(work):

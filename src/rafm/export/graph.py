@@ -82,6 +82,10 @@ class Graph:
         """Return the sum over an axis, which disappears."""
         return self.node("ReduceSum", [array, np.array([axis])], keepdims=0)
 
+    def sums_before(self, array: str, axis: int) -> str:
+        """Return for each entry the sum of those before it along an axis."""
+        return self.node("CumSum", [array, np.array(axis)], exclusive=1)
+
     def expand(self, array: str, axis: int) -> str:
         """Return the array with a new axis of length 1."""
         return self.node("Unsqueeze", [array, np.array([axis])])

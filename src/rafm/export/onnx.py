@@ -67,14 +67,12 @@ class Scoring:
         score = g.add(g.sum(g.mul(weights, self.values), 1), np.float32(found.bias[0]))
         if self.model.plan.traits.has_mixture:
             return g.add(score, self._mixture())
+        weighted = None
+        if found.fields is not None and self.model.fields is not None:
+            rest = np.append(1 - found.fields[self.model.fields.numbers], np.float32(0))
+            weighted = g.mul(self.values, self._look_up(rest, self.numbers))
         for block in range(self.model.plan.n_levels):
-            score = g.add(score, self._pairs(block, self.values))
-        if found.fields is None or self.model.fields is None:
-            return score
-        of_features = np.append(found.fields[self.model.fields.numbers], np.float32(0))
-        weighted = g.mul(self.values, self._look_up(of_features, self.numbers))
-        for block in range(self.model.plan.n_levels):
-            score = g.sub(score, self._pairs(block, weighted))
+            score = g.add(score, self._pairs(block, weighted))
         return score
 
     def _numbers(self, ids: str) -> str:
@@ -108,18 +106,29 @@ class Scoring:
         scales = self._look_up(np.append(stored.scales(), np.float32(0)), places)
         return g.mul(floats, g.expand(scales, 2))
 
-    def _pairs(self, block: int, values: str) -> str:
-        """Return the pairs of a block that have a free feature, as kernels/scoring.py says."""
+    def _pairs(self, block: int, weighted: str | None = None) -> str:
+        """Return the pairs of a block that have a free feature, as kernels/scoring.py says; weighted: y = (1 - t) x."""
+        g, vectors, x = self.graph, self.vectors[block], self.graph.expand(self.values, 2)
+        whole = self._before(block, g.mul(vectors, x))
+        if weighted is None:
+            partners = g.mul(whole, x)
+        else:
+            y = g.expand(weighted, 2)
+            rest = self._before(block, g.mul(vectors, y))
+            partners = g.add(g.mul(whole, y), g.mul(rest, g.sub(x, y)))
+        return g.sum(g.sum(g.mul(partners, vectors), 2), 1)
+
+    def _before(self, block: int, terms: str) -> str:
+        """Return for each entry the sum of those before it that it makes pairs with.
+
+        A free feature makes pairs with all features, a dependent one with free ones alone.
+        """
         g, plan = self.graph, self.model.plan
-        terms = g.mul(self.vectors[block], g.expand(values, 2))
-        norms, sums = g.sum(g.mul(terms, terms), 2), g.sum(terms, 1)
-        total = g.sum(g.mul(sums, sums), 1)
-        if plan.nested and block + 1 < plan.n_levels:
-            dependent = g.cast(g.node("Less", [self.numbers, np.int64(plan.sizes[block + 2])]), np.float32)
-            own = g.sum(g.mul(terms, g.expand(dependent, 2)), 1)
-            total = g.sub(total, g.sum(g.mul(own, own), 1))
-            norms = g.mul(norms, g.sub(np.float32(1), dependent))
-        return g.mul(g.sub(total, g.sum(norms, 1)), np.float32(0.5))
+        if not plan.nested or block + 1 == plan.n_levels:
+            return g.sums_before(terms, 1)
+        is_free = g.node("GreaterOrEqual", [self.numbers, np.int64(plan.sizes[block + 2])])
+        free = g.mul(terms, g.expand(g.cast(is_free, np.float32), 2))
+        return g.node("Where", [g.expand(is_free, 2), g.sums_before(terms, 1), g.sums_before(free, 1)])
 
     def _mixture(self) -> str:
         """Return the pair of rows that have exactly two known features, a mean over ranks; 0 for all others."""
@@ -129,7 +138,7 @@ class Scoring:
         count = g.sum(g.cast(g.node("Less", [places, np.int64(self.n)]), np.float32), 1)
         shares = self._look_up(np.vstack([mixture, np.ones_like(mixture[:1])]), places)
         shares = g.node("ReduceProd", [shares, np.array([1])], keepdims=0)
-        products = [g.expand(self._pairs(block, self.values), 1) for block in range(self.model.plan.n_levels)]
+        products = [g.expand(self._pairs(block), 1) for block in range(self.model.plan.n_levels)]
         joined = g.node("Concat", products, axis=1)
         mean = g.node("Div", [g.sum(g.mul(shares, joined), 1), g.sum(shares, 1)])
         return g.node("Where", [g.node("Equal", [count, np.float32(2)]), mean, np.float32(0)])

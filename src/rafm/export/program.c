@@ -90,38 +90,27 @@ static size_t count_below(const int32_t *row, size_t n, int32_t bound)
     return count;
 }
 
-static double square(const double *sums)
-{
-    double total = 0;
-    for (size_t c = 0; c < CHUNK; c++)
-        total += sums[c] * sums[c];
-    return total;
-}
-
-/* Return the pairs of block p that have a feature behind the first `dependents`:
-   (|S|^2 - |T|^2 - sum |v x|^2) / 2, with S over all features, T over the dependent ones, the last sum over the others. */
-static double pairs_of_block(size_t p, const int32_t *row, const double *x, size_t dependents, size_t n)
+/* Return the pairs of block p that have a feature behind the first `dependents`: each vector times the sum of those
+   before it. With field weights t, y = (1 - t) x, and a pair counts 1 - t_a t_b = (1 - t_b) + (1 - t_a) t_b. No square
+   of a value is subtracted again, so a large value takes no digits from the rest. */
+static double pairs_of_block(size_t p, const int32_t *row, const double *x, const double *y, size_t dependents, size_t n)
 {
     double total = 0;
     for (size_t from = 0; from < ranks[p]; from += CHUNK) {
         size_t width = ranks[p] - from < CHUNK ? ranks[p] - from : CHUNK;
-        double sums[CHUNK] = {0}, vector[CHUNK];
+        double sums[CHUNK] = {0}, others[CHUNK] = {0}, vector[CHUNK];
         for (size_t q = 0; q < n; q++) {
-            if (q == dependents)
-                total -= square(sums);
             read_vector(p, row[q], from, width, vector);
-            double own = 0;
             for (size_t c = 0; c < width; c++) {
-                double z = vector[c] * x[q];
-                sums[c] += z;
-                own += z * z;
+                double partner = N_FIELD_WEIGHTS ? sums[c] * y[q] + others[c] * (x[q] - y[q]) : sums[c] * x[q];
+                if (q >= dependents)
+                    total += vector[c] * partner;
+                sums[c] += vector[c] * x[q];
+                others[c] += vector[c] * y[q];
             }
-            if (q >= dependents)
-                total -= own;
         }
-        total += square(sums);
     }
-    return total / 2;
+    return total;
 }
 #endif
 
@@ -149,16 +138,13 @@ static double pairs_of_row(const int32_t *row, const double *x, size_t n)
     return total / weights_sum * x[0] * x[1];
 #elif N_BLOCKS > 0
     double y[RAFM_MAX_NONZEROS];
-    for (size_t q = 0; N_FIELD_WEIGHTS && q < n; q++)
-        y[q] = x[q] * (double)field_weights[fields[row[q]]];
+    for (size_t q = 0; q < n; q++)
+        y[q] = N_FIELD_WEIGHTS ? x[q] * (1 - (double)field_weights[fields[row[q]]]) : 0;
     for (size_t p = 0; p < N_BLOCKS; p++) {
         size_t stop = count_below(row, n, sizes[p]);
         size_t dependents = NESTED && p + 1 < N_BLOCKS ? count_below(row, n, sizes[p + 1]) : 0;
-        if (dependents == stop || stop < 2)
-            continue;
-        total += pairs_of_block(p, row, x, dependents, stop);
-        if (N_FIELD_WEIGHTS)
-            total -= pairs_of_block(p, row, y, dependents, stop);
+        if (dependents < stop && stop > 1)
+            total += pairs_of_block(p, row, x, y, dependents, stop);
     }
     return total;
 #else

@@ -63,16 +63,20 @@ def vector(model: dict[str, Any], block: int, number: int) -> list[float]:
     return [scale * code for code in own]
 
 
-def pairs_of_block(vectors: list[list[float]], values: list[float], dependents: int) -> float:
-    """Return the pairs that have a feature behind the first `dependents`.
+def pairs_of_block(vectors: list[list[float]], x: list[float], y: list[float], dependents: int) -> float:
+    """Return the pairs that have a feature behind the first `dependents`: each vector times the sum of those before it.
 
-    (|S|^2 - |T|^2 - sum |v x|^2) / 2, with S over all features, T over the dependent ones, |v x|^2 over the others.
+    With field weights t, y is (1 - t) x, and a pair counts 1 - t_a t_b = (1 - t_b) + (1 - t_a) t_b; without, y is x.
     """
     total = 0.0
     for coordinates in zip(*vectors):
-        terms = [v * x for v, x in zip(coordinates, values)]
-        total += sum(terms) ** 2 - sum(terms[:dependents]) ** 2 - sum(term * term for term in terms[dependents:])
-    return total / 2
+        whole = rest = 0.0
+        for q, v in enumerate(coordinates):
+            if q >= dependents:
+                total += v * (whole * y[q] + rest * (x[q] - y[q]))
+            whole += v * x[q]
+            rest += v * y[q]
+    return total
 
 
 def mixed_pair(model: dict[str, Any], known: list[tuple[int, float]]) -> float:
@@ -89,9 +93,9 @@ def pairs_of_row(model: dict[str, Any], known: list[tuple[int, float]]) -> float
     if model["family"] == "mrma":
         return mixed_pair(model, known) if len(known) == 2 else 0.0
     numbers, values = [i for i, _ in known], [x for _, x in known]
-    weighted: list[float] = []
+    weighted = values
     if "field_weights" in model:
-        weighted = [x * model["field_weights"][model["fields"][i]] for i, x in known]
+        weighted = [x * (1 - model["field_weights"][model["fields"][i]]) for i, x in known]
     total, sizes = 0.0, model["sizes"]
     for block in range(len(model["ranks"])):
         stop = sum(i < sizes[block] for i in numbers)
@@ -99,8 +103,7 @@ def pairs_of_row(model: dict[str, Any], known: list[tuple[int, float]]) -> float
         dependents = 0 if last else sum(i < sizes[block + 1] for i in numbers)
         if dependents < stop > 1:
             vectors = [vector(model, block, i) for i in numbers[:stop]]
-            total += pairs_of_block(vectors, values[:stop], dependents)
-            total -= pairs_of_block(vectors, weighted[:stop], dependents) if weighted else 0.0
+            total += pairs_of_block(vectors, values, weighted, dependents)
     return total
 
 

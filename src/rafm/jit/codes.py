@@ -1,4 +1,4 @@
-"""Sums of packed vectors as explicit SIMD instructions; plain.py has twins and says what they do."""
+"""Sums and pairs of packed vectors as explicit SIMD instructions; plain.py has twins and says what they do."""
 
 # mypy: ignore-errors
 from llvmlite import ir
@@ -8,17 +8,18 @@ from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from .compile import FAST
-from .emit import elements, emit_columns, joined, lanes_of, turns, zeros
+from .emit import LaneOps, add_products, elements, emit_columns, joined, lanes_of, turns, weighted_partner, zeros
 
 WORD, FLOAT = ir.IntType(32), ir.FloatType()
+PAIR_LANES = 64  # products summed at a time
 TABLE_LANES, LOOKUP = 16, "llvm.x86.avx512.permvar.sf.512"
 
 
 class CodeColumns:
-    """Emits the sums over all listed vectors, for one range of elements; the first range adds the squared norms.
+    """Emits the sums over all listed vectors and their pairs, for one range of elements.
 
     An element is a code, or with halves a byte of two codes. The sums of a range fill one piece of all sums, in any
-    order, since only their norm is used: a processor is slow to read what it has just written in other pieces.
+    order, since only products with them are used: a processor is slow to read what it has just written in other pieces.
     """
 
     def __init__(self, builder, listed, sets, halves, anew, total):
@@ -28,29 +29,26 @@ class CodeColumns:
     def emit(self, position, width):
         b, (places, count, records, codes) = self.builder, self.listed
         slots = [self._slot(sums, position, width) for _, sums in self.sets]
-        norms = cgutils.alloca_once_value(b, ir.Constant(FLOAT, 0.0))
-        b.store(ir.Constant(FLOAT, 0.0), norms)
+        lanes = slots[0][0].type.pointee.count
+        pairs = cgutils.alloca_once(b, ir.VectorType(FLOAT, min(lanes, PAIR_LANES)))
+        b.store(zeros(pairs.type.pointee), pairs)
         per_element = count.type(WORD.width // codes.type.pointee.width)
         with turns(b, count, unrolled=False) as index:
             place = b.load(b.gep(places, [index]))
-            scale, norm = (b.load(b.gep(records, [b.add(place, place.type(before))])) for before in (-2, -1))
-            values = [b.load(b.gep(given, [index])) for given, _ in self.sets]
+            scale = b.load(b.gep(records, [b.sub(place, place.type(1))]))
+            values = [b.fmul(b.load(b.gep(given, [index])), scale, flags=FAST) for given, _ in self.sets]
             start = b.gep(b.gep(codes, [b.mul(place, per_element)]), [position])
-            vector = self._vector(start, width)
-            for x, (slot, _) in zip(values, slots):
-                factor = lanes_of(b, b.fmul(x, scale, flags=FAST), vector.type.count)
-                b.store(b.fadd(b.fmul(vector, factor, flags=FAST), b.load(slot), flags=FAST), slot)
-            b.store(b.fadd(b.load(norms), b.fmul(self._square(values), norm, flags=FAST), flags=FAST), norms)
+            vector, before = self._vector(start, width), [b.load(slot) for slot, _ in slots]
+            terms = [b.fmul(vector, lanes_of(b, x, lanes), flags=FAST) for x in values]
+            for term, sums, (slot, _) in zip(terms, before, slots):
+                b.store(b.fadd(term, sums, flags=FAST), slot)
+            if len(values) == 1:
+                add_products(b, terms[0], before[0], pairs)
+            else:
+                add_products(b, vector, weighted_partner(b, before, values), pairs)
         for slot, out in slots:
             b.store(b.load(slot), out, align=4)
-        with b.if_then(b.icmp_signed("==", position, position.type(0))):
-            b.store(b.fadd(b.load(self.total), b.load(norms), flags=FAST), self.total)
-
-    def _square(self, values):
-        """Return x^2, or x^2 - y^2 with two sets of values."""
-        b = self.builder
-        x, *others = (b.fmul(value, value, flags=FAST) for value in values)
-        return b.fsub(x, others[0], flags=FAST) if others else x
+        LaneOps(b, (), (), self.total).reduce(b.load(pairs))
 
     def _slot(self, sums, position, width):
         """Return a register slot, set to 0 or the sums so far, and the place of these sums."""
@@ -100,7 +98,7 @@ def has_table_lookup():
 
 
 def _emit(builder, held, listed, sets, size, kind):
-    """Emit the sums and return the squared norms; sets: values, and the sums they go to."""
+    """Emit the sums and return the pairs; sets: values, and the sums they go to."""
     (records, codes), (places, count, shift), (anew, halves) = held, listed, kind
     codes = builder.gep(codes, [builder.mul(shift, shift.type(WORD.width // codes.type.pointee.width))])
     total = cgutils.alloca_once_value(builder, ir.Constant(FLOAT, 0.0))
@@ -151,7 +149,7 @@ def _twin_adder(anew, halves):
     return operation
 
 
-add_codes, sum_codes = _adder(False, halves=False), _adder(True, halves=False)
-add_halves, sum_halves = _adder(False, halves=True), _adder(True, halves=True)
-add_codes_twice, sum_codes_twice = _twin_adder(False, halves=False), _twin_adder(True, halves=False)
-add_halves_twice, sum_halves_twice = _twin_adder(False, halves=True), _twin_adder(True, halves=True)
+pair_more_codes, pair_codes = _adder(False, halves=False), _adder(True, halves=False)
+pair_more_halves, pair_halves = _adder(False, halves=True), _adder(True, halves=True)
+pair_more_codes_twice, pair_codes_twice = _twin_adder(False, halves=False), _twin_adder(True, halves=False)
+pair_more_halves_twice, pair_halves_twice = _twin_adder(False, halves=True), _twin_adder(True, halves=True)

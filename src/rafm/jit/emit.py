@@ -92,15 +92,16 @@ def emit_all(builder, pointers, scalars, step, size):
 
 
 class Columns:
-    """Emits the sum over all listed vectors, for one range of lanes.
+    """Emits the sum over all listed vectors, for one range of lanes, and their squared norms or their pairs.
 
-    With other values and sums, emit both sums in one pass, and the difference of the squared norms. With twice the
-    arithmetic a core cannot run ahead to the loads of the next lanes, so these are prefetched.
+    With other values and sums, emit both sums in one pass, and the difference of the squared norms, or the pairs with
+    field weights. With twice the arithmetic a core cannot run ahead to the loads of the next lanes, so these are
+    prefetched. What is summed up besides is that of plain.py.
     """
 
-    def __init__(self, builder, listed, sums, total, anew, others=None):
-        self.builder, self.listed, self.sums, self.total, self.anew = builder, listed, sums, total, anew
-        self.others = others
+    def __init__(self, builder, listed, sums, total, kind, others=None):
+        self.builder, self.listed, self.sums, self.total = builder, listed, sums, total
+        (self.anew, self.pairs), self.others = kind, others
 
     def emit(self, position, width):
         b, (places, values, count, records), kind = self.builder, self.listed, self._kind(width)
@@ -115,10 +116,9 @@ class Columns:
         with turns(b, count, unrolled=width > NARROW) as index:
             place, x = b.load(b.gep(places, [index])), b.load(b.gep(values, [index]))
             vector = load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
-            term = b.fmul(vector, lanes_of(b, x, width), flags=FAST)
-            b.store(b.fadd(b.load(sums), term, flags=FAST), sums)
-            for part in pieces(b, term, narrow.count):
-                b.store(fma(b, part, part, b.load(squares)), squares)
+            term, before = b.fmul(vector, lanes_of(b, x, width), flags=FAST), b.load(sums)
+            b.store(b.fadd(before, term, flags=FAST), sums)
+            add_products(b, term, before if self.pairs else term, squares)
         b.store(b.load(sums), out, align=4)
         LaneOps(b, (), (), self.total).reduce(b.load(squares))
 
@@ -137,11 +137,14 @@ class Columns:
             vector = load(b, b.bitcast(b.gep(records, [place]), kind.as_pointer()))
             for line in range(0, WIDE if width == WIDE else 0, LINE):
                 prefetch_line(b, b.gep(b.gep(records, [place]), [b.add(ahead, ahead.type(line))]), write=0)
+            before = [b.load(slot) for slot in sums]
             for slot, value in zip(sums, (x, y)):
                 b.store(fma(b, vector, lanes_of(b, value, width), b.load(slot)), slot)
-            share = lanes_of(b, b.fsub(b.fmul(x, x, flags=FAST), b.fmul(y, y, flags=FAST), flags=FAST), narrow.count)
-            for part in pieces(b, vector, narrow.count):
-                b.store(fma(b, b.fmul(share, part, flags=FAST), part, b.load(squares)), squares)
+            if self.pairs:
+                add_products(b, vector, weighted_partner(b, before, (x, y)), squares)
+            else:
+                share = b.fsub(b.fmul(x, x, flags=FAST), b.fmul(y, y, flags=FAST), flags=FAST)
+                add_products(b, b.fmul(lanes_of(b, share, width), vector, flags=FAST), vector, squares)
         for slot, out in zip(sums, outs):
             b.store(b.load(slot), out, align=4)
         LaneOps(b, (), (), self.total).reduce(b.load(squares))
@@ -234,6 +237,21 @@ def pieces(builder, term, width):
     masks = (range(start, start + width) for start in range(0, term.type.count, width))
     masks = (ir.Constant(ir.VectorType(ir.IntType(32), width), list(mask)) for mask in masks)
     return [builder.shuffle_vector(term, term, mask) for mask in masks]
+
+
+def add_products(builder, left, right, slot):
+    """Add the products of two vectors to a vector of as many lanes, or of fewer."""
+    width = slot.type.pointee.count
+    for one, other in zip(pieces(builder, left, width), pieces(builder, right, width)):
+        builder.store(fma(builder, one, other, builder.load(slot)), slot)
+
+
+def weighted_partner(builder, sums, values):
+    """Return what a vector meets with field weights: S y + S' (x - y), for the sums of x and of y = (1 - t) x."""
+    (x, y), width = values, sums[0].type.count
+    rest = builder.fsub(x, y)
+    share = builder.fmul(sums[0], lanes_of(builder, y, width), flags=FAST)
+    return fma(builder, sums[1], lanes_of(builder, rest, width), share)
 
 
 def joined(builder, parts):

@@ -40,58 +40,104 @@ def sum_listed_twice(records, places, q, values, e, others, count, shift, sums, 
     return add_listed_twice(records, places, q, values, e, others, count, shift, sums, j, k, n)
 
 
-@compiled
-def add_codes(records, codes, places, q, values, e, count, shift, sums, j, n):
-    """Do what add_listed does with packed vectors: integers in the memory of the records, which scale and norm precede.
+def _pairing(coordinate, scale_of):
+    """Return functions that sum listed vectors and their pairs: to sums as they are or anew, with values or weighted.
 
-    Places count elements of 4 bytes. The squared norms are those stored.
+    Vectors are integers in the memory of the records, times a scale. Places count elements of 4 bytes.
     """
-    total, per_element = np.float32(0), 4 // codes.itemsize
-    for k in range(count):
-        o, x = places[q + k] + shift, values[e + k]
-        for f in range(n):
-            sums[j + f] += np.float32(codes[o * per_element + f]) * (x * records[o - 2])
-        total += x * x * records[o - 1]
-    return total
-
-
-@compiled
-def add_halves(records, codes, places, q, values, e, count, shift, sums, j, n):
-    """Do the same with two codes in each byte: code f in the lower half of byte f, code f + n / 2 in the upper one.
-
-    The sums may stand in another order, which depends on n alone, since only their squared norm is used.
-    """
-    total, half = np.float32(0), n // 2
-    for k in range(count):
-        o, x = places[q + k] + shift, values[e + k]
-        for f in range(half):
-            both = np.int64(codes[o * 4 + f])
-            for place, code in ((f, both & 15), (f + half, both >> 4)):
-                sums[j + place] += np.float32((code ^ 8) - 8) * (x * records[o - 2])  # 8 .. 15 are negative
-        total += x * x * records[o - 1]
-    return total
-
-
-def _packed_sums(add):
-    """Return the other three forms of add_codes or add_halves."""
 
     @compiled
-    def sum_anew(records, codes, places, q, values, e, count, shift, sums, j, n):
+    def pair_more(records, codes, places, q, values, e, count, shift, sums, j, n):
+        """Add the vectors to sums; return the sum of products of each with the sums before it.
+
+        These are all pairs. (|sum v x|^2 - sum |v x|^2) / 2 is the same, but loses all digits if one value is large,
+        because its square occurs in both terms.
+        """
+        total = np.float32(0)
+        for k in range(count):
+            o = places[q + k] + shift
+            x = values[e + k] * scale_of(records, o)
+            for f in range(n):
+                z = coordinate(codes, o, f, n) * x
+                total += z * sums[j + f]
+                sums[j + f] += z
+        return total
+
+    @compiled
+    def pair_listed(records, codes, places, q, values, e, count, shift, sums, j, n):
         clear(sums, j, n)
-        return add(records, codes, places, q, values, e, count, shift, sums, j, n)
+        return pair_more(records, codes, places, q, values, e, count, shift, sums, j, n)
 
     @compiled
-    def add_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n):
-        total = add(records, codes, places, q, values, e, count, shift, sums, j, n)
-        return total - add(records, codes, places, q, others, q, count, shift, sums, k, n)
+    def pair_more_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n):
+        """Do the same with field weights: others holds y = (1 - t) x, and sums[k:] are the sums with these values.
+
+        A pair of features a and b counts 1 - t_a t_b = (1 - t_b) + (1 - t_a) t_b, of which nothing is negative.
+        """
+        total = np.float32(0)
+        for c in range(count):
+            o = places[q + c] + shift
+            x, y = values[e + c] * scale_of(records, o), others[q + c] * scale_of(records, o)
+            for f in range(n):
+                v = coordinate(codes, o, f, n)
+                total += v * (sums[j + f] * y + sums[k + f] * (x - y))
+                sums[j + f] += v * x
+                sums[k + f] += v * y
+        return total
 
     @compiled
-    def sum_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n):
+    def pair_listed_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n):
         clear(sums, j, n)
         clear(sums, k, n)
-        return add_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n)
+        return pair_more_twice(records, codes, places, q, values, e, others, count, shift, sums, j, k, n)
 
-    return sum_anew, add_twice, sum_twice
+    return pair_listed, pair_more, pair_listed_twice, pair_more_twice
+
+
+@compiled
+def _float(records, o, f, n):
+    return records[o + f]
+
+
+@compiled
+def _code(codes, o, f, n):
+    return np.float32(codes[o * (4 // codes.itemsize) + f])
+
+
+@compiled
+def _half(codes, o, f, n):
+    """Return code f of two in each byte: f in the lower half of byte f, f + n / 2 in the upper one.
+
+    simd.py may keep the sums in another order, which depends on n alone, since only products with them are used.
+    """
+    both = np.int64(codes[o * 4 + f % (n // 2)])
+    code = both & 15 if f < n // 2 else both >> 4
+    return np.float32((code ^ 8) - 8)  # 8 .. 15 are negative
+
+
+@compiled
+def _no_scale(records, o):
+    return np.float32(1)
+
+
+@compiled
+def _scale(records, o):
+    return records[o - 1]
+
+
+def _of_floats(operation):
+    """Return the operation on records of floats."""
+
+    @compiled
+    def call(records, *arguments):
+        return operation(records, records, *arguments)
+
+    return call
+
+
+pair_listed, pair_more, pair_listed_twice, pair_more_twice = map(_of_floats, _pairing(_float, _no_scale))
+pair_codes, pair_more_codes, pair_codes_twice, pair_more_codes_twice = _pairing(_code, _scale)
+pair_halves, pair_more_halves, pair_halves_twice, pair_more_halves_twice = _pairing(_half, _scale)
 
 
 @compiled
@@ -204,10 +250,6 @@ def combine(left, i, right, j, n, c, d):
 def clear(array, i, n):
     """Set array[i : i + n] to 0."""
     array[i : i + n] = 0
-
-
-sum_codes, add_codes_twice, sum_codes_twice = _packed_sums(add_codes)
-sum_halves, add_halves_twice, sum_halves_twice = _packed_sums(add_halves)
 
 
 @compiled

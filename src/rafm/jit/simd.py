@@ -43,7 +43,7 @@ def _blockwise(step):
     return operation
 
 
-def _adder(anew):
+def _adder(anew, pairs=False):
     """Make a compiled function that sums listed vectors into sums, overwriting it if anew.
 
     The sums stay in registers: at small ranks, loading and storing them would dominate.
@@ -59,7 +59,8 @@ def _adder(anew):
             records, places, values, sums = (elements(context, builder, signature, args, k) for k in (0, 1, 3, 7))
             total = cgutils.alloca_once_value(builder, ir.Constant(records.type.pointee, 0.0))
             listed = (builder.gep(places, [q]), builder.gep(values, [e]), count, builder.gep(records, [shift]))
-            emit_columns(builder, Columns(builder, listed, builder.gep(sums, [j]), total, anew), size)
+            columns = Columns(builder, listed, builder.gep(sums, [j]), total, (anew, pairs))
+            emit_columns(builder, columns, size)
             return builder.load(total)
 
         return signature, codegen
@@ -67,7 +68,7 @@ def _adder(anew):
     return operation
 
 
-def _twin_adder(anew):
+def _twin_adder(anew, pairs=False):
     """Make a compiled function that sums listed vectors twice in one pass; see plain.py."""
 
     @intrinsic
@@ -82,7 +83,8 @@ def _twin_adder(anew):
             total = cgutils.alloca_once_value(builder, ir.Constant(records.type.pointee, 0.0))
             listed = (builder.gep(places, [q]), builder.gep(values, [e]), count, builder.gep(records, [shift]))
             more = (builder.gep(others, [q]), builder.gep(sums, [k]), size)
-            emit_columns(builder, Columns(builder, listed, builder.gep(sums, [j]), total, anew, more), size)
+            columns = Columns(builder, listed, builder.gep(sums, [j]), total, (anew, pairs), more)
+            emit_columns(builder, columns, size)
             return builder.load(total)
 
         return signature, codegen
@@ -188,6 +190,8 @@ combined_norm = _blockwise(norm_lanes)
 combine = _blockwise(combine_lanes)
 add_listed, sum_listed = _adder(anew=False), _adder(anew=True)
 add_listed_twice, sum_listed_twice = _twin_adder(anew=False), _twin_adder(anew=True)
+pair_more, pair_listed = _adder(anew=False, pairs=True), _adder(anew=True, pairs=True)
+pair_more_twice, pair_listed_twice = _twin_adder(anew=False, pairs=True), _twin_adder(anew=True, pairs=True)
 
 
 @intrinsic

@@ -4,7 +4,7 @@
 
 A row has sums S_{a,b} of v_{i,b} x_i over its features i of field a, for all pairs of its fields:
 
-    pairs = sum_{a<b} <S_{a,b}, S_{b,a}> + 1/2 sum_a (|S_{a,a}|^2 - sum_{i in a} |v_{i,a} x_i|^2)
+    pairs = sum_{a<b} <S_{a,b}, S_{b,a}> + sum_a sum_{i in a} <v_{i,a} x_i, the S_{a,a} of the features before i>
 
 and the gradient of v_{i,b} is g x_i (S_{b,a} - [a = b] v_{i,b} x_i) + l2 v_{i,b}, with a the field of i. Vectors that
 no pair of the row uses have none. With one feature per field these are the pairs one by one; with several, fewer.
@@ -26,8 +26,8 @@ from ..jit.compile import compiled, entry
 from ..jit.vectors import (
     add_gradients,
     add_spread,
-    combined_norm,
     exp_neg_abs,
+    inner,
     prefetch_shared,
     spread,
     strided_products,
@@ -35,7 +35,7 @@ from ..jit.vectors import (
 from .forward import span_of
 from .losses import is_finite, link, loss_slope, loss_value
 from .optimizers import batch_rate, step_number, step_vectors
-from .tables import CACHED_FLOATS, GROUPS, HALF, LINE_FLOATS, ONE, ZERO, FieldGradients, FieldVectors
+from .tables import CACHED_FLOATS, GROUPS, LINE_FLOATS, ONE, ZERO, FieldGradients, FieldVectors
 from .training import LONG_WAIT_MICROSECONDS, ask_to_stop, asked_to_stop, copy_bias, fetch_rows, total_of
 from .update import add_weight, clear_sums, update_weight
 
@@ -90,8 +90,8 @@ def list_row(rows, r, t, tables, records, work):
 
 @compiled
 def sum_row(rows, r, t, tables, records, work):
-    """Sum S of all pairs of a row's fields; return the sum of |v_{i,a} x_i|^2 of the fields with several features."""
-    start, count, n, norms, shifts = rows.indptr[r], work.counts[t], tables.widths[0], ZERO, work.shifts[t]
+    """Sum S of all pairs of a row's fields; return the pairs of features of the same field."""
+    start, count, n, pairs, shifts = rows.indptr[r], work.counts[t], tables.widths[0], ZERO, work.shifts[t]
     for q in range(rows.indptr[r + 1] - start):
         a, o, x = work.own[t, q], work.places[t, q], rows.values[start + q]
         if a < 0:
@@ -100,24 +100,20 @@ def sum_row(rows, r, t, tables, records, work):
         if work.firsts[t, a] == q:
             spread(records, o, shifts, count, x, work.sums, j, n)
         else:
+            pairs += x * inner(records, o + shifts[a], work.sums, j + a * n, n)
             add_spread(records, o, shifts, count, x, work.sums, j, n)
-        if work.members[t, a] > 1:
-            v = o + shifts[a]
-            norms += combined_norm(records, v, records, v, n, x, ZERO)
-    return norms
+    return pairs
 
 
 @compiled
 def score_row(rows, r, t, tables, records, work):
     """Compute the sums of a row; return its score without the bias."""
     score = list_row(rows, r, t, tables, records, work)
-    score -= HALF * sum_row(rows, r, t, tables, records, work)
+    score += sum_row(rows, r, t, tables, records, work)
     count, n, sums = work.counts[t], tables.widths[0], work.sums
     for a in range(count):
         i = t * tables.row + (a * count + a) * n  # S_{a,a}; S_{a,b} follow it, and S_{b,a} are below it
         score += strided_products(sums, i + n, i + count * n, n, count * n, count - 1 - a, n)
-        if work.members[t, a] > 1:
-            score += HALF * combined_norm(sums, i, sums, i, n, ONE, ZERO)
     return score
 
 

@@ -44,11 +44,11 @@ def _weigh_value(fields, o, x, u, q, tables, records):
 
 @compiled
 def _weigh_row(fields, values, a, tables, records, scratch):
-    """Set y of a row to be scored."""
+    """Set y = (1 - t) x of a row to be scored."""
     if tables.widths.size > 0:
         for q in range(scratch.ends[1] - a):
             field = np.int64(records[scratch.places[q] + tables.field])
-            fields.values[q] = fields.weights[field] * values[a + q]
+            fields.values[q] = (ONE - fields.weights[field]) * values[a + q]
 
 
 @compiled

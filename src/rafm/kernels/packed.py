@@ -1,7 +1,6 @@
 """Score rows from packed vectors, without unpacking them to memory.
 
-With codes c, scale s and squared norm |v|^2 of v = s c, the sum of v x over a row is the sum of c (s x), and the sum of
-|v x|^2 is that of x^2 |v|^2. All else is as in scoring.py.
+With codes c and scale s of v = s c, the sum of v x over a row is the sum of c (s x). All else is as in scoring.py.
 """
 
 # mypy: ignore-errors
@@ -29,10 +28,10 @@ def for_both(of_codes, of_halves):
 
 score_row = row_scorer(
     block_scorer(
-        for_both(vectors.sum_codes, vectors.sum_halves),
-        for_both(vectors.add_codes, vectors.add_halves),
-        for_both(vectors.sum_codes_twice, vectors.sum_halves_twice),
-        for_both(vectors.add_codes_twice, vectors.add_halves_twice),
+        for_both(vectors.pair_codes, vectors.pair_halves),
+        for_both(vectors.pair_more_codes, vectors.pair_more_halves),
+        for_both(vectors.pair_codes_twice, vectors.pair_halves_twice),
+        for_both(vectors.pair_more_codes_twice, vectors.pair_more_halves_twice),
     )
 )
 

@@ -3,13 +3,11 @@
 # mypy: ignore-errors
 from ..jit.compile import compiled, entry
 from ..jit.dispatch import chosen_by_type
-from ..jit.vectors import add_listed, add_listed_twice, combined_norm, prefetch_shared, sum_listed, sum_listed_twice
+from ..jit.vectors import pair_listed, pair_listed_twice, pair_more, pair_more_twice, prefetch_shared
 from .field_weights import weigh_row
 from .tables import (
     CACHED_FLOATS,
-    HALF,
     LINE_FLOATS,
-    ONE,
     PREFETCH_FLOATS,
     ZERO,
     FieldScoring,
@@ -39,50 +37,31 @@ def locate_row(rows, r, tables, records, places, ends):
     return linear
 
 
-@compiled
-def half_pairs(sums, j, n, norm):
-    """Return the sum of pair products: (|sum v x|^2 - sum |v x|^2) / 2."""
-    return HALF * (combined_norm(sums, j, sums, j, n, ONE, ZERO) - norm)
-
-
-@compiled
-def norms(sums, j, n):
-    """Return |S|^2 - |S'|^2, with S' behind S in sums."""
-    return combined_norm(sums, 0, sums, 0, n, ONE, ZERO) - combined_norm(sums, j, sums, j, n, ONE, ZERO)
-
-
-def block_scorer(sum_vectors, add_vectors, sum_vectors_twice, add_vectors_twice):
+def block_scorer(pair_vectors, pair_more_vectors, pair_vectors_twice, pair_more_vectors_twice):
     """Return a function for what a block adds to the score, by operations on vectors that are stored in some way."""
 
     @compiled
     def score_plain_block(_, values, a, free, p, tables, vectors, scratch):
         """Return what block p adds to the score: its pairs with at least one free feature.
 
-        With T over the dependent features [a, free) and S over all, this is
-        (|S|^2 - |T|^2 - sum of |v x|^2 over the free features) / 2.
+        That is the sum of <S, v x> over the free features, with S the sum over all features before each.
         """
-        n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
+        n, shift, sums, places = tables.widths[p], tables.offsets[p], scratch.sums, scratch.places
         stop = scratch.ends[p + 1]
-        if free > a:
-            sum_vectors(vectors, places, 0, values, a, free - a, shift, sums, 0, n)
-            dependent = combined_norm(sums, 0, sums, 0, n, ONE, ZERO)
-            norm = add_vectors(vectors, places, free - a, values, free, stop - free, shift, sums, 0, n)
-        else:
-            norm = sum_vectors(vectors, places, 0, values, a, stop - a, shift, sums, 0, n)
-        return half_pairs(sums, 0, n, dependent + norm)
+        if free == a:
+            return pair_vectors(vectors, places, 0, values, a, stop - a, shift, sums, 0, n)
+        pair_vectors(vectors, places, 0, values, a, free - a, shift, sums, 0, n)
+        return pair_more_vectors(vectors, places, free - a, values, free, stop - free, shift, sums, 0, n)
 
     @compiled
     def score_weighted_block(fields, values, a, free, p, tables, vectors, scratch):
-        """Do the same with field weights, less the same of y in place of x; see field_weights.py."""
-        n, shift, dependent, sums, places = tables.widths[p], tables.offsets[p], ZERO, scratch.sums, scratch.places
+        """Do the same with field weights."""
+        n, shift, sums, places = tables.widths[p], tables.offsets[p], scratch.sums, scratch.places
         y, stop, j = fields.values, scratch.ends[p + 1], sums.size // 2
-        if free > a:
-            sum_vectors_twice(vectors, places, 0, values, a, y, free - a, shift, sums, 0, j, n)
-            dependent = norms(sums, j, n)
-            norm = add_vectors_twice(vectors, places, free - a, values, free, y, stop - free, shift, sums, 0, j, n)
-        else:
-            norm = sum_vectors_twice(vectors, places, 0, values, a, y, stop - a, shift, sums, 0, j, n)
-        return HALF * (norms(sums, j, n) - dependent - norm)
+        if free == a:
+            return pair_vectors_twice(vectors, places, 0, values, a, y, stop - a, shift, sums, 0, j, n)
+        pair_vectors_twice(vectors, places, 0, values, a, y, free - a, shift, sums, 0, j, n)
+        return pair_more_vectors_twice(vectors, places, free - a, values, free, y, stop - free, shift, sums, 0, j, n)
 
     return chosen_by_type({NoFieldWeights: score_plain_block, FieldScoring: score_weighted_block})
 
@@ -105,7 +84,7 @@ def row_scorer(score_block):
     return score_row
 
 
-score_row = row_scorer(block_scorer(sum_listed, add_listed, sum_listed_twice, add_listed_twice))
+score_row = row_scorer(block_scorer(pair_listed, pair_more, pair_listed_twice, pair_more_twice))
 
 
 @compiled

@@ -309,13 +309,13 @@ class FieldScoring(NamedTuple):
     """Field weights in scoring."""
 
     weights: np.ndarray  # per field
-    values: np.ndarray  # y of a row's nonzeros
+    values: np.ndarray  # y = (1 - t) x of a row's nonzeros
 
 
 class PackedCodes(NamedTuple):
     """Records of packed vectors with codes of 8 or 16 bits."""
 
-    records: np.ndarray  # per vector: its scale, its squared norm, its codes
+    records: np.ndarray  # per vector: its scale, its codes
     codes: np.ndarray  # the same memory as int8 or int16
 
 

@@ -1,6 +1,6 @@
 """Memory layout of packed vectors: records of float32 elements, some of which hold several codes each.
 
-A record is [weight, field if fields have weights, then per block: scale, squared norm, codes]. Codes have 4, 8 or 16
+A record is [weight, field if fields have weights, then per block: scale, codes]. Codes have 4, 8 or 16
 bits; vectors are padded with zeros. Codes of 6 bits have 8 here, because unpacking them would cost more than reading
 them. Neither vectors nor records are ever expanded to floats.
 """
@@ -18,13 +18,13 @@ from .layout import FirstSlot, RecordLayout, _record_size, round_up
 
 ELEMENT_BITS = 32
 CHUNK_CODES = 1 << 18  # codes unpacked at a time
-AHEAD = 2  # scale and squared norm precede the codes
+AHEAD = 1  # the scale precedes the codes
 KINDS = {4: np.uint8, 6: np.int8, 8: np.int8, 16: np.int16}
 
 
 @dataclass(frozen=True)
 class PackedLayout(RecordLayout):
-    """Positions of weights, scales, norms and codes within records; bits: those of a code in the file."""
+    """Positions of weights, scales and codes within records; bits: those of a code in the file."""
 
     bits: int = 8
 
@@ -74,10 +74,9 @@ class PackedLayout(RecordLayout):
         return records
 
     def _put_codes(self, own: np.ndarray, number: int, codes: np.ndarray, scales: np.ndarray) -> None:
-        """Write scales, squared norms and codes of one block into some records."""
+        """Write scales and codes of one block into some records."""
         offset, size, width = self.offsets[number], self._sizes[number], self.widths[number]
-        own[:, offset - 2] = scales
-        own[:, offset - 1] = np.square(codes * scales[:, None].astype(float)).sum(axis=1)
+        own[:, offset - 1] = scales
         padded = np.pad(codes, ((0, 0), (0, width - codes.shape[1])))
         if self.code_bits == 4:
             low, high = padded[:, : width // 2] & 15, padded[:, width // 2 :] & 15
