@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -114,6 +115,9 @@ class Application:
             times.append(time.perf_counter())
             try:
                 return answer(model, body)
+            except (MemoryError, pa.ArrowCapacityError) as error:
+                reason = " ".join(str(error).split())[:200] or "out of memory"
+                raise RequestError(413, f"the request needs too much memory ({reason}); send fewer rows") from None
             except RafmError as error:
                 raise RequestError(422, str(error)) from None
 
