@@ -130,5 +130,5 @@ def test_a_machine_without_memory_is_told_apart_from_a_bad_request(model, ask_fo
         return {"type": "http.request", "body": b" " * size}
 
     with pytest.raises(RequestError, match="the request needs too much memory") as caught:
-        asyncio.run(app._work(Request({"type": "http"}, receive), lambda model, body: ask_for_memory()))
+        asyncio.run(app.work(Request({"type": "http"}, receive), lambda model, body: ask_for_memory()))
     assert caught.value.status == 413

@@ -92,20 +92,20 @@ class Application:
         """Score raw rows."""
         if is_arrow(request.headers.get("content-type", "")):
             as_arrow = is_arrow(request.headers.get("accept", ""))
-            return await self._work(request, lambda model, body: self._score_arrow(model, body, as_arrow))
-        return await self._work(request, self._score)
+            return await self.work(request, lambda model, body: self._score_arrow(model, body, as_arrow))
+        return await self.work(request, self._score)
 
     async def recommend(self, request: Request) -> Response:
         """Recommend items for contexts."""
-        return await self._work(request, self._recommend)
+        return await self.work(request, self._recommend)
 
     async def infer(self, request: Request) -> Response:
         """Score tensors."""
         self._named(request)
         head = request.headers.get(HEAD_LENGTH)
-        return await self._work(request, lambda model, body: self._infer(model, body, head))
+        return await self.work(request, lambda model, body: self._infer(model, body, head))
 
-    async def _work(self, request: Request, answer: Callable[[ServedModel, bytes], Response]) -> Response:
+    async def work(self, request: Request, answer: Callable[[ServedModel, bytes], Response]) -> Response:
         """Answer a request: at once if it is small, else in its turn."""
         begin, cpu = time.perf_counter(), time.process_time()
         model, body = self.models.current, await self.bodies.read(request)  # one model from here on
