@@ -1,7 +1,9 @@
 """A real server outlives what strangers send: bodies that stand for gigabytes, heads that mean something else."""
 
 import asyncio
+import contextlib
 import re
+import socket
 
 import numpy as np
 import pyarrow as pa
@@ -132,3 +134,60 @@ def test_a_machine_without_memory_is_told_apart_from_a_bad_request(model, ask_fo
     with pytest.raises(RequestError, match="the request needs too much memory") as caught:
         asyncio.run(app.work(Request({"type": "http"}, receive), lambda model, body: ask_for_memory()))
     assert caught.value.status == 413
+
+
+def talk(server, *parts):
+    """Send bytes on a connection, each part after an answer or a moment; return all answers until it is closed."""
+    answers = b""
+    with socket.create_connection(("127.0.0.1", server.port)) as sock, contextlib.suppress(ConnectionError):
+        for part in parts:
+            sock.sendall(part)
+            sock.settimeout(0.3)
+            with contextlib.suppress(TimeoutError):
+                answers += sock.recv(1 << 16)
+        sock.settimeout(120)
+        while found := sock.recv(1 << 16):
+            answers += found
+    return answers
+
+
+def statuses(answers):
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+) ", answers)]
+
+
+HIDDEN = b"GET /v2 HTTP/1.1\r\nHost: hidden\r\n\r\n"  # must stay what it is: a body
+GET, POST = (b"%s /v2/health/live HTTP/1.1\r\nHost: x\r\n" % method for method in (b"GET", b"POST"))
+LENGTH = b"Content-Length: %d\r\n" % len(HIDDEN)
+H2C, WEBSOCKET = (b"Connection: Upgrade\r\nUpgrade: %s\r\n" % name for name in (b"h2c", b"websocket"))
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+UPGRADES = {
+    "h2c": [POST + H2C + LENGTH + b"\r\n" + HIDDEN],
+    "h2c, and the body later": [POST + H2C + LENGTH + b"\r\n", HIDDEN],
+    "h2c, and the head in two parts": [POST + H2C[:-5], H2C[-5:] + LENGTH + b"\r\n", HIDDEN],
+    "a WebSocket": [POST + WEBSOCKET + LENGTH + b"\r\n", HIDDEN],
+    "chunks": [POST + H2C + CHUNKED + b"\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(HIDDEN), HIDDEN)],
+    "CONNECT": [b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n" + LENGTH + b"\r\n", HIDDEN],
+    "after another request": [GET + b"\r\n", POST + H2C + LENGTH + b"\r\n", HIDDEN],
+}
+
+
+@pytest.mark.parametrize("name", UPGRADES)
+def test_the_body_of_a_request_that_upgrades_is_no_request(server, name):  # case 120
+    answers = talk(server, *UPGRADES[name])
+    assert statuses(answers) == ([200, 400] if name == "after another request" else [400])
+    assert b"cannot upgrade" in answers
+    assert b'"name"' not in answers
+
+
+def test_a_request_without_a_body_is_answered_and_its_upgrade_ignored(server):  # case 120
+    for more in (b"", b"Content-Length: 0\r\n"):
+        answers = talk(server, GET + H2C + more + b"\r\n", HIDDEN, HIDDEN)
+        assert (statuses(answers), b"connection: close" in answers) == ([200], True)
+
+
+def test_answers_come_in_order_before_what_is_no_request(server):  # case 120
+    for garbage in (b"\x00\xff garbage\r\n\r\n", POST + H2C + LENGTH + b"\r\n" + HIDDEN):
+        answers = talk(server, GET + b"\r\n" + garbage)
+        assert (statuses(answers), b'"live":true' in answers, b'"name"' in answers) == ([200], True, False)
+    assert statuses(talk(server, POST.replace(b"/v2/health/live", b"/score") + CHUNKED + b"\r\n", b"zz\r\n")) == [400]
+    assert "Traceback" not in server.errors()
