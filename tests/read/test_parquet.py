@@ -6,6 +6,7 @@ import random
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from warm import run_script
 
-from rafm.errors import ConfigError, DataFormatError, DataValueError
+from rafm.errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
 from rafm.read.parquet import read_parquet
 
 TABLE = pa.table({"y": [1, 0, 1], "city": ["Rome", None, "Oslo"], "age": [30.5, None, 50.0]})
@@ -217,3 +218,64 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     process = run_script(MEASURE, path)
     assert "rows 6000000" in process.stdout, process.stderr
     assert float(process.stdout.split()[-1]) < 60  # Arrow's own account; what the allocator keeps varies
+
+
+EXPAND = """
+import re, sys
+from rafm.read.parquet import read_parquet
+def megabytes():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1000
+before = megabytes()
+for path in sys.argv[1:]:
+    print(sum(batch.num_rows for batch in read_parquet(path)), "rows", megabytes() - before, "MB")
+"""
+LONG, MANY = "x" * 100_000, 3000  # 300 MB that a file holds once
+ONCE = {
+    "text": ([LONG], pa.string()),
+    "views": ([LONG], pa.string_view()),
+    "bytes": ([LONG.encode()], pa.binary()),
+    "views of bytes": ([LONG.encode()], pa.binary_view()),
+    "lists": ([[LONG]], pa.list_(pa.string())),
+    "large lists of views": ([[LONG]], pa.large_list(pa.string_view())),
+    "fixed lists of views": ([[LONG]], pa.list_(pa.string_view(), 1)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_values_that_are_stored_once_are_expanded_in_slices(tmp_path):  # case 119
+    paths = [tmp_path / f"{name}.parquet" for name in ONCE]
+    for path, (cell, kind) in zip(paths, ONCE.values()):
+        with pq.ParquetWriter(path, pa.schema({"c": kind})) as writer:
+            writer.write_table(pa.table({"c": pa.array(cell * MANY, kind)}))
+        assert path.stat().st_size < 10**6
+    process = run_script(EXPAND, *paths)
+    assert process.stdout.count("3000 rows") == len(paths), process.stderr
+    assert max(map(int, re.findall(r"(\d+) MB", process.stdout))) < 150, process.stdout
+
+
+def test_types_of_columns_stay_as_they_are_but_for_views(tmp_path):
+    kinds = [pa.large_string(), pa.binary(), pa.list_(pa.large_string()), pa.dictionary(pa.int32(), pa.string())]
+    views = {pa.string_view(): pa.string(), pa.list_(pa.binary_view()): pa.list_(pa.binary())}
+    expected = dict(zip([*kinds, *views], [*kinds, *views.values()]))
+    cells = [["a", None], [b"a", None], [["a", None], None], ["a", None], ["a", None], [[b"a", None], None]]
+    columns = {f"c{k}": pa.array(one, kind) for k, (one, kind) in enumerate(zip(cells, expected))}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    found = read(tmp_path / "a.parquet")
+    assert found.schema.types == [*expected.values()]
+    assert found.to_pydict() == {name: column.to_pylist() for name, column in columns.items()}
+
+
+def test_a_cell_that_is_too_large_is_refused(tmp_path):  # case 119
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"y": [0, 1], "word": ["tea", "x" * (2**26 + 1)]}), path)
+    with pytest.raises(ResourceLimitError, match=r"a.parquet: column 'word', row 2: the row needs 671088\d+ bytes"):
+        read(path)
+
+
+def test_equal_numbers_are_read_in_batches_of_bounded_size(tmp_path):  # case 119
+    path, n = tmp_path / "a.parquet", 100_000
+    pq.write_table(pa.table({f"c{k}": np.zeros(n) for k in range(20)}), path)
+    batches = [*read_parquet(path, batch_bytes=10**6)]
+    assert sum(batch.num_rows for batch in batches) == n
+    assert max(batch.nbytes for batch in batches) < 1.1e6

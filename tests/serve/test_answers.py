@@ -231,7 +231,7 @@ BAD_STREAMS = {
     "too many rows without bytes": (stream_of(nulls(pa.null(), 10**7)), 422),
     "lists without bytes": (
         stream_of(GOOD.set_column(3, "tags", pa.FixedSizeListArray.from_arrays(pa.nulls(2 * 10**7), 10**6))),
-        422,
+        413,
     ),
 }
 

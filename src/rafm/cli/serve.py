@@ -32,13 +32,16 @@ def serve(
     reload_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds between checks for a replaced model file; 0: only on SIGHUP.")
     ] = 1.0,
+    allow_change: Annotated[
+        bool, typer.Option("--allow-change", help="Also load a replaced file of other columns, task or classes.")
+    ] = False,
 ) -> None:
     """Serve a model over HTTP.
 
     Answers requests for scores, explanations and recommendations, and has a page to try them.
 
     POST /score takes raw rows, /v2 the Open Inference Protocol; /openapi.json describes both. A replaced model file is
-    loaded while the old one serves, and refused if it is damaged.
+    loaded while the old one serves, and refused if it is damaged or takes other requests.
     """
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "httptools")):
         raise ConfigError("rafm serve needs extra packages: pip install '.[serve]' in a checkout of rafm")
@@ -58,6 +61,7 @@ def serve(
         timeout_seconds=timeout_seconds,
         drain_seconds=drain_seconds,
         reload_seconds=reload_seconds,
+        allow_change=allow_change,
     )
     if token_file is None and not _is_loopback(host):
         print(f"warning: anyone who can reach {host} can use the model; set --token-file", file=sys.stderr)

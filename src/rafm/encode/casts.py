@@ -58,6 +58,8 @@ def naming_column(name: str, kind: pa.DataType) -> Iterator[None]:
     """Turn errors of Arrow into errors that name the column."""
     try:
         yield
+    except MemoryError:  # the machine's fault, not the column's
+        raise
     except (pa.ArrowException, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise DataValueError(f"column {name!r} of type {kind} cannot be used: {reason:.200}") from None
@@ -152,7 +154,7 @@ def as_times(cells: pa.Array, format: str | None, name: str, row: int) -> pa.Arr
     if bad.size:
         expected = f"a time like {format}" if format else "a time like 2014-10-21T08:00, or a format"
         raise DataValueError(
-            f"column {name!r}, row {row + bad[0] + 1}: expected {expected}, found {cells[bad[0]].as_py()!r}"
+            f"column {name!r}, row {row + bad[0] + 1}: expected {expected}, found {cells[bad[0]].as_py()!r:.80}"
         )
     return times
 

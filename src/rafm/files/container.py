@@ -75,7 +75,7 @@ def write_container(path: PathLike, tensors: Tensors, header: Header, check: Cal
     ...     read_container(f"{folder}/m.rafm")
     ({'task': 'binary'}, {'weights': array([1., 2.], dtype=float32)})
     """
-    with _messages_starting_with(path):
+    with messages_starting_with(path):
         chunks = container_chunks(tensors, header)
     return write_atomically(path, chunks, check)
 
@@ -171,12 +171,10 @@ def read_container(path: PathLike) -> tuple[Header, Tensors]:
     it is truncated or inconsistent; ModelVersionError for a newer format; ModelIntegrityError if the content changed or
     contains NaN; OSError if it cannot be read.
     """
-    with _messages_starting_with(path):
-        _check_regular(path)
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            head = _read_head(file, size)
-            return _reader(head)(head, file, size)
+    with messages_starting_with(path), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = _read_head(file, size)
+        return _reader(head)(head, file, size)
 
 
 def parse_container(data: Chunk) -> tuple[Header, Tensors]:
@@ -196,22 +194,20 @@ def peek_container(path: PathLike, names: Iterable[str]) -> tuple[str, Tensors]:
     ...     peek_container(f"{folder}/m.rafm", ["weights"])[1]
     {'weights': array([1., 2.], dtype=float32)}
     """
-    with _messages_starting_with(path):
-        _check_regular(path)
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            head = _read_head(file, size)
-            _reader(head)  # rejects other versions
-            _, digest, index = _decode(head)
-            places, found = check_index(index), {}
-            _check_size(8 + len(head) + max((place.end for place in places.values()), default=0), size)
-            for name in names:
-                if name not in places:
-                    raise ModelFormatError(f"tensor {name!r} is missing")
-                place = places[name]
-                file.seek(8 + len(head) + place.begin)
-                found[name] = _read_data(file, place.end - place.begin).view(place.dtype).reshape(place.shape)
-            return digest, found
+    with messages_starting_with(path), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = _read_head(file, size)
+        _reader(head)  # rejects other versions
+        _, digest, index = _decode(head)
+        places, found = check_index(index), {}
+        _check_size(8 + len(head) + max((place.end for place in places.values()), default=0), size)
+        for name in names:
+            if name not in places:
+                raise ModelFormatError(f"tensor {name!r} is missing")
+            place = places[name]
+            file.seek(8 + len(head) + place.begin)
+            found[name] = _read_data(file, place.end - place.begin).view(place.dtype).reshape(place.shape)
+        return digest, found
 
 
 def is_container(path: PathLike) -> bool:
@@ -222,11 +218,21 @@ def is_container(path: PathLike) -> bool:
         return file.read(8 + len(_MAGIC))[8:] == _MAGIC
 
 
-def _check_regular(path: PathLike) -> None:
-    """Reject directories, and also pipes and devices, because opening those may block forever."""
-    mode = os.stat(path).st_mode
+def open_regular(path: PathLike) -> BinaryIO:
+    """Open a file for reading; reject directories, and also pipes and devices, which may block or never end."""
+    _check_regular(os.stat(path).st_mode)  # first, since opening a device may already do something
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115
+    try:
+        _check_regular(os.fstat(file.fileno()).st_mode)  # again: it may have been replaced
+    except ModelFormatError:
+        file.close()
+        raise
+    return file
+
+
+def _check_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or device"
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
         raise ModelFormatError(f"is {kind}, but a model is one regular file.")
 
 
@@ -383,7 +389,7 @@ def _parse_header(text: str) -> Header:
 
 
 @contextmanager
-def _messages_starting_with(path: PathLike) -> Iterator[None]:
+def messages_starting_with(path: PathLike) -> Iterator[None]:
     """Prefix error messages with the name of the file."""
     try:
         yield

@@ -1,23 +1,31 @@
-"""Read Parquet into record batches: a file, a directory, or a pattern such as "day=*/part-*.parquet"."""
+"""Read Parquet into record batches: a file, a directory, or a pattern such as "day=*/part-*.parquet".
+
+Text is read as dictionaries and becomes plain text in slices of limited size, since a few bytes of a dictionary can
+stand for gigabytes of text.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
-from ..errors import ConfigError, DataFormatError, DataValueError
+from ..encode.casts import cell_type, is_list
+from ..errors import ConfigError, DataFormatError, DataValueError, ResourceLimitError
 from ..files.atomic import PathLike
+from ..rows.expansion import CELL_BYTES, in_pieces
 from .compression import STDIN
 from .csv.cell_types import NOT_REQUIRED, READ_AS
 
 BATCH_BYTES = 8 * 2**20
+LIST_ROWS = 2**10  # read at once if there are lists, whose lengths are not known before
 SUFFIXES = (".parquet", ".parq", ".pq")
 
 
@@ -81,12 +89,24 @@ def _batches(path: PathLike, columns: Mapping[str, str], batch_bytes: int) -> It
         yield from _read(file, schema, batch_bytes)
 
 
-def _open(file: str) -> parquet.ParquetFile:
-    """Open a file without mapping it; verify page checksums where the writer left them."""
+def _open(file: str, texts: Sequence[str] = ()) -> parquet.ParquetFile:
+    """Open a file without mapping it; verify page checksums where the writer left them. texts: read as dictionaries."""
     if os.path.isfile(file) and os.path.getsize(file) == 0:
         raise DataFormatError("the file is empty, so it is not Parquet", path=file)
+    with _naming_damage(file):
+        return parquet.ParquetFile(
+            file, memory_map=False, pre_buffer=False, page_checksum_verification=True, read_dictionary=texts
+        )
+
+
+@contextmanager
+def _naming_damage(file: str) -> Iterator[None]:
+    """Turn errors of Arrow into errors that name the file."""
     try:
-        return parquet.ParquetFile(file, memory_map=False, pre_buffer=False, page_checksum_verification=True)
+        yield
+    except MemoryError as error:
+        reason = error if isinstance(error, ResourceLimitError) else "reading it needs more memory than there is"
+        raise ResourceLimitError(f"{file}: {reason}") from None
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise _broken(file, error) from None
     except OSError as error:
@@ -98,11 +118,8 @@ def _broken(file: str, error: Exception) -> DataFormatError:
 
 
 def _schema(file: str) -> pa.Schema:
-    with _open(file) as opened:
-        try:
-            return opened.schema_arrow
-        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-            raise _broken(file, error) from None
+    with _open(file) as opened, _naming_damage(file):
+        return opened.schema_arrow
 
 
 def _kept(schema: pa.Schema, columns: Mapping[str, str], file: str) -> pa.Schema:
@@ -114,7 +131,7 @@ def _kept(schema: pa.Schema, columns: Mapping[str, str], file: str) -> pa.Schema
     for name, kind in columns.items():
         if name not in names and kind not in NOT_REQUIRED:
             raise DataValueError(f"column {name!r} is missing; the columns are {', '.join([*names][:10])}", path=file)
-    kept = [pa.field(field.name, field.type) for field in schema if columns.get(field.name) != "ignore"]
+    kept = [pa.field(field.name, _without_views(field.type)) for field in schema if columns.get(field.name) != "ignore"]
     if not kept:
         raise DataValueError("all columns are ignored", path=file)
     return pa.schema(kept)
@@ -133,22 +150,55 @@ def _check_schema(found: pa.Schema, wanted: pa.Schema, file: str, first: str) ->
             raise DataFormatError(f"column {name!r} is not in {first}", path=file)
 
 
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """Return the type of text that is no view, since Arrow cannot cast dictionaries to views."""
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    if not is_list(kind) or (inner := _without_views(kind.value_type)) == kind.value_type:
+        return kind
+    return pa.large_list(inner) if pa.types.is_large_list(kind) else pa.list_(inner, getattr(kind, "list_size", -1))
+
+
 def _read(file: str, schema: pa.Schema, batch_bytes: int) -> Iterator[pa.RecordBatch]:
     """Yield the batches of one file."""
-    with _open(file) as opened:
-        try:
-            n_rows = _batch_rows(opened.metadata, batch_bytes)
-            for batch in opened.iter_batches(n_rows, columns=schema.names):
-                batch.validate(full=True)  # offsets and UTF-8 come from the file, and kernels trust them
-                yield pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise _broken(file, error) from None
-        except OSError as error:
-            raise (error if error.errno is not None else _broken(file, error)) from None
+    with _open(file) as opened, _naming_damage(file):
+        n_rows = _batch_rows(opened, batch_bytes)
+        texts = [leaf.path for leaf in _leaves(opened) if leaf.physical_type == "BYTE_ARRAY"]
+    with _open(file, texts) as opened, _naming_damage(file):
+        row = 0
+        for batch in opened.iter_batches(n_rows, columns=schema.names):
+            batch.validate(full=True)  # offsets and UTF-8 come from the file, and kernels trust them
+            kept = pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema.names)
+            yield from (_plain(piece, schema) for piece in in_pieces(kept, batch_bytes, row))
+            row += batch.num_rows
 
 
-def _batch_rows(metadata: parquet.FileMetaData, batch_bytes: int) -> int:
+def _leaves(opened: parquet.ParquetFile) -> list[parquet.ColumnSchema]:
+    return [opened.schema.column(number) for number in range(len(opened.schema))]
+
+
+def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the types of the schema; a type that nobody takes stays as it was read."""
+    columns = [
+        cells if cells.type == field.type or cell_type(field.type) == "other" else _cast(cells, field.type)
+        for cells, field in zip(batch.columns, schema)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema.names)
+
+
+def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+    if is_list(kind):  # a cast would include the elements of all lists, not only of those in the slice
+        cells = cells.take(pa.array(range(len(cells))))
+    return cells.cast(kind)
+
+
+def _batch_rows(opened: parquet.ParquetFile, batch_bytes: int) -> int:
     """Return how many rows take about batch_bytes, by the sizes in the metadata."""
+    metadata, leaves = opened.metadata, _leaves(opened)
     sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
-    n_bytes = max(sum(sizes) / max(metadata.num_rows, 1), 1)  # per row
-    return int(min(max(batch_bytes / n_bytes, 1), 2**20))
+    # equal values are stored once, but each takes its place in memory
+    n_bytes = max(sum(sizes) / max(metadata.num_rows, 1), CELL_BYTES * len(leaves), 1)  # per row
+    has_lists = any(leaf.max_repetition_level for leaf in leaves)
+    return int(min(max(batch_bytes / n_bytes, 1), LIST_ROWS if has_lists else 2**20))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -91,20 +92,20 @@ class Application:
         """Score raw rows."""
         if is_arrow(request.headers.get("content-type", "")):
             as_arrow = is_arrow(request.headers.get("accept", ""))
-            return await self._work(request, lambda model, body: self._score_arrow(model, body, as_arrow))
-        return await self._work(request, self._score)
+            return await self.work(request, lambda model, body: self._score_arrow(model, body, as_arrow))
+        return await self.work(request, self._score)
 
     async def recommend(self, request: Request) -> Response:
         """Recommend items for contexts."""
-        return await self._work(request, self._recommend)
+        return await self.work(request, self._recommend)
 
     async def infer(self, request: Request) -> Response:
         """Score tensors."""
         self._named(request)
         head = request.headers.get(HEAD_LENGTH)
-        return await self._work(request, lambda model, body: self._infer(model, body, head))
+        return await self.work(request, lambda model, body: self._infer(model, body, head))
 
-    async def _work(self, request: Request, answer: Callable[[ServedModel, bytes], Response]) -> Response:
+    async def work(self, request: Request, answer: Callable[[ServedModel, bytes], Response]) -> Response:
         """Answer a request: at once if it is small, else in its turn."""
         begin, cpu = time.perf_counter(), time.process_time()
         model, body = self.models.current, await self.bodies.read(request)  # one model from here on
@@ -114,6 +115,9 @@ class Application:
             times.append(time.perf_counter())
             try:
                 return answer(model, body)
+            except (MemoryError, pa.ArrowCapacityError) as error:
+                reason = " ".join(str(error).split())[:200] or "out of memory"
+                raise RequestError(413, f"the request needs too much memory ({reason}); send fewer rows") from None
             except RafmError as error:
                 raise RequestError(422, str(error)) from None
 

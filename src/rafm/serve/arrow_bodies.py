@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from struct import error as StructError
-from struct import unpack_from
 
 import numpy as np
 import pyarrow as pa
 from starlette.responses import Response
 
-from ..encode.casts import cell_type, is_list
+from ..encode.casts import cell_type
 from ..rows.arrow import array_of
+from ..rows.expansion import allowed_bytes, expanded_bytes, is_compressed
 from .requests import RequestError
 from .served import ServedModel
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
-HEADER_TYPE, HEADER = 1, 2  # fields of a message in Arrow's flatbuffers
-RECORD_BATCH, DICTIONARY_BATCH = 3, 2  # kinds of headers
-COMPRESSION, DICTIONARY_DATA = 3, 1  # fields of these two
 
 
 def is_arrow(media_type: str) -> bool:
@@ -31,15 +28,19 @@ def read_table(body: bytes, max_rows: int) -> pa.Table:
         _refuse_compression(body)
         with pa.ipc.open_stream(body) as stream:
             _check_types(stream.schema)
-            batches, n_rows = [], 0
+            batches, n_rows, needed = [], 0, 0
             for batch in stream:
                 n_rows += batch.num_rows
                 if n_rows > max_rows:  # before anything is computed: rows of nulls need no bytes
                     raise RequestError(422, f"the table has more rows than the limit of {max_rows}")
+                batch.validate()  # not yet all of it, which takes as long as the cells are, not the body
+                needed += expanded_bytes(batch)
+                _check_size(needed, len(body))
                 batch.validate(full=True)  # offsets within their buffers, text in UTF-8
-                _check_elements(batch, len(body))
                 batches.append(batch)
             return pa.Table.from_batches(batches, stream.schema)
+    except (MemoryError, pa.ArrowCapacityError):
+        raise
     except (pa.ArrowException, OSError, ValueError, TypeError, IndexError, StructError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RequestError(400, f"the body is not a valid Arrow stream: {reason}") from None
@@ -65,36 +66,16 @@ def _check_types(schema: pa.Schema) -> None:
             )
 
 
-def _check_elements(batch: pa.RecordBatch, limit: int) -> None:
-    """Refuse lists with more elements than the body has bytes: nulls need none."""
-    for column in batch.columns:
-        if is_list(column.type) and len(column.flatten()) > limit:
-            raise RequestError(422, "the lists of a column have too many elements")
+def _check_size(needed: int, received: int) -> None:
+    if needed > (allowed := allowed_bytes(received)):
+        raise RequestError(
+            413,
+            f"the table needs {needed} bytes once every cell has its own, but {allowed} are allowed for a body of "
+            f"{received}; send fewer rows at a time, or shorter values",
+        )
 
 
 def _refuse_compression(body: bytes) -> None:
     """Refuse compressed buffers, since a few bytes of them may expand to gigabytes before any check."""
-    for message in pa.ipc.MessageReader.open_stream(body):
-        found = message.metadata.to_pybytes()
-        kind, header = _field(found, _table(found, 0), HEADER_TYPE), _field(found, _table(found, 0), HEADER)
-        if not kind or not header or found[kind] not in (RECORD_BATCH, DICTIONARY_BATCH):
-            continue
-        batch = _table(found, header)
-        if found[kind] == DICTIONARY_BATCH:
-            batch = _table(found, _field(found, batch, DICTIONARY_DATA))
-        if _field(found, batch, COMPRESSION):
-            raise RequestError(400, "the Arrow stream is compressed; write it without compression")
-
-
-def _table(data: bytes, at: int) -> int:
-    """Return the place of the flatbuffer table that is referred to at a place."""
-    return at + int(unpack_from("<I", data, at)[0])
-
-
-def _field(data: bytes, table: int, number: int) -> int:
-    """Return the place of a field of a table, 0 if it is not there."""
-    names = table - int(unpack_from("<i", data, table)[0])
-    size = int(unpack_from("<H", data, names)[0])
-    place = 4 + 2 * number
-    offset = int(unpack_from("<H", data, names + place)[0]) if place < size else 0
-    return table + offset if offset else 0
+    if any(map(is_compressed, pa.ipc.MessageReader.open_stream(body))):
+        raise RequestError(400, "the Arrow stream is compressed; write it without compression")

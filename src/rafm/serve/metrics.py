@@ -17,6 +17,7 @@ ROUTES = ("score", "recommend", "infer", "other")
 CODES = (200, 400, 401, 404, 405, 408, 413, 422, 500, 503)
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 SINGLE = ("heartbeat", "ready", "in_flight", "rows", "reloads", "failed_reloads", "starts")
+DIGESTS = ("sha256", "contract")  # of the served file; of what its requests and answers have
 SHA_CELLS = 8  # 64 digits in cells of 8 bytes
 CELL_BYTES = 8
 
@@ -27,7 +28,7 @@ NAMES = [
     *(f"seconds {route}" for route in ROUTES),
 ]
 PLACES = {name: place for place, name in enumerate(NAMES)}
-WORKER_CELLS = len(NAMES) + SHA_CELLS
+WORKER_CELLS = len(NAMES) + len(DIGESTS) * SHA_CELLS
 
 
 class SharedMetrics:
@@ -74,15 +75,18 @@ class SharedMetrics:
         """Note that this worker is alive."""
         self.set("heartbeat", time.monotonic())
 
-    def set_sha256(self, digits: str) -> None:
-        """Note which model this worker serves."""
-        start = (self.worker * WORKER_CELLS + len(NAMES)) * CELL_BYTES
+    def set_digest(self, name: str, digits: str) -> None:
+        """Note one of DIGESTS of the model that this worker serves."""
+        start = self._start(name, self.worker)
         self._bytes[start : start + len(digits)] = digits.encode()
 
-    def sha256(self, worker: int) -> str:
-        """Return which model a worker serves, "" if none yet."""
-        start = (worker * WORKER_CELLS + len(NAMES)) * CELL_BYTES
+    def digest(self, name: str, worker: int) -> str:
+        """Return a digest of the model that a worker serves, or has served before it died; "" if none yet."""
+        start = self._start(name, worker)
         return self._bytes[start : start + SHA_CELLS * CELL_BYTES].strip(b"\0").decode()
+
+    def _start(self, name: str, worker: int) -> int:
+        return (worker * WORKER_CELLS + len(NAMES) + DIGESTS.index(name) * SHA_CELLS) * CELL_BYTES
 
     def count_request(self, route: str, code: int, seconds: float) -> None:
         """Count an answered request."""
@@ -107,7 +111,8 @@ class SharedMetrics:
         yield from self._singles()
         yield from _heading("rafm_model_info", "gauge", "SHA-256 of the model file that each worker serves.")
         for worker in range(self.n_workers):
-            yield f'rafm_model_info{{worker="{worker}",sha256="{self.sha256(worker)}"}} 1'
+            sha256 = self.digest("sha256", worker)
+            yield f'rafm_model_info{{worker="{worker}",sha256="{sha256}"}} 1'
 
     def _histogram(self, route: str) -> Iterator[str]:
         count = 0.0
@@ -121,7 +126,12 @@ class SharedMetrics:
         for name, kind, cell, text in (
             ("rafm_rows_total", "counter", "rows", "Rows scored."),
             ("rafm_model_reloads_total", "counter", "reloads", "Replaced model files that were loaded."),
-            ("rafm_model_reload_failures_total", "counter", "failed_reloads", "Replaced files that were refused."),
+            (
+                "rafm_model_reload_failures_total",
+                "counter",
+                "failed_reloads",
+                "Replaced model files that were refused.",
+            ),
             ("rafm_worker_starts_total", "counter", "starts", "Worker processes started."),
             ("rafm_requests_in_flight", "gauge", "in_flight", "Requests being answered."),
             ("rafm_workers_ready", "gauge", "ready", "Workers that accept requests."),

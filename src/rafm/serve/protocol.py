@@ -1,18 +1,21 @@
-"""HTTP connections with limits that uvicorn lacks: on their number, on the head of a request, and on its time."""
+"""HTTP connections with limits that uvicorn lacks: on their number, on the head of a request, and on its time.
+
+After a request that wants to upgrade the connection, or that is none, nothing more is read from a connection: bytes
+that two programs take for different things could be another request for one of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from typing import Any, NoReturn
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES, MAX_HEADERS = 1 << 15, 100
 REFUSED_SECONDS = 1.0  # for a client to read that it is refused
-BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-type: application/json\r\n"
-    b'connection: close\r\ncontent-length: 32\r\n\r\n{"error":"too many connections"}'
-)
+UPGRADE = "a request with a body cannot upgrade the connection; send it without the header Upgrade"
+LONG_HEAD = f"the head of the request has over {MAX_HEAD_BYTES} bytes or {MAX_HEADERS} headers"
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -25,15 +28,19 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
-        self._is_refused = len(self.connections) > self.max_connections
-        if self._is_refused:
-            self._refuse()
+        self._takes_requests, self._reason = True, ""
+        if len(self.connections) > self.max_connections:
+            self._refuse("503 Service Unavailable", "too many connections", "retry-after: 1\r\n")
         else:
             self._await_head()
 
-    def _refuse(self) -> None:
-        """Say that there are too many connections, and close when the client has read it."""
-        self.transport.write(BUSY)
+    def _refuse(self, status: str, reason: str, headers: str = "") -> None:
+        """Say what is wrong, and close when the client has read it."""
+        self._takes_requests = False
+        self._end_head()
+        body = json.dumps({"error": reason})
+        head = f"HTTP/1.1 {status}\r\n{headers}content-type: application/json\r\nconnection: close\r\n"
+        self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
         # Closing at once, with the request unread, would reset the connection, and the answer might be lost.
         if len(self.connections) <= 2 * self.max_connections and self.transport.can_write_eof():
             self.transport.write_eof()
@@ -41,9 +48,23 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; but first come the answers to the requests before it."""
+        self._takes_requests = False
+        pending = None if self.cycle is None or self.cycle.response_complete else self.cycle
+        if pending is None or (pending.more_body and not pending.response_started and not self.pipeline):
+            if pending is not None:  # its body does not end: as if the client had left
+                pending.disconnected = True
+                pending.message_event.set()
+            self._refuse("400 Bad Request", self._reason or msg)
+        elif pending.more_body:
+            self.transport.close()
+        else:
+            self.shutdown()  # closes after the answer
+
     def data_received(self, data: bytes) -> None:
         """Read on, and expect the whole head of a request in time."""
-        if self._is_refused or self.transport.is_closing():
+        if not self._takes_requests or self.transport.is_closing():
             return  # still sending
         # also for bytes before a head, which would end the time-out of an idle connection
         if self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
@@ -81,9 +102,23 @@ class GuardedProtocol(HttpToolsProtocol):
     def _count(self, n_bytes: int) -> None:
         self._head_bytes += n_bytes
         if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) >= MAX_HEADERS:
-            raise ValueError("the head of the request is too long")  # uvicorn answers 400 and closes
+            self._invalid(LONG_HEAD)
 
     def on_headers_complete(self) -> None:
-        """Start the request."""
+        """Start the request; ignore that it wants to upgrade, as the parser takes its body for another protocol."""
         self._end_head()
+        if not self.parser.should_upgrade():
+            return super().on_headers_complete()
+        if any(_has_body(name, value) for name, value in self.headers):
+            self._invalid(UPGRADE)
         super().on_headers_complete()
+        self._takes_requests = False
+        self.shutdown()  # closes after the answer
+
+    def _invalid(self, reason: str) -> NoReturn:
+        self._reason = reason
+        raise ValueError(reason)  # uvicorn then calls send_400_response
+
+
+def _has_body(name: bytes, value: bytes) -> bool:
+    return name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0") != b"")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import DataValueError, ModelFileError, RafmError
+from ..errors import DataFormatError, DataValueError, ModelFileError, RafmError
 from ..explain.names import FeatureNames
 from ..explain.terms import explain_rows
+from ..files.container import messages_starting_with, open_regular
 from ..model.file import MANIFEST, load
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.numbering import number_row
 from ..rows.texts import texts_of_bytes
 from ..scorer import MANY_ROWS, Scorer
+from .contract import Contract, contract_of, difference
 from .ranges import Ranges
 from .settings import Settings
 
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 SIMPLE_CELLS = {"text": "2000-01-01", "number": 0.5, "boolean": True, "time": "2000-01-01", "list": ["a", "a"]}
+WAY_OUT = "serve it at another port, or start with --allow-change"
 TRIES = 5  # to read a file that is being replaced
 Signature = tuple[int, int, int]
 
@@ -82,6 +87,11 @@ class ServedModel:
 
     def _linked(self, scores: np.ndarray) -> dict[str, Any]:
         return {"score": scores, self.kind: self.scorer.link(scores)}
+
+    @cached_property
+    def contract(self) -> Contract:
+        """What requests and answers of this model have, which must not change unnoticed."""
+        return contract_of(self.scorer)
 
     @cached_property
     def ranges(self) -> Ranges:
@@ -139,12 +149,13 @@ def signature_of(path: str) -> Signature:
 
 
 def _main_file(path: str) -> str:
-    return os.path.join(path, MANIFEST) if os.path.isdir(path) else path
+    manifest = os.path.join(path, MANIFEST)
+    return manifest if os.path.isfile(manifest) else path
 
 
 def _digest(path: str) -> str:
     sha = hashlib.sha256()
-    with open(_main_file(path), "rb") as file:
+    with messages_starting_with(path), open_regular(_main_file(path)) as file:
         while chunk := file.read(CHUNK_BYTES):
             sha.update(chunk)
     return sha.hexdigest()
@@ -172,6 +183,8 @@ def _catalogue(path: str | None, scorer: Scorer) -> Catalogue | None:
     """Read the items that the server recommends, with the columns of their side only."""
     if path is None:
         return None
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise DataFormatError("is a pipe or device, but items are read again with every model; give a file", path=path)
     from ..predictor import Predictor
     from ..read.open import ReadOptions
     from ..recommend.partial import read_side
@@ -188,10 +201,13 @@ class ModelStore:
     def __init__(self, settings: Settings):
         self.settings = settings
         self.current, self._signature = load_served(settings)
-        self._lock = asyncio.Lock()
+        self._lock, self._pool = asyncio.Lock(), ThreadPoolExecutor(1, "rafm load")  # nobody waits for it at the end
 
-    async def refresh(self) -> str | None:
-        """Load the file if it has changed; return None if it has not, else "loaded" or the reason of a failure."""
+    async def refresh(self) -> tuple[int, str] | None:
+        """Load the file if it has changed; return None if it has not, else the level and the text of a log message.
+
+        logging.INFO means that the new model is served, any other level that the one before is.
+        """
         async with self._lock:
             try:
                 found = signature_of(self.settings.model)
@@ -200,9 +216,16 @@ class ModelStore:
             if found == self._signature:
                 return None
             try:
-                # one assignment: a request has either the old model or the new one
-                self.current, self._signature = await asyncio.to_thread(load_served, self.settings)
-            except (RafmError, OSError, MemoryError) as error:
+                loop = asyncio.get_running_loop()
+                model, loaded = await loop.run_in_executor(self._pool, load_served, self.settings)
+            except Exception as error:  # whatever it is, it must not end the watch
                 self._signature = found  # not again until the file changes
-                return str(error) or type(error).__name__
-            return "loaded"
+                is_known = isinstance(error, RafmError | OSError | MemoryError)
+                reason = str(error) if is_known and str(error) else f"{type(error).__name__}: {error}"
+                return logging.ERROR, f"kept the model before, since the new file is bad: {reason}"
+            self._signature = loaded
+            change = difference(self.current.contract, model.contract)
+            if change and not self.settings.allow_change:
+                return logging.WARNING, f"kept the model before, since the new one has {change}; {WAY_OUT}"
+            self.current = model  # one assignment: a request has either the old model or the new one
+            return logging.INFO, f"serving sha256 {model.sha256} now" + (f", which has {change}" if change else "")

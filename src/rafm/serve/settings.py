@@ -24,6 +24,7 @@ class Settings:
     timeout_seconds: float = 10.0
     drain_seconds: float = 2.0
     reload_seconds: float = 1.0
+    allow_change: bool = False  # to a model of other columns, task or classes
 
     @property
     def name(self) -> str:

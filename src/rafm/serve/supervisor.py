@@ -95,7 +95,7 @@ class Supervisor:
                 if self._has_stop_signal():
                     return self._stop()
                 time.sleep(TICK_SECONDS)
-        sha256 = self.metrics.sha256(0)
+        sha256 = self.metrics.digest("sha256", 0)
         self.say(f"serving {self.settings.model} (sha256 {sha256}) on {self.address}")
         return None
 

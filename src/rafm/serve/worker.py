@@ -25,14 +25,14 @@ from typing import Any
 
 import uvicorn
 
-from ..errors import RafmError
+from ..errors import ModelFileError, RafmError
 from ..files.terminal import one_line, print_to_open_stream
 from ..read.without_pandas import WithoutPandas
 from .app import Application
 from .limits import LOG
 from .metrics import SharedMetrics
 from .protocol import GuardedProtocol
-from .served import ModelStore
+from .served import ModelStore, ServedModel
 from .settings import Settings
 
 KEEP_ALIVE_SECONDS = 30
@@ -69,7 +69,7 @@ class Worker(uvicorn.Server):
         self._loop.add_reader(self.parent, self._orphaned)
         self._start(self._watch)  # each worker by itself: nothing to agree on
         self._start(self._beat)
-        metrics.set_sha256(self.application.models.current.sha256)
+        _note_model(metrics, self.application.models.current)
         metrics.set("in_flight", 0)  # what a killed predecessor had open
         metrics.beat()
         metrics.set("ready", 1)
@@ -92,14 +92,12 @@ class Worker(uvicorn.Server):
     async def _refresh(self) -> None:
         """Load the model file if it was replaced."""
         models, metrics = self.application.models, self.application.metrics
-        outcome = await models.refresh()
-        if outcome == "loaded":
-            metrics.add("reloads")
-            metrics.set_sha256(models.current.sha256)
-            LOG.info("worker %d: serving sha256 %s now", metrics.worker, models.current.sha256)
-        elif outcome is not None:
-            metrics.add("failed_reloads")
-            LOG.error("worker %d: kept the model before, since the new file is bad: %s", metrics.worker, outcome)
+        if (outcome := await models.refresh()) is None:
+            return
+        level, text = outcome
+        metrics.add("reloads" if level == logging.INFO else "failed_reloads")
+        _note_model(metrics, models.current)
+        LOG.log(level, "worker %d: %s", metrics.worker, text)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop: at once if interrupted, else after telling everybody."""
@@ -146,6 +144,21 @@ class Worker(uvicorn.Server):
         return protocol
 
 
+def _note_model(metrics: SharedMetrics, model: ServedModel) -> None:
+    metrics.set_digest("sha256", model.sha256)
+    metrics.set_digest("contract", model.contract.digest())
+
+
+def check_unchanged(settings: Settings, metrics: SharedMetrics, model: ServedModel) -> None:
+    """Refuse a model that takes other requests than the workers do, or than this one did before it was killed."""
+    digests = (metrics.digest("contract", worker) for worker in range(settings.workers))
+    if not settings.allow_change and {*filter(None, digests)} - {model.contract.digest()}:
+        raise ModelFileError(
+            f"{settings.model}: has other columns, task or classes than the model served so far; put that back, or "
+            "start the server with --allow-change"
+        )
+
+
 def accept_waiting(listener: socket.socket) -> Iterator[socket.socket]:
     """Yield the connections that the system has made and nobody has accepted."""
     with contextlib.suppress(BlockingIOError):
@@ -179,7 +192,9 @@ def main(text: str) -> int:
     listener = socket.socket(fileno=given["listener"])
     try:
         token = read_token(settings.token_file)
-        application = Application(settings, ModelStore(settings), metrics, token)
+        models = ModelStore(settings)
+        check_unchanged(settings, metrics, models.current)
+        application = Application(settings, models, metrics, token)
     except (RafmError, OSError, MemoryError) as error:
         print_to_open_stream(f"error: {one_line(str(error))}")
         return error.exit_code if isinstance(error, RafmError) else 6

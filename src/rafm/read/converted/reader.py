@@ -23,6 +23,7 @@ from ...files.atomic import PathLike
 from ...files.container import Header, Tensors, parse_container
 from ...rows.checked import Batch, CheckedRows, check_batch
 from ...rows.classes import are_classes
+from ...rows.expansion import is_compressed
 from ...rows.fields import NO_FIELD, Fields
 from .layout import END_OF_STREAM, FOOTER_BYTES, KEY, KIND, LENGTH_BYTES, MAGIC, VERSION, Blocks, Conversion
 
@@ -218,7 +219,10 @@ class _Description:
         memory = file.read(*map(int, self.blocks.ends[number : number + 2]))
         if _checksum(memory) != self.blocks.checksums[number + 1]:
             raise Damaged(f"block {number} changed after it was written; {REDO}")
-        found = pa.ipc.read_record_batch(pa.py_buffer(memory), self.schema)
+        message = pa.ipc.read_message(pa.py_buffer(memory))
+        if is_compressed(message):
+            raise Damaged(f"block {number} is compressed, which `rafm convert` never does; {REDO}")
+        found = pa.ipc.read_record_batch(message, self.schema)
         if found.num_rows != self.blocks.rows[number]:
             raise Damaged(f"block {number} has {found.num_rows} rows, not {self.blocks.rows[number]}; {REDO}")
         columns = dict(zip(found.schema.names, found.columns))
