@@ -351,7 +351,7 @@ class TrainingOptions:
         """
         times, changed = max(1.0, nonzeros / USUAL_NONZEROS), dict[str, Any]()  # see decision 0009
         if "learning_rate" in self.adaptable:
-            changed["learning_rate"] = self.learning_rate * times**-1.5
+            changed["learning_rate"] = self.learning_rate * max(times**-1.5, self.optimizer.least_rate)
         if "l2" in self.adaptable and self.loss.is_classification:
             scarcity = min(n_features / (n_rows * KNOWN_FEATURES), MAX_SCARCITY) * 4 * label_spread**2
             changed["l2"] = tuple(penalty * times**2 * max(1.0, scarcity) for penalty in self.l2)

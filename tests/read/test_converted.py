@@ -414,6 +414,8 @@ def test_training_survives_what_happens_to_its_file(many_blocks, tmp_path, chang
         "20",
         "--valid-share",
         "0",
+        "--memory",
+        "0",
     ]
     process = start(*arguments, stdin=subprocess.DEVNULL)
     for line in iter(process.stdout.readline, b""):

@@ -13,16 +13,18 @@ import pytest
 from commands import finish, rows_of_pairs, run, run_alone, start
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import assert_same_rows
 from worlds import changed_rows
 
 import rafm.rows.blocks
 from rafm.errors import ConfigError
+from rafm.read.converted.layout import Conversion
 from rafm.read.converted.reader import ArrowRows
 from rafm.read.converted.writer import write_arrow
 from rafm.rows.arrow import arrays_of_batch, batch_of_arrays, record_batch_of
 from rafm.rows.blocks import cut_blocks, join_rows, take_rows
 from rafm.rows.checked import Batch, check_batch
-from rafm.rows.spill import Spill, SpillOptions
+from rafm.rows.spill import Spill, SpilledRows, SpillOptions, loaded
 
 BATCHES = [pa.record_batch({"x": np.arange(n), "words": ["a", None, "b"] * (n // 3)}) for n in (3, 30, 300)]
 
@@ -232,6 +234,20 @@ def test_a_full_disk_is_one_line_that_names_folder_and_way_out(tmp_path):
     assert "--spill" in ran.err
     assert ran.err.count("\n") == 1
     assert os.listdir(tmp_path) == ["rows.svm"]
+
+
+@pytest.mark.parametrize("spare", [0, -1], ids=["fits", "a byte too many"])
+def test_converted_rows_are_loaded_if_text_would_stay_in_memory(spare, tmp_path):  # case 117
+    path = tmp_path / "rows.arrow"
+    rows = check_batch(Batch(np.arange(0, 41, 2), np.arange(40, dtype=np.int32), np.ones(40), 40, np.ones(20)))
+    write_arrow(path, [rows], Conversion("binary"))
+    room = SpillOptions((rows.nbytes + spare) / 1e6)
+    source = ArrowRows(path)
+    found = loaded(source, room)
+    assert found.in_memory == SpilledRows([rows], room).in_memory == (spare == 0)
+    assert (found is source) == (spare < 0)
+    assert_same_rows(found.block(0), source.block(0))
+    assert (found.n_features, found.n_blocks, found.fields) == (40, 1, None)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):

@@ -95,7 +95,7 @@ def test_a_checkpoint_of_other_fields_is_refused(files):
 
 
 def test_features_that_are_dropped_take_their_fields_along(files):
-    model = train(files, "rows.svm", "--fields", files / "fields.tsv").model
+    model = train(files, "rows.svm", "--fields", files / "fields.tsv", "--valid-share", 0).model
     model.parameters.weights[1] = model.parameters.factors[0][1] = 0
     kept = model.without_zeros()
     assert kept.n_dropped == 1

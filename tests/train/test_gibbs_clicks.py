@@ -235,7 +235,7 @@ def test_steps_that_learn_nothing_are_not_begun_from(clicks):
     valid = changed_rows(clicks[1], labels=1 - clicks[1].labels)  # every epoch is worse than a constant
     events = list(train(clicks[0], options(n_epochs=2), valid))
     assert not any(isinstance(event, Begun) for event in events)
-    assert np.abs(model_of(events).parameters.factors[0]).max() > 0.01
+    assert not model_of(events).parameters.factors[0].any()  # nor is what is sampled from nothing
 
 
 @pytest.mark.parametrize("has_fields", [False, True])

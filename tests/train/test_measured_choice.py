@@ -14,7 +14,6 @@ from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.rows.spill import SpilledRows, SpillOptions
 from rafm.train import measured, measured_choice, rivals, search
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
@@ -115,20 +114,17 @@ def test_for_lack_of_memory_a_smaller_model_is_cut(clicks, monkeypatch):
         ("time", "takes about 0 s on one core, more than the 0.001 s allowed"),
         ("a limit of time", "takes about 0 s on one core, more than the 0.0005 s allowed"),
         ("memory", "takes 6 MB besides the rows, more than 6.01"),
-        ("rows on disk", "is slow if the rows are not in memory"),
     ],
 )
-def test_what_takes_too_much_goes_by_counts_and_says_why(clicks, case, obstacle, monkeypatch, tmp_path):
-    rows, given = clicks[0], {}
+def test_what_takes_too_much_goes_by_counts_and_says_why(clicks, case, obstacle, monkeypatch):
+    given = {}
     if case == "time":
         monkeypatch.setattr(measured_choice, "MOST_SECONDS", 1e-3)
     if case == "a limit of time":
         given = {"max_seconds": 1e-3}
     if case == "memory":
         given = {"switches": {"memory": 6.01}}
-    if case == "rows on disk":
-        rows = SpilledRows([clicks[0]], SpillOptions(1e-3, str(tmp_path)), 50)
-    found = choice(rows, **given)
+    found = choice(clicks[0], **given)
     assert found.options is None
     (line,) = event_lines(found)
     assert line.startswith(f"3000 rows: ranks by count, because measuring them {obstacle}; ")

@@ -97,18 +97,23 @@ def test_whoever_asks_for_something_has_no_rivals(pairs, given):
     assert names(pairs, **given) == []
 
 
-@pytest.mark.parametrize("case", ["many rows", "rows on disk", "one pass in order", "rivals switched off"])
-def test_no_rivals_where_they_would_take_too_long_or_are_not_wanted(pairs, case, monkeypatch, tmp_path):
-    rows, switches = pairs, {}
+@pytest.mark.parametrize("case", ["many rows", "one pass in order", "rivals switched off"])
+def test_no_rivals_where_they_would_take_too_long_or_are_not_wanted(pairs, case, monkeypatch):
+    switches = {}
     if case == "many rows":
         monkeypatch.setattr(rivals, "MOST_ROWS", 999)
-    if case == "rows on disk":
-        rows = SpilledRows([pairs], SpillOptions(1e-3, str(tmp_path)), 50)
     if case == "one pass in order":
         switches = {"shuffle": False}
     if case == "rivals switched off":
         switches = {"rivals": ()}
-    assert names(rows, switches=switches) == []
+    assert names(pairs, switches=switches) == []
+
+
+def test_rows_on_disk_have_the_same_rivals_and_give_the_same_model(pairs, tmp_path):  # case 117
+    spilled = SpilledRows([pairs], SpillOptions(1e-3, str(tmp_path)), 50)
+    assert names(spilled) == STEPPED
+    models = [list(train_and_select(rows, resolve(task="binary")))[-1].model for rows in (pairs, spilled)]
+    assert bytes_of(models[0]) == bytes_of(models[1])
 
 
 @pytest.mark.parametrize("changed", [{"weights": np.full(1000, 2, np.float32)}, {"labels": np.ones(1000, np.float32)}])

@@ -116,9 +116,8 @@ def check_row_flags(data: str, files: ReadOptions, given: set[str]) -> None:
             raise ConfigError(f"{flag} is for rows of ids, but {data} is {entry.name}: drop it", key=name)
         if name in given and entry.gives == CONVERTED and name != "index_base":  # which is compared with the file
             raise ConfigError(f"{flag} has no effect on {data}, which is converted already: drop it", key=name)
-    for name in {"memory", "spill"} & given:
-        if entry.gives == CONVERTED:
-            raise ConfigError(f"--{name} has no effect on {data}, which is read block by block: drop it", key=name)
+    if "spill" in given and entry.gives == CONVERTED:
+        raise ConfigError(f"--spill has no effect on {data}, which is read again instead: drop it", key="spill")
 
 
 def check_valid_flags(valid: str | None, given: set[str]) -> None:

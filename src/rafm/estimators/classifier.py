@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from .machine import FactorizationMachine
 from .parameters import with_options
+from .threads import one_at_a_time
 
 if TYPE_CHECKING:
     from .signatures import ClassifierSignature
@@ -68,6 +69,7 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature)
             raise ValueError(f"label {y[unknown].tolist()[0]!r} is not one of the classes {self.classes_.tolist()}")
         return (np.asarray(y) == self.classes_[-1]).astype(np.float32)
 
+    @one_at_a_time
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None, replan: bool = False) -> Self:
         """Train for one pass over the rows, in order, starting from the current model if there is one.
 

@@ -51,6 +51,7 @@ from .arguments import (
 from .display import Display
 from .insight import Insight
 from .parameters import option_parameters
+from .threads import locks_of, one_at_a_time
 
 
 class FactorizationMachine(Insight, Display, BaseEstimator):
@@ -64,6 +65,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     callbacks: Any
     verbose: bool
 
+    @one_at_a_time
     def fit(
         self,
         X: Any,
@@ -123,6 +125,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         warn_of_unseen_validation(coverage)
         return rows
 
+    @one_at_a_time
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, replan: bool, classes: Any = None) -> Self:
         """Train for one pass over the rows, in order, starting from the current model if there is one."""
         options = replace(self._options(), n_epochs=1, averaging=False, shuffle=False, keep_state=True, replan=replan)
@@ -139,8 +142,9 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         source = self._source(data, encoder)
         for event in show_events(train(source, options, start=start), options, enabled=self.verbose):
             if isinstance(event, Finished):
-                self._keep(event.model)
-                self.encoder_ = encoder or self.encoder_  # only now: a failed call leaves the estimator as it was
+                with locks_of(self).exchange:
+                    self._keep(event.model)
+                    self.encoder_ = encoder or self.encoder_  # only now: a failed call leaves the estimator as it was
         return self
 
     def _source(self, rows: CheckedRows, encoder: TableEncoder | None = None) -> InMemory:
@@ -256,10 +260,21 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         check_is_fitted(self, "model_")
         return self.model_
 
+    def _now(self) -> Self:
+        """Return the estimator as it is now, whatever `partial_fit` makes of it in another thread."""
+        found = object.__new__(type(self))
+        with locks_of(self).exchange:
+            found.__dict__.update(self.__dict__)
+        return found
+
+    def __getstate__(self) -> Any:
+        with locks_of(self).exchange:
+            return super().__getstate__()
+
     def _scores(self, X: Any, level: int | None = None) -> np.ndarray:
-        model, coverage = self._fitted(), Coverage()
-        rows = self._rows(X, fitting=False, coverage=coverage)
-        if self.encoder_ is not None:
+        now, coverage = self._now(), Coverage()
+        model, rows = now._fitted(), now._rows(X, fitting=False, coverage=coverage)
+        if now.encoder_ is not None:
             self.coverage_ = coverage
             warn_of_unseen(coverage)
         return model.scores(rows, level, threads_of(self.n_jobs)).astype(np.float64)
@@ -274,8 +289,9 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         keep_state : bool, default=False
             Save the optimiser state too, so that `partial_fit` of the loaded model continues exactly.
         """
-        model = self._trained if self._fitted() and keep_state else self._fitted()
-        storage.save(path, self._saved(model))
+        now = self._now()
+        model = now._trained if now._fitted() and keep_state else now._fitted()
+        storage.save(path, now._saved(model))
 
     def export(self, path: PathLike, to: str | None = None) -> None:
         """Write the model for use without rafm; an existing file is replaced atomically.
@@ -287,7 +303,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         to : {"onnx", "c", "python"}, default=None
             Format; by default that of the file name: .onnx, .c or .py. ONNX needs the package onnx.
         """
-        saved = self._saved(self._fitted())
+        now = self._now()
+        saved = now._saved(now._fitted())
         to = target_of(path) if to is None else to
         export(saved, to, path)
         if (note := note_of(saved, to)) is not None:

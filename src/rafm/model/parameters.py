@@ -64,6 +64,11 @@ class Parameters:
             return self
         return replace(self, factors=[np.asarray(block) for block in self.factors], bits=None)
 
+    def constant(self) -> Parameters:
+        """Return parameters that score every row by the bias alone."""
+        factors = [np.zeros_like(block) for block in self.as_floats().factors]
+        return replace(self, weights=np.zeros_like(self.weights), factors=factors, bits=None)
+
     def rescaled(self, scale: float, offset: float = 0.0) -> Parameters:
         """Return parameters whose scores are scale * score + offset, for labels that are not scaled; scale > 0.
 

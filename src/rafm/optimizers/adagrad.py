@@ -22,6 +22,7 @@ class AdaGrad(Optimizer):
     """
 
     name = "adagrad"
+    least_rate = 0.1  # sums of squares shorten the steps of rows that are too long for it
 
     @staticmethod
     def step_number(records: Any, o: Any, gradient: Any, rate: Any, l1: Any) -> None:

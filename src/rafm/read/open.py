@@ -27,7 +27,7 @@ from ..rows.classes import BinaryLabels, WrongGuess
 from ..rows.fields import Fields
 from ..rows.overlap import known_ids
 from ..rows.source import RowSource
-from ..rows.spill import SpilledRows, SpillOptions
+from ..rows.spill import SpilledRows, SpillOptions, loaded
 from .compression import source_name
 from .detect import NO_ROWS, Detection, detect_format
 from .fields import FieldsOfRows, check_use
@@ -283,7 +283,7 @@ def _training_rows(
         source = _converted(path, read_options.fields)
         if read_options.labels is not None:
             read_options.labels.adopt(source.conversion.classes, os.fspath(path))
-        return source, source.encoder
+        return loaded(source, read_options.room), source.encoder
     if gives == ROWS:
         return _keep_ids(path, read_options), None
     encoder, rows = learn_table(path, read_options, report)
@@ -300,7 +300,7 @@ def labelled_rows(
     """Return labelled rows that can be read many times; whose: what they must match, coverage: as in `batches_of`."""
     gives = read_options.format_of(path).gives
     if gives == CONVERTED:
-        return _fitting(path, read_options, encoder, whose)
+        return loaded(_fitting(path, read_options, encoder, whose), read_options.room)
     if gives == ROWS and encoder is None:
         return _keep_ids(path, read_options)
     return _keep(batches_of(path, read_options, encoder, coverage=coverage), path, read_options, encoder)

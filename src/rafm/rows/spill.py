@@ -22,6 +22,7 @@ from .blocks import cut_blocks
 from .checked import Batch, CheckedRows, check_batch
 from .fields import Fields
 from .memory import release_unused
+from .source import RowSource
 
 MEGABYTE = 10**6
 Arrays = list[np.ndarray | None]
@@ -185,6 +186,21 @@ class SpilledRows:
     def block(self, number: int) -> CheckedRows:
         """Return one block."""
         return self._blocks[number].with_n_features(self.n_features)
+
+
+def loaded(source: RowSource, options: SpillOptions) -> RowSource:
+    """Load the rows of a file if they fit in memory by the rule of `SpilledRows`, as those of any other format.
+
+    Larger ones are read from their file again each time, instead of spilling to another one.
+    """
+    blocks: list[CheckedRows] = []
+    for number in range(source.n_blocks):
+        blocks.append(source.block(number).with_short_ids())
+        if sum(block.nbytes for block in blocks) > options.megabytes * MEGABYTE:
+            return source
+    rows = SpilledRows(blocks, options, source.n_features)
+    rows.fields = source.fields
+    return rows
 
 
 def _arrays_of(rows: CheckedRows) -> Arrays:

@@ -47,6 +47,7 @@ def train_sampled(job: Job, options: TrainingOptions, start: Model | None = None
     if not is_given and features.plan.n_field_weights and job.state is None:
         start = stepped_start(job, options)
     if start is not None:
+        run.has_start = True
         new = begin_from(run.engine, start, features, run.start_scale)
         yield Begun(start.plan.n_features, new, False, is_given=is_given)
     yield from job.train(run)

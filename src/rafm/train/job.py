@@ -98,8 +98,11 @@ class Job(NamedTuple):
         yield from self.epochs(run)
 
     def epochs(self, run: Run) -> Iterator[Event]:
-        """Train until the run is over; write checkpoints at the end of each epoch, when due and when out of time."""
-        while not (run.is_over() or self.stop.requested or run.is_out_of_time()):
+        """Train until the run is over, at least a piece; write checkpoints after epochs, when due and when out of time.
+
+        A stop or a limit of time may have ended a search before: the model must have learnt something all the same.
+        """
+        while not (run.is_over() or (run.has_trained() and (self.stop.requested or run.is_out_of_time()))):
             for event in run.pieces():
                 is_inside, out_of_time = event.rows < event.n_rows, self.stop.requested or run.is_out_of_time()
                 if self.checkpoint.is_due() or (is_inside and out_of_time):

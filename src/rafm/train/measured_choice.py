@@ -36,7 +36,7 @@ def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) 
         return None
     rank = large_rank(found, options, LEAST_RANK)
     seconds = seconds_of(found, rank)
-    if (obstacle := _obstacle(source, options, seconds, megabytes_of(found.ids.size, rank))) is not None:
+    if (obstacle := _obstacle(options, seconds, megabytes_of(found.ids.size, rank))) is not None:
         return MeasuringChosen(None, found.rows, seconds, obstacle)
     given = {name: getattr(options, name) for name in NEUTRAL_FOR_CLICKS}
     switches = {name: getattr(options, name) for name in ("keep_state", "memory", "reserved_bytes")}
@@ -44,7 +44,7 @@ def measuring_for(source: RowSource, options: TrainingOptions, is_judged: bool) 
     return MeasuringChosen(chosen, found.rows, seconds)
 
 
-def _obstacle(source: RowSource, options: TrainingOptions, seconds: float, megabytes: float) -> str | None:
+def _obstacle(options: TrainingOptions, seconds: float, megabytes: float) -> str | None:
     """Return why ranks are not measured by default, None if they are."""
     limit = MOST_SECONDS if options.max_seconds is None else SHARE_OF_TIME * options.max_seconds
     room = room_of(options)
@@ -52,7 +52,7 @@ def _obstacle(source: RowSource, options: TrainingOptions, seconds: float, megab
         return f"takes about {seconds:.0f} s on one core, more than the {limit:g} s allowed"
     if megabytes > room:
         return f"takes {megabytes:.0f} MB besides the rows, more than {room:g}"
-    return None if source.in_memory else "is slow if the rows are not in memory"
+    return None
 
 
 def has_many_of_each(found: RowStats) -> bool:

@@ -283,7 +283,7 @@ def finished_lines(event: Finished) -> list[str]:
         return []
     kept, epochs = event.model.best_epoch, len(event.model.history)
     if not kept:
-        return ["no epoch was better than a constant on the validation rows: the model predicts nearly a constant"]
+        return ["no epoch was better than a constant on the validation rows: the model predicts a constant"]
     if event.reason == "epochs" and kept == epochs > 1:
         return [f"the last of {epochs} epochs was the best: more `n_epochs` may improve the model"]
     return []

@@ -32,7 +32,7 @@ def rivals_of(source: RowSource, options: TrainingOptions, usual: TrainingOption
 
     A sampled model of clicks is the last one: it is kept as it is, so nothing may be trained between it and the end.
     """
-    if not (options.rivals and options.shuffle and source.in_memory):
+    if not (options.rivals and options.shuffle):
         return
     found = count_rows(labelled_blocks(source, options.family))
     if found.rows > MOST_ROWS:

@@ -111,6 +111,7 @@ class Run:
         self.baseline = options.loss.baseline(mean, spread)
         self.grouping = grouping
         # No function of the run itself: its memory is to be free as soon as nobody holds it.
+        self.has_start = start is not None  # from which parameters to begin, instead of random ones
         self._first = (found, options.loss.prior(mean, self.total_weight), start)
         self.engine = self._make_engine(*self._first)
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
@@ -147,6 +148,10 @@ class Run:
     def is_out_of_time(self) -> bool:
         """Return whether max_seconds are over, total across resumes."""
         return self.options.max_seconds is not None and self.seconds() >= self.options.max_seconds
+
+    def has_trained(self) -> bool:
+        """Return whether anything has been trained, if only a part of the first epoch."""
+        return self.at.epoch > 1 or self.at.rows > 0
 
     def begin_after(self, at: Position) -> float | None:
         """Begin after the epochs of another run; the first parameters count as its last epoch. Return their metric."""
@@ -342,13 +347,17 @@ class Run:
     def best_parameters(self) -> Parameters:
         """Return the best parameters on the scale of the original data, checked to be finite. This ends the run."""
         self.is_released = True
-        if self.at.best_epoch and not self.best_epoch():
+        is_worse = bool(self.at.best_epoch) and not self.best_epoch()
+        is_constant = is_worse or not (self.has_start or self.has_trained())
+        if is_constant:
             self.kept, self.average, self.engine = None, None, self._make_engine(*self._first)
         elif self.best_arrays:
             self.average = None
             self.engine.exchange(self.best_arrays)
         with self._judged():
             found, self.kept = self.kept or self._parameters(last=True), None
+        if is_constant:  # untrained factors are small but random: their pairs would add noise, much of it in long rows
+            found = found.constant()
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.undo_scaling(self.label_scale, self.grouping.undo(self.features.value_scales))
         found = replace(found, bias=found.bias + np.float32(self.options.score_shift))

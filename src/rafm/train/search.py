@@ -31,6 +31,7 @@ FACTORS = {"learning_rate": 2.0, "l2": 3.0}
 MAX_STEPS = 5  # in one direction
 LEAST_GAIN = 2e-4  # a smaller relative gain is luck
 HIGHER_RANKS, LOWER_RANKS = (64, 128, 256), (16, 8)  # that are tried for the model to be cut
+SHARE_OF_TIME = 0.5  # of a limit of time
 FURTHER = 4.0  # a run gains at most this many times what its last epoch gained
 Settings = tuple[float, float]  # learning rate and L2
 
@@ -114,7 +115,7 @@ def climb(judge: Callable[[Settings], float], start: Settings, place: int, facto
     for step in (1 / factor, factor):
         for _ in range(MAX_STEPS):
             moved = (best[0] * step, best[1]) if place == 0 else (best[0], best[1] * step)
-            if (found := judge(moved)) > loss * (1 - LEAST_GAIN):
+            if np.isinf(found := judge(moved)) or found > loss * (1 - LEAST_GAIN):
                 break
             best, loss = moved, found
         if best != start:
@@ -130,7 +131,8 @@ def _judge(
     patience: int = PATIENCE,
 ) -> Callable[[Settings], float]:
     """Return a function that trains with given settings and returns the best validation loss; runs keeps its values."""
-    name = options.loss.metrics[0]
+    name, limit = options.loss.metrics[0], options.max_seconds
+    deadline = np.inf if limit is None else time.perf_counter() + SHARE_OF_TIME * limit
     short = replace(
         options,
         model="fm",
@@ -148,6 +150,8 @@ def _judge(
     )
 
     def loss_of(pair: Settings) -> float:
+        if runs and (sample.stop.requested or time.perf_counter() > deadline):
+            return np.inf  # so that the search ends
         key = rank, (float(f"{pair[0]:.6g}"), float(f"{pair[1]:.6g}"))  # a step there and back is the same
         if key not in runs:
             try:

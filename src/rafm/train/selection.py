@@ -11,9 +11,10 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from ..checks import NEUTRAL, USUAL_OPTIMIZER
 from ..errors import ConfigError
 from ..model.model import Model
-from ..options import TrainingOptions
+from ..options import TrainingOptions, resolve
 from ..rows.checked import CheckedRows
 from ..rows.holdout import RowCounts, Side, Split
 from ..rows.source import RowSource
@@ -143,6 +144,18 @@ def scheduled(options: TrainingOptions, schedule: Schedule) -> TrainingOptions:
     return replace(options, learning_rate=schedule.learning_rate, l2=l2, searched=(), adaptable=free)
 
 
+def untrained(options: TrainingOptions, found: Found) -> TrainingOptions:
+    """Return options with which nothing is trained: the model is a constant, of the same family if it has one."""
+    if not options.measured and not options.optimizer.is_sampler:
+        rate = found.learning_rate
+        return replace(options, learning_rate=rate, n_epochs=0, patience=None, max_seconds=None, searched=())
+    given = {name: getattr(options, name) for name in NEUTRAL}
+    plain = resolve(
+        task=options.loss.task, **given, model=options.model, ranks=options.ranks, optimizer=USUAL_OPTIMIZER
+    )
+    return replace(plain, n_epochs=0, patience=None, max_seconds=None, keep_state=options.keep_state)
+
+
 class Selection(Contestant):
     """Chooses the number of epochs and the learning rate, then trains on all rows."""
 
@@ -246,28 +259,36 @@ class Selection(Contestant):
                 yield NotRetrained(model.n_rows, self.counts.rows - model.n_rows)
             yield Finished(self._as_given(model), found.reason, found.best_value)
             return
-        self.stop.requested = False
-        # What a sampler found is the noise, and how to distil.
-        limit, schedule = self.options.max_seconds, found.schedule
-        n_epochs = self.options.n_epochs if self.is_sampled else found.best_epoch
-        if schedule is not None and not self.is_sampled:
-            n_epochs = schedule.n_epochs
-        yield Selected(n_epochs + (0 if schedule is None else schedule.fine_epochs), self.counts.rows)
-        options = replace(
-            self.options,
-            learning_rate=found.learning_rate,
-            n_epochs=n_epochs,
-            noise=found.noise,
-            pull=found.pull,
-            heat=found.heat,
-            patience=None,
-            max_seconds=None if limit is None else max(limit - seconds, 0.0),
-        )
-        if schedule is not None:
-            options = scheduled(options, schedule)
+        self.stop.requested = False  # it ended the search; the model is trained all the same
+        schedule = found.schedule
+        options = self._final_options(found, seconds, model is not None)
+        n_fine = 0 if schedule is None or not options.n_epochs else schedule.fine_epochs
+        yield Selected(options.n_epochs + n_fine, self.counts.rows)
         phase = self.phases.named("all rows", True)
         for event in train(self.source, options, None, phase, self.start, self.stop, schedule):
             yield self._finished(event, found, model) if isinstance(event, Finished) else event
+
+    def _final_options(self, found: Found, seconds: float, has_model: bool) -> TrainingOptions:
+        """Return the options of the training on all rows; has_model: whether there is a model if time runs out."""
+        limit, schedule = self.options.max_seconds, found.schedule
+        if found.history and not found.best_epoch:
+            return untrained(self.options, found)
+        n_epochs = found.best_epoch
+        if self.is_sampled:
+            n_epochs = self.options.n_epochs
+        elif schedule is not None:
+            n_epochs = schedule.n_epochs
+        options = replace(
+            self.options,
+            learning_rate=found.learning_rate,
+            n_epochs=max(n_epochs, 1),  # the search may have been stopped before any epoch was over
+            noise=found.noise,  # what a sampler found is the noise, and how to distil
+            pull=found.pull,
+            heat=found.heat,
+            patience=None,
+            max_seconds=None if limit is None or not has_model else max(limit - seconds, 0.0),
+        )
+        return options if schedule is None else scheduled(options, schedule)
 
     def _finished(self, last: Finished, found: Found, model: Model | None) -> Finished:
         """Return the final model with the options as given, and the history that chose them."""

@@ -20,6 +20,7 @@ from ..rows.source import RowSource
 from ..rows.stats import count_rows
 from .calibration import with_calibration
 from .checkpoint import Checkpoint, NoCheckpoint, RowsFingerprint, identity
+from .constant import with_constant
 from .events import (
     Calibrated,
     CheckpointWritten,
@@ -118,7 +119,10 @@ def train(
     scale = choose_label_scale(found.label_spread, options.loss)
     job = Job(source, None if valid is None else as_source(valid), found, scale, checkpoint, state, stop or Stop())
     job = job._replace(weight_scale=found.weight_scale if start is None else _weight_scale(start), schedule=schedule)
-    yield from with_calibration(_events(job, options, start), job.valid, options)
+    events = _events(job, options, start)
+    if start is None:
+        events = with_constant(events, job, options)
+    yield from with_calibration(events, job.valid, options)
 
 
 def _events(job: Job, options: TrainingOptions, start: Model | None) -> Iterator[Event]:

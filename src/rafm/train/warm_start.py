@@ -86,7 +86,9 @@ def warm_start(
     scale = label_scale if states is None else float(states.label_scale[0])
     old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
     shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
-    begin = _renumbered(replace(old, bias=shifted), places, features, [options.seed, model.n_rows], options.init_scale)
+    may_revive = states is None or not options.optimizer.has_l1  # whose state gives the vectors
+    seed, spread = [options.seed, model.n_rows], options.init_scale
+    begin = _renumbered(replace(old, bias=shifted), places, features, seed, spread, may_revive)
     before = features.plan.levels()
     before[places] = model.plan.levels()
     begin, promoted, error = _promoted(begin, before, features, source)
@@ -152,19 +154,21 @@ def _same_fields(model: Model, features: PlannedFeatures) -> PlannedFeatures:
 
 
 def _renumbered(
-    old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int], spread: float
+    old: Parameters, places: np.ndarray, features: PlannedFeatures, seed: list[int], spread: float, may_revive: bool
 ) -> Parameters:
     """Return the old parameters under their new feature numbers, and initial ones for new features."""
     plan, draw = features.plan, np.random.default_rng(seed)
+    # Where all vectors are 0, as those of a constant, no pair would ever learn.
+    is_blank = may_revive and not any(np.asarray(block).any() for block in old.factors)
     weights, factors = np.zeros(plan.n_features, np.float32), []
     weights[places] = old.weights
     for size, rank, block in zip(plan.sizes[1:], plan.block_ranks, old.factors):
-        own = places[: len(block)]
+        own = places[: 0 if is_blank else len(block)]
         fresh = np.ones(size, bool)
         fresh[own] = False
         grown = np.empty((size, rank), np.float32)
-        grown[own] = block
-        grown[fresh] = draw.standard_normal((size - len(block), rank), np.float32) * np.float32(spread)
+        grown[own] = block[: own.size]
+        grown[fresh] = draw.standard_normal((size - own.size, rank), np.float32) * np.float32(spread)
         factors.append(grown)
     mixture = None
     if old.mixture is not None:
