@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataValueError
-from .casts import as_times, is_bytes, naming_column
+from .casts import is_bytes, naming_column
 from .coders import Bins, Lists, LogBins, Number, Words, log_bin
 from .column import Column, refuse_missing
+from .times import as_times
 
 REMEMBERED, REMEMBERED_CHARS = 1024, 200  # cells per column, and characters of each
 INT_LIMIT = 2**63  # larger integers are left to Arrow

@@ -17,6 +17,7 @@ from .casts import as_numbers, cell_type, is_bytes, naming_column, without_views
 from .coders import Coder, Lists, Number, Words
 from .learners import CodeLearner, WordLearner, first_place, learner_of
 from .spec import ColumnSpec, TableSpec
+from .times import check_one_kind, check_taken, in_utc, learned_times, read_times, times_like
 
 MISSING, RARE = "<missing>", "<rare>"
 ALLOWED = {  # cell types that each kind accepts, besides columns that are always empty
@@ -35,7 +36,8 @@ NAMES = {"text": "text", "number": "numbers", "boolean": "booleans", "time": "ti
 class Column:
     """A fitted column: the features of its coder, then one for rare and one for missing values.
 
-    cell_type: that of its cells in training, see `casts.cell_type`.
+    cell_type: that of its cells in training, see `casts.cell_type`. times: the kind of its times in training, see
+    `times.TAKES`; None if it has none or, in models of rafm 0.1, if that was not recorded.
     """
 
     spec: ColumnSpec
@@ -43,6 +45,7 @@ class Column:
     coder: Coder
     has_rare: bool
     has_missing: bool
+    times: str | None = None
 
     @property
     def name(self) -> str:
@@ -68,6 +71,9 @@ class Column:
         cells = without_type(cells, self.cell_type)
         self._check_type(cells.type)
         with naming_column(self.name, cells.type):
+            if self.times is not None:
+                times = times_like(self.times, cells, self.spec.format, self.name, row)
+                cells = times if self.kind == "datetime" else in_utc(cells)
             return self.coder.slots(cells, row)
 
     def finalize(self, slots: list[Slot], counts: np.ndarray) -> list[Slot]:
@@ -86,6 +92,7 @@ class Column:
             coder=_grown_coder(self.coder, other.coder),
             has_rare=self.has_rare or other.has_rare,
             has_missing=self.has_missing or other.has_missing,
+            times=other.times if self.cell_type == "nothing" else self.times,
         )
 
     def codes_in(self, grown: Column) -> np.ndarray:
@@ -121,6 +128,7 @@ class ColumnLearner:
         self.spec, self.table, self.learner = spec, table, learner_of(spec, table)
         self.must_be_whole = must_be_whole
         self.cell_type, self.has_missing = "nothing", False
+        self._times: set[int] = set()  # kinds of times so far
 
     def update(self, block: pa.RecordBatch, row: int) -> pa.Array:
         """Fit to the cells of a block; return them in the form that `replay` encodes later."""
@@ -137,12 +145,23 @@ class ColumnLearner:
         if self.must_be_whole and found == "number":
             _check_whole(cells, self.spec.name, row)
         with naming_column(self.spec.name, cells.type):
+            cells = self._learn_times(cells, row)
             missing = self.learner.update(cells, row)
         if missing >= 0:
             self.has_missing = True
             if self.table.missing == "error":
                 refuse_missing(self.spec.name, row + missing)
         return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else given
+
+    def _learn_times(self, cells: pa.Array, row: int) -> pa.Array:
+        """Note the kind of times, and return them in UTC if they have a zone; other cells stay as they are."""
+        is_time, name = cell_type(cells.type) == "time", self.spec.name
+        if self.spec.kind != "datetime" and not (self.spec.kind == "category" and is_time):
+            return cells
+        times = read_times(cells, self.spec.format, name, row)
+        check_one_kind(self._times, times, name, row)
+        self._times.update(np.unique(times.kinds).tolist())
+        return times.cells if self.spec.kind == "datetime" else in_utc(cells)
 
     @property
     def n_words(self) -> int:
@@ -153,10 +172,12 @@ class ColumnLearner:
         """Return the fitted column."""
         coder, left_out = self.learner.finish()
         has_rare = left_out and self.table.rare == "shared"
-        return Column(self.spec, self.cell_type, coder, has_rare, self.has_missing)
+        return Column(self.spec, self.cell_type, coder, has_rare, self.has_missing, learned_times(self._times))
 
     def grow(self, old: Column) -> Column:
         """Return an old column extended by the new values, and replay cells with its codes."""
+        if old.times is not None:
+            check_taken(old.times, self._times, f"column {self.spec.name!r}")
         column = old.grown(self.finish())
         if isinstance(self.learner, CodeLearner):
             self.learner.recode(column.coder)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..encode.casts import as_finite, as_text, as_times, plain
+from ..encode.casts import as_finite, as_text, plain
 from ..encode.coders import Clock, log_bin, split_lists
 from ..encode.spec import ColumnSpec, TableSpec
 from ..encode.strings import hash_buckets
+from ..encode.times import as_times, in_utc
 from ..errors import DataValueError
 from ..files.terminal import one_line
 from .keys import cell_keys, fold_lists, hash_numbers
@@ -121,10 +122,10 @@ class CellProfile(ColumnProfile):
             if self.kind == "log_bins":
                 self._codes.add(hash_numbers(log_bin(numbers)))
         elif self.kind == "datetime":
-            times = as_times(cells, self._spec.format, self.name, row)
+            times = in_utc(as_times(cells, self._spec.format, self.name, row))
             counts = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)[where]
             self.bins.add(counts.astype(np.float64), *targets)
-            for slot in Clock(self.name, self._spec.format).slots(cells, row):
+            for slot in Clock(self.name, self._spec.format).slots(times, row):
                 self._codes.add(hash_numbers(slot.codes[slot.codes >= 0]))
 
     def _update_lists(self, cells: pa.Array, targets: RowTargets) -> np.ndarray:
