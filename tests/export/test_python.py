@@ -151,7 +151,10 @@ WRONG = {
     "a column less": (lambda record: record.pop("age"), "column 'age' is missing"),
     "text for a number": (lambda record: record.update(age="old"), "column 'age': expected a finite number"),
     "an infinite number": (lambda record: record.update(size=float("inf")), "column 'size': expected a finite number"),
-    "a number for text": (lambda record: record.update(name=3), "column 'name': it was text in training, found 3"),
+    "a boolean for text": (
+        lambda record: record.update(name=True),
+        "column 'name': it was text in training, found True",
+    ),
     "no time": (lambda record: record.update(when="soon"), "column 'when': Invalid isoformat"),
 }
 

@@ -14,6 +14,8 @@ from ..errors import DataValueError
 from .strings import decimal_text
 
 CELL_TYPES = ("text", "number", "boolean", "time", "list", "nothing")
+MISSING_NUMBERS = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")  # as text writes them
+WHOLE_WITH_POINT = r"^(-?[0-9]+)\.0*$"
 WHOLE_LIMIT = 2.0**63  # whole floats below this are written like integers
 ELEMENTS = ("text", "number", "boolean", "time", "nothing")  # what a list may hold
 
@@ -84,6 +86,18 @@ def as_text(cells: pa.Array) -> pa.Array:
         return cells if cell_type(cells.type) == "text" else cells.cast(pa.string())
     filled = cells.fill_null(0) if cells.null_count else cells
     return _with_nulls(decimal_text(filled.to_numpy(zero_copy_only=False)), cells)
+
+
+def as_number_text(cells: pa.Array) -> pa.Array:
+    """Return text as the names of numbers: "3.0" and " 3" become "3", words for a missing number null.
+
+    >>> as_number_text(pa.array(["3.0", " 3", "-4.", "0.5", "007", "x.0", "NA", None])).to_pylist()
+    ['3', '3', '-4', '0.5', '007', 'x.0', None, None]
+    """
+    if pa.types.is_dictionary(cells.type):
+        cells = plain(cells)
+    text = pc.replace_substring_regex(pc.utf8_trim_whitespace(without_views(cells)), WHOLE_WITH_POINT, r"\1")
+    return pc.if_else(pc.is_in(text, pa.array(MISSING_NUMBERS, text.type)), pa.scalar(None, text.type), text)
 
 
 def _float_text(cells: pa.Array) -> pa.Array:

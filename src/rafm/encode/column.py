@@ -13,7 +13,7 @@ from ..errors import DataValueError
 from ..rows.arrow import array_of, numbers_of
 from ..rows.checked import read_only
 from .assemble import Slot, finalize, take_codes
-from .casts import as_numbers, cell_type, is_bytes, naming_column, without_views
+from .casts import as_number_text, as_numbers, cell_type, is_bytes, naming_column, without_views
 from .coders import Coder, Lists, Number, Words
 from .learners import CodeLearner, WordLearner, first_place, learner_of
 from .spec import ColumnSpec, TableSpec
@@ -30,6 +30,8 @@ ALLOWED = {  # cell types that each kind accepts, besides columns that are alway
 }
 
 NAMES = {"text": "text", "number": "numbers", "boolean": "booleans", "time": "timestamps", "list": "lists"}
+
+NAME_TYPES = {"text", "number"}  # the category 196 is the category "196"
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,12 @@ class Column:
             if self.times is not None:
                 times = times_like(self.times, cells, self.spec.format, self.name, row)
                 cells = times if self.kind == "datetime" else in_utc(cells)
-            return self.coder.slots(cells, row)
+            return self.coder.slots(self.as_names(cells), row)
+
+    def as_names(self, cells: pa.Array) -> pa.Array:
+        """Return text in place of the numbers of training as those are named: 196 is "196"."""
+        is_text = self.kind == "category" and self.cell_type == "number" and cell_type(cells.type) == "text"
+        return as_number_text(cells) if is_text else cells
 
     def finalize(self, slots: list[Slot], counts: np.ndarray) -> list[Slot]:
         """Return the slots with the codes of rare and missing values filled in, and count values."""
@@ -105,8 +112,10 @@ class Column:
         self._check_same(cell_type(found), str(found))
 
     def _check_same(self, found: str, shown: str) -> None:
-        """Reject cells of another type than in training; times may be text, and text times."""
+        """Reject cells of another type than in training; times may be text, and names numbers, or the reverse."""
         if self.kind == "datetime" or found == self.cell_type or "nothing" in (self.cell_type, found):
+            return
+        if self.kind == "category" and {found, self.cell_type} <= NAME_TYPES:
             return
         raise DataValueError(
             f"column {self.name!r} was {self.cell_type} in training, now its type is {shown}; convert its values to "

@@ -123,6 +123,10 @@ class TableEncoder:
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
         for block in _blocks(batches):
             self.check_columns(block.schema.names)
+            for column in self.columns:
+                place, cells = block.schema.get_field_index(column.name), cells_of(block, column.name)
+                if (names := column.as_names(cells)) is not cells:
+                    block = block.set_column(place, column.name, names)
             yield block
 
     def ids_in(self, grown: TableEncoder) -> np.ndarray:
@@ -217,12 +221,15 @@ class TableEncoder:
         """Return how a text reader must read each column, so that types are the same as in training.
 
         >>> TableEncoder.learn(pa.table({"city": ["Rome"], "user": [7]})).reader_columns()
-        {'city': 'text', 'user': 'number'}
+        {'city': 'text', 'user': 'text'}
         """
         ignored = {column.name: "ignore" for column in self.spec.columns if column.kind == "ignore"}
         read_as = {"text": "text", "number": "number", "time": "text"}  # in text a time looks like any other text
         types = {column.name: read_as[column.cell_type] for column in self.columns if column.cell_type in read_as}
-        return {**types, **ignored, **dict.fromkeys(self.spec.targets(), "number")}
+        names = {
+            column.name: "text" for column in self.columns if column.kind == "category"
+        }  # so that long ids stay exact
+        return {**types, **names, **ignored, **dict.fromkeys(self.spec.targets(), "number")}
 
     def encode(
         self,

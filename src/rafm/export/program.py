@@ -33,6 +33,7 @@ P1, P2, P3, P4, P5 = (  # the primes of XXH64
     0x27D4EB2F165667C5,
 )
 WHOLE_LIMIT = 2.0**63  # whole floats below this are written like integers
+MISSING_NUMBERS = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")
 HAS_HOURS = "%[-_^0#]*[HIMSTRcXsrklp]"  # in a pattern of times
 RARE, MISSING = -1, -2  # codes of values without a feature of their own, and of no value
 
@@ -190,8 +191,8 @@ def text_of(cell: Any, family: str) -> str:
 
 
 def check_family(family: str, found: str, cell: Any) -> None:
-    """Reject a cell of another type than in training."""
-    if family not in (found, "nothing"):
+    """Reject a cell of another type than in training; a name may be a number, or the reverse."""
+    if family not in (found, "nothing") and not {family, found} <= {"text", "number"}:
         raise TypeError(f"it was {family} in training, found {cell!r:.80}")
 
 
@@ -268,6 +269,9 @@ Entries = Iterator[tuple[int, float]]  # codes and values of a cell
 
 def code_category(column: dict[str, Any], cell: Any) -> Entries:
     """Yield one code."""
+    if column["family"] == "number" and isinstance(cell, str):  # the name of a number
+        cell = re.sub(r"^(-?[0-9]+)\.0*$", r"\1", cell.strip())
+        cell = None if cell in MISSING_NUMBERS else cell
     yield MISSING if is_missing(cell) else word_code(column, text_of(cell, column["family"])), 1.0
 
 
