@@ -51,6 +51,7 @@ COMMANDS = {
 }
 NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"  # as typer says it
 READING = ("index_base", "min_count", "max_features", "max_line_bytes", "memory", "checkpoint_seconds", "duplicates")
+RECOMMENDING = ("exclude_by",)
 
 
 def flag(name: str) -> str:
@@ -61,7 +62,7 @@ def flag(name: str) -> str:
 def _flags_of_names() -> dict[str, str]:
     """Return the flag of every name that messages of the library use."""
     own = {name: flag(declared.flag or name) for name, declared in declared_options()}
-    return own | {name: flag(name) for name in ("task", "format", "thresholds", *READING)}
+    return own | {name: flag(name) for name in ("task", "format", "thresholds", *READING, *RECOMMENDING)}
 
 
 def in_flags(message: str) -> str:
