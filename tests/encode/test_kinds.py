@@ -1,5 +1,6 @@
 """The kind of a column follows from its name, type and cells alone, and doubtful kinds are said."""
 
+import shlex
 import warnings
 
 import narwhals as nw
@@ -217,3 +218,36 @@ def test_a_column_with_a_value_of_its_own_in_nearly_every_row_is_told():
 )
 def test_no_word_about_keys(table, spec):
     TableEncoder.learn(table, spec)  # warnings are errors
+
+
+def reviews(n_rows, n_different):
+    """Return texts of four words, all words of which recur."""
+    words = ["good", "bad", "odd", "old", "new", "red", "big", "shy"]
+    texts = [" ".join(words[(k >> (3 * at)) % 8] for at in range(4)) for k in range(n_different)]
+    return [texts[k % n_different] for k in range(n_rows)]
+
+
+@pytest.mark.parametrize("n_different", [100, 200])
+def test_prose_is_advised_to_be_a_list_of_words_and_never_to_be_left_out(n_different):  # case 133
+    table = pa.table({"review": reviews(200, n_different), "id": [f"a{k}" for k in range(200)]})
+    with pytest.warns(DataWarning) as caught:
+        TableEncoder.learn(table)
+    [prose, keys] = [warning.message for warning in caught]
+    kinds = {"review": {"kind": "list", "separator": " "}}
+    assert "column 'review': text of several words" in str(prose)
+    assert str(prose).endswith(f"set its kind: columns={kinds}")
+    assert prose.in_flags().endswith("--column 'review=list: '")
+    assert keys.kinds == {"id": "ignore"}
+    [flag] = shlex.split(prose.in_flags())[-1:]
+    by_flag, by_dict = TableSpec.from_arguments([flag]), TableSpec.from_dict({"columns": kinds})
+    assert by_flag == by_dict
+    assert TableEncoder.learn(table.select(["review"]), by_dict).feature_names()[:2] == ["review=bad", "review=big"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [reviews(200, 99), reviews(100, 100), ["New York", "Los Angeles"] * 100],
+    ids=["recurring", "few rows", "names of two words"],
+)
+def test_texts_that_recur_or_are_few_are_no_prose(texts):  # case 133
+    TableEncoder.learn(pa.table({"review": texts}))

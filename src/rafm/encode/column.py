@@ -15,6 +15,7 @@ from ..rows.checked import read_only
 from .assemble import Slot, finalize, take_codes
 from .casts import as_number_text, as_numbers, cell_type, is_bytes, naming_column, without_views
 from .coders import Coder, Lists, Number, Words
+from .infer import FEW, is_prose
 from .learners import CodeLearner, WordLearner, first_place, learner_of
 from .spec import ColumnSpec, TableSpec
 from .times import check_one_kind, check_taken, in_utc, learned_times, read_times, times_like
@@ -176,6 +177,11 @@ class ColumnLearner:
     def n_words(self) -> int:
         """Number of distinct words so far, which decides how long `finish` takes."""
         return len(self.learner) if isinstance(self.learner, WordLearner) else 0
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether the words so far are texts of several words."""
+        return isinstance(self.learner, WordLearner) and is_prose(self.learner.first_words(FEW))
 
     def finish(self) -> Column:
         """Return the fitted column."""

@@ -40,6 +40,9 @@ ID_WORDS = frozenset(
 ISO_DATE = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?)?$"
 DIGITS_LIMIT = 10.0**15  # whole numbers from here on are names, such as hashes; text readers take them for text
 MANY_VALUES = 100  # whole numbers with more different values may be quantities
+MANY_WORDS, PROSE_SHARE = 3, 0.5  # words of a text, and the share of texts with as many, that make a column prose
+PROSE_UNIQUE = 0.5  # values per row of prose that teaches little as categories
+AS_WORDS = {"kind": "list", "separator": " "}
 NEARLY_UNIQUE, FEW_KEYS = 0.9, 100  # values per row of a column that identifies rows; in fewer rows it may be luck
 LIST_SHARE = 0.5  # minimum share of texts with a "|"
 A_NUMBER = r"^\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|#?N/?A|[Nn]a[Nn]|null|NULL|None)\s*$"
@@ -174,6 +177,21 @@ def _are_numbers(texts: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _count(flags: pa.Array | pa.ChunkedArray) -> int:
     return pc.sum(flags).as_py() or 0
+
+
+def has_many_words(texts: pa.Array) -> pa.Array:
+    """Tell which texts have at least MANY_WORDS words.
+
+    >>> has_many_words(pa.array(["well worth it", "two words", None])).to_pylist()
+    [True, False, None]
+    """
+    n_words = pc.add(pc.count_substring(pc.utf8_trim_whitespace(texts), " "), 1)
+    return pc.greater_equal(n_words, MANY_WORDS)
+
+
+def is_prose(texts: pa.Array) -> bool:
+    """Tell whether enough texts have many words to be written language rather than names."""
+    return _count(has_many_words(texts)) >= PROSE_SHARE * max(len(texts) - texts.null_count, 1)
 
 
 # ---- Numbers

@@ -87,6 +87,10 @@ class WordLearner(CodeLearner):
     def __len__(self) -> int:
         return len(self._table)
 
+    def first_words(self, n: int) -> pa.Array:
+        """Return the first n texts."""
+        return self._table.as_array()[:n].cast(pa.large_string())
+
     def update(self, cells: pa.Array, row: int) -> int:
         """Count the cells."""
         self.codes = self._code_cells(cells)

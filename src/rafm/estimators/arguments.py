@@ -12,7 +12,7 @@ import numpy as np
 
 from ..encode.cells import is_missing
 from ..encode.coverage import MAX_UNSEEN_SHARE, Coverage
-from ..encode.encoder import caller_level
+from ..encode.doubts import caller_level
 from ..encode.spec import TableSpec
 from ..errors import ConfigError, DataWarning, RowError, UnseenValuesWarning
 from ..files.atomic import PathLike

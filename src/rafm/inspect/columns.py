@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..encode.casts import as_finite, as_text, plain
+from ..encode.casts import as_finite, as_text, cell_type, is_bytes, plain
 from ..encode.coders import Clock, log_bin, split_lists
+from ..encode.infer import PROSE_SHARE, has_many_words
 from ..encode.spec import ColumnSpec, TableSpec
 from ..encode.strings import hash_buckets
 from ..encode.times import as_times, in_utc
@@ -57,6 +59,11 @@ class ColumnProfile:
         return max((number for number in found if number is not None), default=None)
 
     @property
+    def is_prose(self) -> bool:
+        """Whether most values are texts of several words."""
+        return False
+
+    @property
     def is_constant(self) -> bool:
         return self.values.n_keys + (self.missing > 0) == 1  # missing is a value too
 
@@ -92,11 +99,18 @@ class CellProfile(ColumnProfile):
         self._min_count = table.min_count if spec.min_count is None else spec.min_count
         self._hash_size = table.hash_size if spec.hash_size is None else spec.hash_size
         self._codes = Sketch()
+        self._n_prose = 0
+
+    @property
+    def is_prose(self) -> bool:
+        return 0 < PROSE_SHARE * self.known <= self._n_prose
 
     def update(self, cells: pa.Array, row: int, targets: RowTargets) -> np.ndarray:
         """Add cells, given the number of their first row; return their keys."""
         if self.kind == "list":
             return self._update_lists(cells, targets)
+        if cell_type(cells.type) == "text" and not is_bytes(plain(cells).type):
+            self._n_prose += pc.sum(has_many_words(plain(cells))).as_py() or 0
         keys, known = self._value_keys(cells)
         where = np.flatnonzero(known)
         own, gaps = (targets, targets.take(where[:0])) if known.all() else (targets.take(where), targets.take(~known))
