@@ -47,6 +47,10 @@ def warn_of_kinds(choices: list[Choice], metadata: dict[bytes, bytes] | None) ->
                 f"column {printable(choice.column.name)!r}, row {choice.stray.place + 1}: {choice.stray}; {TEXT_NOW}"
             )
             warnings.warn(DataWarning(message, {choice.column.name: "category"}), stacklevel=caller_level())
+    for choice in choices:
+        if choice.advice:
+            text, given = choice.advice
+            warnings.warn(DataWarning(printable(text), given), stacklevel=caller_level())
     flags = [choice for choice in choices if choice.reason in FLAG_REASONS]
     if len(flags) >= max(MANY_FLAGS, 0.9 * len(choices)):
         message = (

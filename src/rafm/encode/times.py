@@ -24,7 +24,8 @@ FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 a
 SENTINELS = (2**63 - 1, -(2**63))  # written for "never" by other programs; as nanoseconds they look like valid times
 HAS_ZONE = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 HAS_HOURS = r"%[-_^0#]*[HIMSTRcXsrklp]"  # in a format
-DAY_FIRST = r"\s*(\d{1,2})([./-])(\d{1,2})\2\d{4}\s*"
+YEAR_LAST = r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}( \d{1,2}:\d\d(:\d\d)?)?$"
+MONTH_FIRST = r"^\d{1,2}[./-](1[3-9]|[23]\d)"
 ABSENT, DATE, MIDNIGHT, NAIVE, AWARE = range(5)  # kinds of cells; a midnight may be meant as a date
 # What a column learned, and the kinds of cells that it takes; the first that takes all cells of training is learned.
 TAKES = {
@@ -254,19 +255,21 @@ def _not_a_time(cell: pa.Scalar, format: str | None, name: str) -> str:
     if _parse_one(as_text(pa.array([found]))[0], None) is not None:
         return f"some times have a time zone and others do not, found {found!r:.80}; give all of them one, or none"
     hint = ""
-    if (guess := guessed_format(str(found))) is not None:
+    if (guess := guessed_format(pa.array([str(found)]))) is not None:
         hint = f"; set its format: {spelled_kinds({name: {'kind': 'datetime', 'format': guess}})}"
     return f"expected a time like 2014-10-21T08:00, or a format, found {found!r:.80}{hint}"
 
 
-def guessed_format(text: str) -> str | None:
-    """Return the format of a date whose day comes before the year, None for other text; day first if it may be.
+def guessed_format(texts: pa.Array) -> str | None:
+    """Return the format of dates such as 31/12/2014, None for other text; day first, if either may be.
 
-    >>> guessed_format("31/12/2014"), guessed_format("12/31/2014"), guessed_format("1.2.2014"), guessed_format("soon")
-    ('%d/%m/%Y', '%m/%d/%Y', '%d.%m.%Y', None)
+    >>> [guessed_format(pa.array([text])) for text in ("31/12/2014", "12/31/2014", "1.2.2014 08:30", "2014-12-31")]
+    ['%d/%m/%Y', '%m/%d/%Y', '%d.%m.%Y %H:%M', None]
     """
-    found = re.fullmatch(DAY_FIRST, text)
-    if found is None:
+    known = texts.drop_null()
+    if not len(known) or not pc.all(pc.match_substring_regex(known, YEAR_LAST)).as_py():
         return None
-    _, mark, second = found.groups()
-    return f"%m{mark}%d{mark}%Y" if int(second) > 12 else f"%d{mark}%m{mark}%Y"
+    mark, hours, seconds = re.fullmatch(YEAR_LAST, known[0].as_py()).groups()  # type: ignore[union-attr]
+    month_first = pc.any(pc.match_substring_regex(known, MONTH_FIRST)).as_py()
+    date = f"%m{mark}%d{mark}%Y" if month_first else f"%d{mark}%m{mark}%Y"
+    return date + (" %H:%M" if hours else "") + (":%S" if seconds else "")
