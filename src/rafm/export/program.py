@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 import re
 import sys
 import zlib
@@ -379,12 +380,31 @@ def parsed_line(line: str) -> Row | None:
     return row
 
 
+def record_of(line: str) -> dict[str, Any]:
+    """Return the row of a table that a line has as JSON."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        names = ", ".join(f'"{column["name"]}": ...' for column in LOADED["columns"][:3])
+        raise ValueError(f"expected a JSON object of columns, {{{names}}}, found {line.strip()!r:.80}; this is not CSV")
+    return found
+
+
 def main() -> int:
     """Read rows from standard input and print predictions, or with --encode libsvm lines."""
     is_table = LOADED["columns"] is not None
+    if {"-h", "--help"}.intersection(sys.argv[1:]):
+        print(f"usage: python {os.path.basename(sys.argv[0])} [--encode] < ROWS\n\n{__doc__}")
+        return 0
+    unknown = [argument for argument in sys.argv[1:] if argument != "--encode"]
+    if unknown:
+        print(f"error: no option {unknown[0]!r}; rows are read from standard input, see --help", file=sys.stderr)
+        return 2
     for number, line in enumerate(sys.stdin, start=1):
         try:
-            row = (encode(json.loads(line)) if line.strip() else None) if is_table else parsed_line(line)
+            row = (encode(record_of(line)) if line.strip() else None) if is_table else parsed_line(line)
             if row is not None:
                 base = LOADED["index_base"]
                 entries = " ".join(f"{id + base}:{value:.9g}" for id, value in sorted(row.items()))
