@@ -53,6 +53,7 @@ AS_WORDS = {"kind": "list", "separator": " "}
 NEARLY_UNIQUE, FEW_KEYS = 0.9, 100  # values per row of a column that identifies rows; in fewer rows it may be luck
 LIST_SHARE = 0.5  # minimum share of texts with a "|"
 A_NUMBER = r"^\s*([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|#?N/?A|[Nn]a[Nn]|null|NULL|None)\s*$"
+INDEX_NAME = "Unnamed: "  # by which pandas reads the index that it has written
 FEW_TEXTS, MOST = 20, 0.9  # texts that are tried first, and the share of numbers that makes the rest stray
 AT_ONCE = 1 << 16  # cells that are examined at once, to stop early
 FEW = 1000  # cells that are tried first, since most columns show what they are early
@@ -328,7 +329,7 @@ def _words(name: str) -> list[str]:
 
 def _doubt(name: str, cells: pa.Array | pa.ChunkedArray) -> str:
     """Say why a column of whole numbers may not be a category."""
-    if is_id(name):
+    if is_id(name) or name.startswith(INDEX_NAME):
         return ""
     n_values = np.unique(np.concatenate([as_numbers(part) for part in _parts(cells.slice(0, AT_ONCE))])).size
     return f"{n_values} different whole numbers" if n_values > MANY_VALUES else ""

@@ -30,6 +30,7 @@ READ_AS = {
     "number": NUMBER,
     "bins": NUMBER,
     "log_bins": NUMBER,
+    "inferred": UNKNOWN,
     "label": UNKNOWN,  # text or numbers, as they come; the column must be there
     "weight": NUMBER,
     "ignore": None,
