@@ -24,6 +24,9 @@ Each message says what was found, where, which rule it breaks and how to fix it.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+
 
 class RafmError(Exception):
     """Base class of all exceptions raised by rafm."""
@@ -135,6 +138,28 @@ class ClusterError(RafmError, RuntimeError):
     exit_code = 6
 
 
+Kinds = Mapping[str, str | Mapping[str, str]]  # of columns by name, with a setting or without
+
+
+def kinds_in_flags(kinds: Kinds) -> str:
+    """Return kinds of columns as flags of the command line.
+
+    >>> kinds_in_flags({"n": "bins", "words": {"kind": "list", "separator": " "}})
+    "--column n=bins --column 'words=list: '"
+    """
+    texts = (kind if isinstance(kind, str) else ":".join(kind.values()) for kind in kinds.values())
+    return " ".join(f"--column {shlex.quote(f'{name}={text}')}" for name, text in zip(kinds, texts))
+
+
+def spelled_kinds(kinds: Kinds) -> str:
+    """Return kinds of columns as a parameter of Python, and as flags.
+
+    >>> spelled_kinds({"n": "bins"})
+    "columns={'n': 'bins'}, on the command line --column n=bins"
+    """
+    return f"columns={kinds}, on the command line {kinds_in_flags(kinds)}"
+
+
 class DataWarning(UserWarning):
     """The input is probably not what was intended; `kinds` are the kinds to set for some columns.
 
@@ -142,7 +167,7 @@ class DataWarning(UserWarning):
     is 'n' a quantity? Then set its kind: columns={'n': 'bins'}
     """
 
-    def __init__(self, message: str, kinds: dict[str, str] | None = None):
+    def __init__(self, message: str, kinds: Kinds | None = None):
         self.kinds = kinds or {}
         self._message = message
         super().__init__(message.replace("{kinds}", f"columns={self.kinds}"))
@@ -153,8 +178,7 @@ class DataWarning(UserWarning):
         >>> DataWarning("is 'n' a quantity? Then set its kind: {kinds}", {"n": "bins"}).in_flags()
         "is 'n' a quantity? Then set its kind: --column n=bins"
         """
-        flags = " ".join(f"--column {name}={kind}" for name, kind in self.kinds.items())
-        return self._message.replace("{kinds}", flags)
+        return self._message.replace("{kinds}", kinds_in_flags(self.kinds))
 
 
 class UnseenValuesWarning(DataWarning):

@@ -45,6 +45,9 @@ def text_files():
         "ragged.csv": table + "yes,u1,i1\n",
         "colours.csv": clicks(("red", "green", "blue")),
         "headless.csv": table.removeprefix(HEADER).replace("u0,i0,0.5", "u0,u0,0.5", 1),
+        "index.csv": "".join(f"{'' if k == 0 else k - 1},{line}\n" for k, line in enumerate(table.splitlines())),
+        "commas.csv": re.sub(r"(\d)\.5", r'"\1,5"', table),
+        "dates.csv": "click,day\n" + "".join(f"{i % 2},{31 - i % 9}/12/2014\n" for i in range(60)),
         "empty.csv": "",
         "header.csv": HEADER,
     }

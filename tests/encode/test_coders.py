@@ -192,7 +192,7 @@ TUESDAY = [{"x=hour 8": 1, "x=Tuesday": 1}]
 TIMES = {
     "timestamp": (pa.array([datetime.datetime(2014, 10, 21, 8, 59)]), None),
     "timestamp in nanoseconds": (pa.array([datetime.datetime(2014, 10, 21, 8)], pa.timestamp("ns")), None),
-    "timestamp of a zone": (pa.array([1413873000], pa.timestamp("s", "Europe/Oslo")), None),
+    "timestamp of a zone": (pa.array([1413878400], pa.timestamp("s", "Europe/Oslo")), None),
     "text": (pa.array(["2014-10-21T08:00"]), None),
     "text with a blank and seconds": (pa.array(["2014-10-21 08:00:01.5"]), None),
     "text in UTC": (pa.array(["2014-10-21T08:00:00Z"]), None),

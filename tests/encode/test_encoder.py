@@ -367,7 +367,7 @@ def test_a_warning_points_to_the_line_of_the_user():
     ("name", "cells", "message"),
     [
         ("age", ["30"], "column 'age' has type string, which cannot be encoded as bins"),
-        ("city", [1], "column 'city' was text in training, now its type is int64"),
+        ("city", [True], "column 'city' was text in training, now its type is bool"),
         ("ok", [1.0], "column 'ok' was boolean in training, now its type is double"),
         ("ok", [[True]], "column 'ok' has type list<.*>, which cannot be encoded as category"),
     ],

@@ -1,5 +1,6 @@
 """The kind of a column follows from its name, type and cells alone, and doubtful kinds are said."""
 
+import shlex
 import warnings
 
 import narwhals as nw
@@ -217,3 +218,82 @@ def test_a_column_with_a_value_of_its_own_in_nearly_every_row_is_told():
 )
 def test_no_word_about_keys(table, spec):
     TableEncoder.learn(table, spec)  # warnings are errors
+
+
+def reviews(n_rows, n_different):
+    """Return texts of four words, all words of which recur."""
+    words = ["good", "bad", "odd", "old", "new", "red", "big", "shy"]
+    texts = [" ".join(words[(k >> (3 * at)) % 8] for at in range(4)) for k in range(n_different)]
+    return [texts[k % n_different] for k in range(n_rows)]
+
+
+@pytest.mark.parametrize("n_different", [100, 200])
+def test_prose_is_advised_to_be_a_list_of_words_and_never_to_be_left_out(n_different):  # case 133
+    table = pa.table({"review": reviews(200, n_different), "id": [f"a{k}" for k in range(200)]})
+    with pytest.warns(DataWarning) as caught:
+        TableEncoder.learn(table)
+    [prose, keys] = [warning.message for warning in caught]
+    kinds = {"review": {"kind": "list", "separator": " "}}
+    assert "column 'review': text of several words" in str(prose)
+    assert str(prose).endswith(f"set its kind: columns={kinds}")
+    assert prose.in_flags().endswith("--column 'review=list: '")
+    assert keys.kinds == {"id": "ignore"}
+    [flag] = shlex.split(prose.in_flags())[-1:]
+    by_flag, by_dict = TableSpec.from_arguments([flag]), TableSpec.from_dict({"columns": kinds})
+    assert by_flag == by_dict
+    assert TableEncoder.learn(table.select(["review"]), by_dict).feature_names()[:2] == ["review=bad", "review=big"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [reviews(200, 99), reviews(100, 100), ["New York", "Los Angeles"] * 100],
+    ids=["recurring", "few rows", "names of two words"],
+)
+def test_texts_that_recur_or_are_few_are_no_prose(texts):  # case 133
+    TableEncoder.learn(pa.table({"review": texts}))
+
+
+DATES = {
+    "day first": (["31/12/2014", "01/02/2014"], "%d/%m/%Y"),
+    "month first": (["01/02/2014", "12/31/2014"], "%m/%d/%Y"),
+    "either": (["01/02/2014", "02/03/2014"], "%d/%m/%Y"),
+    "points and a time": (["31.12.2014 08:30", "1.2.2014 23:59"], "%d.%m.%Y %H:%M"),
+}
+
+
+@pytest.mark.parametrize("case", DATES)
+def test_dates_with_the_year_last_are_said_with_their_format(case):  # case 136
+    texts, format = DATES[case]
+    table = pa.table({"day": [*texts, None]})
+    with pytest.warns(DataWarning, match="column 'day' looks like dates, such as .*; if they are dates") as caught:
+        assert TableEncoder.learn(table).columns[0].kind == "category"
+    [flag] = shlex.split(caught[0].message.in_flags())[-1:]
+    assert flag == f"day=datetime:{format}"
+    assert TableEncoder.learn(table, TableSpec.from_arguments([flag])).columns[0].kind == "datetime"
+    with pytest.raises(DataValueError, match=r"column 'day', row 1: expected a time .*; set its format: columns="):
+        TableEncoder.learn(table, spec_of(day="datetime"))
+
+
+@pytest.mark.parametrize("cells", [["3,14", "2", None, "-0,5"], ["1,000", "2,500"]], ids=["decimal", "thousands"])
+def test_numbers_with_commas_are_said(cells):  # case 136
+    with pytest.warns(DataWarning, match=r"column 'x' is text, because its numbers have commas, such as .*decimal=','"):
+        TableEncoder.learn(pa.table({"x": cells}))
+
+
+def test_texts_that_only_begin_like_dates_or_numbers_are_no_news():  # case 136
+    cells = {
+        "date": ["31/12/2014", "n/a"],
+        "number": ["3,14", "x"],
+        "list": ["1,2,3", "4"],
+        "text": ["a,b", "c"],
+        "code": ["007", "12"],
+    }
+    TableEncoder.learn(pa.table(cells))
+
+
+@pytest.mark.parametrize("bad", ["soon", "2014-13-01", "2014-02-30", "2014-10-21T25:00"])
+def test_one_bad_date_makes_text_and_a_warning_as_one_bad_number_does(bad):
+    for cells in ([f"2014-10-{k % 28 + 1:02d}" for k in range(40)], [f"{k}.5" for k in range(40)]):
+        cells[7] = bad
+        with pytest.warns(DataWarning, match=r"column 'x', row 8: .* is not a (date|number), unlike 39 of 40 cells"):
+            assert TableEncoder.learn(pa.table({"x": cells})).columns[0].kind == "category"

@@ -51,6 +51,7 @@ KINDS = {
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_given_kinds_hold_in_fit_evaluation_partial_fit_and_prediction(given, task, tmp_path):
     table, y = visits()
+    y = y if task == "binary" else 2 * y  # no classes
     model = make(task, columns=KINDS[given]).fit(table, y, eval_set=(table[:50], y[:50]))
     assert clone(model).columns == KINDS[given]
     assert kinds_of(model) == {"price": "bins"}
@@ -105,23 +106,35 @@ def test_a_lazy_frame_and_exported_arrow_data_train_the_same_model():
 def test_values_that_training_did_not_have_are_said_once_per_call_and_counted():
     table, y = visits()
     model = make().fit(table, y)
-    other = table.assign(sku=[99, 100] + [3] * 398)
+    other = table.assign(sku=[99, 100] * 10 + [3] * 380)
     for method in (model.predict, model.predict_proba, model.decision_function, lambda X: model.score(X, y)):
         with pytest.warns(UnseenValuesWarning) as caught:
             method(other)
-        assert [str(one.message) for one in caught] == ["not seen in training: sku 0.5 % (2 of 400)"]
+        assert [str(one.message) for one in caught] == ["not seen in training: sku 5.0 % (20 of 400)"]
         assert caught[0].filename == __file__
-        assert model.coverage_["sku"].unseen == 2
+        assert model.coverage_["sku"].unseen == 20
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(table)
     assert model.coverage_.total.unseen == 0
 
 
+def test_fewer_new_values_than_are_worth_saying_are_counted_only():
+    """New users and items are usual: below 5 % of a column, `coverage_` has them and nothing is said."""
+    table, y = visits()
+    model = make().fit(table, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(table.assign(sku=[99] * 19 + [3] * 381))
+    assert model.coverage_["sku"].unseen == 19
+    with pytest.warns(UnseenValuesWarning, match=r"^not seen in training: sku 5.0 % \(20 of 400\)$"):
+        model.predict(table.assign(sku=[99] * 20 + [3] * 380))
+
+
 def test_a_column_that_is_mostly_new_is_doubted():
     table, y = visits()
     with pytest.warns(UnseenValuesWarning, match="most values of column 'sku' were never seen in training"):
-        RaFMRegressor(ranks=2, n_epochs=1).fit(table, y).predict(table.assign(sku=99))
+        RaFMRegressor(ranks=2, n_epochs=1).fit(table, 2 * y).predict(table.assign(sku=99))
 
 
 def test_rare_values_are_no_news():
@@ -172,4 +185,4 @@ def test_a_notebook_shows_the_plan_and_the_columns_beside_the_diagram():
         for level, rank in enumerate(model.model_.plan.ranks, start=1):
             assert f"<td>{level}</td><td>{rank}</td>" in shown
     assert "rafm-plan" not in make()._repr_html_()
-    assert "<td>price</td>" not in make("regression", "lr").fit(long_tail()[0], y)._repr_html_()
+    assert "<td>price</td>" not in make("regression", "lr").fit(long_tail()[0], 2 * y)._repr_html_()

@@ -151,7 +151,10 @@ WRONG = {
     "a column less": (lambda record: record.pop("age"), "column 'age' is missing"),
     "text for a number": (lambda record: record.update(age="old"), "column 'age': expected a finite number"),
     "an infinite number": (lambda record: record.update(size=float("inf")), "column 'size': expected a finite number"),
-    "a number for text": (lambda record: record.update(name=3), "column 'name': it was text in training, found 3"),
+    "a boolean for text": (
+        lambda record: record.update(name=True),
+        "column 'name': it was text in training, found True",
+    ),
     "no time": (lambda record: record.update(when="soon"), "column 'when': Invalid isoformat"),
 }
 
@@ -202,3 +205,32 @@ def test_times_as_categories_are_refused(tmp_path):
     fitted.fit(table, [0, 1] * 20)
     with pytest.raises(ConfigError, match="column 'day' has times as categories"):
         export(Saved(fitted.model_, fitted.encoder_), "python", tmp_path / "model.py")
+
+
+def ran(folder, *arguments, stdin=""):
+    return subprocess.run(
+        [sys.executable, folder / "model.py", *arguments], input=stdin, capture_output=True, text=True
+    )
+
+
+def test_the_program_says_how_to_call_it_and_what_it_reads(tmp_path):
+    table = pa.table({"user": ["ann", "bob"] * 20, "age": [30.5, 41.0] * 20})
+    model = RaFMClassifier(model="lr", n_epochs=1, validation_fraction=0).fit(table, [0, 1] * 20)
+    model.export(tmp_path / "model.py")
+    for flag in ("-h", "--help"):
+        help = ran(tmp_path, flag)
+        assert help.returncode == 0
+        assert help.stdout.startswith(
+            "usage: python model.py [--encode] < ROWS\n\nScore rows with a model trained by rafm"
+        )
+        assert "--encode prints JSON rows as libsvm lines" in help.stdout
+    wrong = ran(tmp_path, "rows.csv")
+    assert wrong.returncode == 2
+    assert wrong.stderr == "error: no option 'rows.csv'; rows are read from standard input, see --help\n"
+    for line in ("user,age", "[1]"):
+        csv = ran(tmp_path, stdin=f"{line}\nann,30.5\n")
+        assert csv.returncode == 3
+        assert csv.stderr.startswith('error: -:1: expected a JSON object of columns, {"age": ..., "user": ...}, found ')
+        assert csv.stderr.endswith("this is not CSV\n")
+    good = ran(tmp_path, stdin='{"user": "ann", "age": 30.5}\n')
+    assert float(good.stdout) == pytest.approx(model.predict_proba(table)[0, 1])

@@ -468,3 +468,10 @@ def test_a_cell_that_training_would_stop_at_gives_exit_code_3(tmp_path):
     assert fault in trained.err
     path.write_text(path.read_text().replace("2024-13-45", "2024-01-04"))
     assert inspect(path, "--label", "click")["faults"] == []
+
+
+def test_prose_is_advised_to_be_a_list_of_words(tmp_path):  # case 133
+    lines = [f"good {'old ' * (k % 3)}film number {k},{k % 2}" for k in range(200)]
+    (tmp_path / "t.csv").write_text("review,y\n" + "\n".join(lines) + "\n")
+    [finding] = inspect(tmp_path / "t.csv", "--label", "y")["findings"]
+    assert finding == "column `review` has text of several words: to learn from them, use --column 'review=list: '"

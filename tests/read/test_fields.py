@@ -182,6 +182,9 @@ def test_fields_of_other_data_are_refused_and_fields_of_few_ids_are_warned_of(wr
     train = ("train", svm, "--out", tmp_path / "m.rafm", "--model", "lr", "--epochs", 1, "--fields")
     said = f"none of the ids of {svm} has a field here, such as id 2; is this the file of fields for these data?"
     assert run(*train, others).error() == f"{others}: {said}"
+    convert = ("convert", svm, tmp_path / "a.arrow", "--fields")
+    assert run(*convert, others).error() == f"{others}: {said}"
+    assert not (tmp_path / "a.arrow").exists()
     said = f"{few}: 2 of 3 ids of {svm} have no field, such as id 2; is this the file of fields for these data?"
-    assert run(*train, few).err == f"warning: {said}\n"
-    assert run(*train, most).err == ""
+    assert run(*train, few).err == run(*convert, few).err == f"warning: {said}\n"
+    assert run(*train, most).err == run(*convert, most).err == ""

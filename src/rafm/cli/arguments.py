@@ -52,6 +52,14 @@ MaxLineBytes = Annotated[int | None, typer.Option(help="Maximum length of a line
 Memory = Annotated[float, typer.Option(metavar="MB", help="Memory for encoded rows; further rows spill to disk.")]
 Spill = Annotated[str | None, typer.Option(metavar="DIR", help="Directory for spilled rows (default: system temp).")]
 Task = Annotated[str, typer.Option(help=f"Kind of labels: {one_of(TASKS)}.")]
+ExcludeBy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONTEXT,ITEM",
+        help="Tables: columns that name contexts and items in --exclude (default: of each side, the category with the "
+        "most values in the model).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
 ROW_OPTIONS = ("index_base", "duplicates", "max_features", "max_line_bytes")  # meaningless for tables
 TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")  # meaningless once an encoder is fitted

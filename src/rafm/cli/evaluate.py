@@ -10,6 +10,7 @@ import typer
 from .arguments import (
     DataPath,
     Duplicates,
+    ExcludeBy,
     Format,
     Json,
     ModelPath,
@@ -41,6 +42,7 @@ class RankingFlags:
     exclude: Annotated[
         str | None, typer.Option(metavar="FILE", help="Ranking: rows not to recommend, such as training rows.")
     ] = None
+    exclude_by: ExcludeBy = None
     leave_one_out: Annotated[
         bool, typer.Option("--leave-one-out", help="Ranking: only the last relevant item of a context counts.")
     ] = False
@@ -133,8 +135,10 @@ def _evaluate_ranking(
     """Read rows and catalogue, and return the metrics of rankings."""
     from ..errors import DataValueError
     from ..flag_values import whole_numbers
+    from ..recommend.excluded import read_excluded
     from ..recommend.partial import read_side
     from ..recommend.ranked import evaluate_ranking
+    from ..recommend.top import Catalogue
     from ..rows.blocks import join_rows
 
     at = whole_numbers(ranked.at, "at")
@@ -142,10 +146,12 @@ def _evaluate_ranking(
     if not batches:
         raise DataValueError("no rows", path=data)
     assert ranked.items is not None
-    items = read_side(predictor, ranked.items, files)
-    seen = None if ranked.exclude is None else read_side(predictor, ranked.exclude, files)
+    items, test, seen = read_side(predictor, ranked.items, files), join_rows(batches), None
+    if ranked.exclude is not None:
+        catalogue, paths = Catalogue(predictor.saved.model, items), (data, ranked.items, ranked.exclude)
+        seen = read_excluded(predictor, paths, files, ranked.exclude_by, test, catalogue)
     chosen = at, seen, ranked.leave_one_out, ranked.relevant, ranked.threads
-    return evaluate_ranking(predictor.saved.model, join_rows(batches), items, *chosen)
+    return evaluate_ranking(predictor.saved.model, test, items, *chosen)
 
 
 def _print_reliability(table: list[dict[str, float]]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .arguments import Duplicates, Format, Json, ModelPath, print_json, print_notes, read_options
+from .arguments import Duplicates, ExcludeBy, Format, Json, ModelPath, print_json, print_notes, read_options
 
 
 def recommend(
@@ -16,8 +16,9 @@ def recommend(
     top: Annotated[int, typer.Option(min=1, help="Items per context.")] = 10,
     exclude: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Rows with the columns of both sides that must not be recommended."),
+        typer.Option(metavar="FILE", help="Pairs that were seen: rows with what names context and item."),
     ] = None,
+    exclude_by: ExcludeBy = None,
     threads: Annotated[int, typer.Option(min=1, help="Worker threads. Results are the same for any value.")] = 1,
     format: Format = "auto",
     duplicates: Duplicates = "error",
@@ -32,21 +33,24 @@ def recommend(
     from ..encode.coverage import Coverage
     from ..explain.names import FeatureNames
     from ..predictor import Predictor
+    from ..recommend.excluded import read_excluded
     from ..recommend.partial import read_side
-    from ..recommend.top import Catalogue, excluded_items
+    from ..recommend.top import Catalogue
 
     predictor, coverage, options = Predictor.load(model), Coverage(), read_options("binary", format, duplicates)
     catalogue = Catalogue(predictor.saved.model, read_side(predictor, items, options, coverage))
     users = read_side(predictor, contexts, options, coverage)
-    seen = None if exclude is None else read_side(predictor, exclude, options)
-    excluded = None if seen is None else [*excluded_items(seen, users, catalogue)]
+    excluded = None
+    if exclude is not None:
+        excluded = read_excluded(predictor, (contexts, items, exclude), options, exclude_by, users, catalogue)
     found, names = catalogue.recommend(users, top, excluded, threads), FeatureNames.of(predictor.saved)
     titles = [names.of_row(catalogue.items, row) for row in range(catalogue.items.n_rows)]
     for number, (chosen, scores) in enumerate(zip(found.items.tolist(), found.scores.tolist()), 1):
         best = [(item, score) for item, score in zip(chosen, scores) if item >= 0]
         if json:
             entries = [{"item": item + 1, "score": score, "features": titles[item]} for item, score in best]
-            print_json({"context": number, "items": entries})
+            told = {} if excluded is None else {"excluded": excluded[number - 1].size}
+            print_json({"context": number, **told, "items": entries})
             continue
         for rank, (item, score) in enumerate(best, 1):
             print(f"{number}\t{rank}\t{item + 1}\t{score:.6f}\t{' '.join(titles[item])}")

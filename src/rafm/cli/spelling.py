@@ -46,11 +46,11 @@ COMMANDS = {
     "recommend": "rank suggest",
     "similar": "neighbors neighbours nearest",
     "bench": "benchmark benchmarks",
-    "--help": "help",
     "--version": "version",
 }
 NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"  # as typer says it
 READING = ("index_base", "min_count", "max_features", "max_line_bytes", "memory", "checkpoint_seconds", "duplicates")
+RECOMMENDING = ("exclude_by",)
 
 
 def flag(name: str) -> str:
@@ -61,7 +61,7 @@ def flag(name: str) -> str:
 def _flags_of_names() -> dict[str, str]:
     """Return the flag of every name that messages of the library use."""
     own = {name: flag(declared.flag or name) for name, declared in declared_options()}
-    return own | {name: flag(name) for name in ("task", "format", "thresholds", *READING)}
+    return own | {name: flag(name) for name in ("task", "format", "thresholds", *READING, *RECOMMENDING)}
 
 
 def in_flags(message: str) -> str:
@@ -106,11 +106,23 @@ def no_such_command(name: str, known: Iterable[str]) -> str:
     >>> no_such_command("fit", ["train", "predict"])
     "no command 'fit'; did you mean `rafm train`?"
     """
+    if name.lower() == "help":
+        return "no command 'help'; `rafm --help` lists all commands, and `rafm train --help` the options of one"
     own = [*known]
     by_meaning = [command for command, others in COMMANDS.items() if name.lower() in others.split()]
     near = by_meaning or difflib.get_close_matches(name.lower(), own, n=1)
     hint = f"did you mean `rafm {near[0]}`?" if near else f"the commands are {', '.join(own)}"
     return f"no command {name!r}; {hint}"
+
+
+def unexpected_argument(more: str, context: Any) -> str:
+    """Return the message about arguments after those that the command takes."""
+    taken = [parameter.name for parameter in context.command.params if parameter.param_type_name == "argument"]
+    last = context.params.get(taken[-1]) if taken else None
+    message = f"unexpected argument {more!r}" + (f" after {last}" if last else "")
+    if last is None or taken[-1] not in ("data", "contexts"):
+        return f"{message}; --help shows how to call the command"
+    return f"{message}: give one data file. Join files first, or give a folder of Parquet files"
 
 
 def usage_message(error: Any) -> str:
@@ -124,4 +136,6 @@ def usage_message(error: Any) -> str:
             return no_such_option(name, [option for option in options if option.startswith("--")])
     if found := re.match(r"No such command '(.*?)'", message):
         return no_such_command(found[1], context.command.list_commands(context))
+    if found := re.match(r"Got unexpected extra argument\S* \((.*)\)", message):
+        return unexpected_argument(found[1], context)
     return message.replace(NO_INTEGER, "expected a whole number, such as 100000")

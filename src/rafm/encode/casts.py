@@ -1,4 +1,4 @@
-"""Cast Arrow cells of any type to text, numbers or times. Errors name the column, the row and the way out."""
+"""Cast Arrow cells of any type to text or numbers. Errors name the column, the row and the way out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from ..errors import DataValueError
 from .strings import decimal_text
 
 CELL_TYPES = ("text", "number", "boolean", "time", "list", "nothing")
+MISSING_NUMBERS = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")  # as text writes them
+WHOLE_WITH_POINT = r"^(-?[0-9]+)\.0*$"
 WHOLE_LIMIT = 2.0**63  # whole floats below this are written like integers
 ELEMENTS = ("text", "number", "boolean", "time", "nothing")  # what a list may hold
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, since 1970
-SENTINELS = (2**63 - 1, -(2**63))  # written for "never" by other programs; as nanoseconds they look like valid times
 
 
 @lru_cache(maxsize=4096)
@@ -91,6 +90,18 @@ def as_text(cells: pa.Array) -> pa.Array:
     return _with_nulls(decimal_text(filled.to_numpy(zero_copy_only=False)), cells)
 
 
+def as_number_text(cells: pa.Array) -> pa.Array:
+    """Return text as the names of numbers: "3.0" and " 3" become "3", words for a missing number null.
+
+    >>> as_number_text(pa.array(["3.0", " 3", "-4.", "0.5", "007", "x.0", "NA", None])).to_pylist()
+    ['3', '3', '-4', '0.5', '007', 'x.0', None, None]
+    """
+    if pa.types.is_dictionary(cells.type):
+        cells = plain(cells)
+    text = pc.replace_substring_regex(pc.utf8_trim_whitespace(without_views(cells)), WHOLE_WITH_POINT, r"\1")
+    return pc.if_else(pc.is_in(text, pa.array(MISSING_NUMBERS, text.type)), pa.scalar(None, text.type), text)
+
+
 def _float_text(cells: pa.Array) -> pa.Array:
     numbers = as_numbers(cells)
     whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < WHOLE_LIMIT)
@@ -129,109 +140,3 @@ def check_finite(numbers: np.ndarray, name: str, row: int) -> None:
     if infinite.any():
         bad = int(infinite.argmax())
         raise DataValueError(f"column {name!r}, row {row + bad + 1}: {numbers[bad]} is not finite")
-
-
-def as_times(cells: pa.Array, format: str | None, name: str, row: int) -> pa.Array:
-    """Return cells as timestamps; text and integers are parsed by the format, text without a format as ISO 8601.
-
-    >>> as_times(pa.array([14102108]), "%y%m%d%H", "hour", 0)[0].as_py()
-    datetime.datetime(2014, 10, 21, 8, 0)
-    """
-    cells = plain(cells)
-    if cell_type(cells.type) == "time":
-        return _known_times(cells, name, row)
-    if format in ("unix", "unix_ms"):
-        return _count_times(cells, format, name, row)
-    if cell_type(cells.type) == "number" and format is None:
-        raise DataValueError(
-            f"column {name!r} has type {cells.type}; set how to read it as a time: format = "
-            '"unix" (seconds), "unix_ms", or a pattern such as "%y%m%d%H"'
-        )
-    coded = pc.dictionary_encode(as_text(cells))  # times repeat, so parse each distinct one once
-    times = _parse(coded.dictionary.cast(pa.string()), format)
-    times = times.take(coded.indices)
-    bad = np.flatnonzero(np.asarray(times.is_null()) & np.asarray(cells.is_valid()))
-    if bad.size:
-        expected = f"a time like {format}" if format else "a time like 2014-10-21T08:00, or a format"
-        raise DataValueError(
-            f"column {name!r}, row {row + bad[0] + 1}: expected {expected}, found {cells[bad[0]].as_py()!r:.80}"
-        )
-    return times
-
-
-def _known_times(cells: pa.Array, name: str, row: int) -> pa.Array:
-    """Return dates and timestamps as timestamps; reject unknown time zones and years outside 1 to 9999."""
-    if pa.types.is_date(cells.type):
-        cells = cells.cast(pa.timestamp("s" if pa.types.is_date32(cells.type) else "ms"))
-    zone = cells.type.tz
-    if zone is not None and not _is_zone(zone):
-        raise DataValueError(f"column {name!r} has the unknown time zone {zone!r}; convert it to UTC")
-    counts = cells.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    _check_years(counts, cells.type.unit, name, row)
-    return cells
-
-
-@lru_cache(maxsize=256)
-def _is_zone(zone: str) -> bool:
-    try:
-        pc.hour(pa.array([0], pa.timestamp("s", zone)))  # Arrow looks zones up on first use only
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _check_years(counts: np.ndarray, unit: str, name: str, row: int) -> None:
-    """Reject times outside of the years 1 to 9999, and sentinels; NaN is a missing time."""
-    scale = PER_SECOND[unit]
-    far = (counts < FIRST_SECOND * scale) | (counts >= (LAST_SECOND + 1) * scale)
-    if unit == "ns":  # int64 covers the years 1677 to 2262 only
-        far = np.isin(counts, SENTINELS)
-    if far.any():
-        bad = int(far.argmax())
-        raise DataValueError(
-            f"column {name!r}, row {row + bad + 1}: {int(counts[bad])} {unit} since 1970 is not within the years 1 to "
-            "9999; leave the cell empty if it has no time"
-        )
-
-
-def _count_times(cells: pa.Array, format: str, name: str, row: int) -> pa.Array:
-    """Return numbers, or text of numbers, as seconds or milliseconds since 1970; fractions are dropped."""
-    if cell_type(cells.type) == "text":
-        cells = _numbers_in(cells, format, name, row)
-    numbers, unit = np.floor(as_finite(cells, name, row)), "s" if format == "unix" else "ms"
-    _check_years(numbers, unit, name, row)
-    return pa.array(numbers, from_pandas=True).cast(pa.int64(), safe=False).cast(pa.timestamp(unit))
-
-
-def _numbers_in(text: pa.Array, format: str, name: str, row: int) -> pa.Array:
-    """Parse text as numbers; reject anything else."""
-    trimmed = pc.utf8_trim_whitespace(text.cast(pa.large_string()))
-    is_number = pc.match_substring_regex(trimmed, r"^[+-]?\d{1,30}(\.\d*)?$")
-    bad = np.flatnonzero(~np.asarray(is_number.fill_null(True).to_numpy(zero_copy_only=False), bool))
-    if bad.size:
-        found = text[int(bad[0])].as_py()
-        raise DataValueError(
-            f"column {name!r}, row {row + bad[0] + 1}: expected a number for a time like {format}, found {found!r:.80}"
-        )
-    return pc.replace_substring_regex(trimmed, r"^\+", "").cast(pa.float64())
-
-
-def _parse(text: pa.Array, format: str | None) -> pa.Array:
-    """Parse text as timestamps; null where it is not one."""
-    if format is not None:
-        return pc.strptime(text, format=format, unit="s", error_is_null=True)
-    # A cast fails as a whole: without zones first, then with zones, then with nanoseconds.
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")):
-        try:
-            return text.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-    return pa.array([_parse_one(value.as_py()) for value in text], pa.timestamp("us"))
-
-
-def _parse_one(text: str | None) -> object:
-    """Parse one time, or return None; slow, used only to find the bad one."""
-    try:
-        return None if text is None else pa.scalar(text).cast(pa.timestamp("us")).as_py()
-    except pa.ArrowInvalid:
-        return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .column import Column
+from .column import NAME_TYPES, Column
 from .encoder import TableEncoder
 
 NONE = {type(None)}
@@ -43,7 +43,12 @@ def array_of_cells(column: Column, cells: Sequence[Any] | pa.Array) -> pa.Array 
     found = {*map(type, cells)} - NONE
     # text stands for a time, since JSON has none
     cell_type = "text" if column.cell_type == "time" and column.kind == "datetime" else column.cell_type
-    kind = next((kind for types, kind in PLAIN.get(cell_type, ()) if found <= types), None)
+    plain = (
+        PLAIN["text"] + PLAIN["number"]
+        if column.kind == "category" and cell_type in NAME_TYPES
+        else PLAIN.get(cell_type, [])
+    )
+    kind = next((kind for types, kind in plain if found <= types), None)
     if kind is None:
         return None
     try:

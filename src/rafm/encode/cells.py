@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataValueError
-from .casts import as_times, is_bytes, naming_column
+from .casts import is_bytes, naming_column
 from .coders import Bins, Lists, LogBins, Number, Words, log_bin
-from .column import Column, refuse_missing
+from .column import NAME_TYPES, Column, refuse_missing
+from .times import as_times
 
 REMEMBERED, REMEMBERED_CHARS = 1024, 200  # cells per column, and characters of each
 INT_LIMIT = 2**63  # larger integers are left to Arrow
@@ -94,9 +95,11 @@ class WordCells(CellEncoder):
         kind = type(cell)  # exactly: a boolean is no number here
         if kind is str and self.kind in ("text", "time"):
             text = cell
-        elif kind is int and self.kind == "number" and -INT_LIMIT <= cell < INT_LIMIT:
+        elif self.kind not in NAME_TYPES:
+            return self.add_other(cell, row, ids, values)
+        elif kind is int and -INT_LIMIT <= cell < INT_LIMIT:
             text = str(cell)
-        elif kind is float and self.kind == "number" and cell.is_integer() and abs(cell) < INT_LIMIT:
+        elif kind is float and cell.is_integer() and abs(cell) < INT_LIMIT:
             text = str(int(cell))
         else:
             return self.add_other(cell, row, ids, values)

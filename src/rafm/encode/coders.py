@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 
 from ..rows.checked import read_only
 from .assemble import ABSENT, Slot
-from .casts import as_finite, as_numbers, as_text, as_times, cell_type, check_finite, plain, without_views
+from .casts import as_finite, as_numbers, as_text, cell_type, check_finite, plain, without_views
 from .interning import NULL, UNKNOWN
 from .numeric import standardise
 from .spec import ColumnSpec
 from .strings import StringTable, hash_buckets
+from .times import as_times
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 HOURS = 24

@@ -13,10 +13,12 @@ from ..errors import DataValueError
 from ..rows.arrow import array_of, numbers_of
 from ..rows.checked import read_only
 from .assemble import Slot, finalize, take_codes
-from .casts import as_numbers, cell_type, is_bytes, naming_column, without_views
+from .casts import as_number_text, as_numbers, cell_type, is_bytes, naming_column, without_views
 from .coders import Coder, Lists, Number, Words
+from .infer import FEW, is_prose
 from .learners import CodeLearner, WordLearner, first_place, learner_of
 from .spec import ColumnSpec, TableSpec
+from .times import check_one_kind, check_taken, in_utc, learned_times, read_times, times_like
 
 MISSING, RARE = "<missing>", "<rare>"
 ALLOWED = {  # cell types that each kind accepts, besides columns that are always empty
@@ -30,12 +32,15 @@ ALLOWED = {  # cell types that each kind accepts, besides columns that are alway
 
 NAMES = {"text": "text", "number": "numbers", "boolean": "booleans", "time": "timestamps", "list": "lists"}
 
+NAME_TYPES = {"text", "number"}  # the category 196 is the category "196"
+
 
 @dataclass(frozen=True)
 class Column:
     """A fitted column: the features of its coder, then one for rare and one for missing values.
 
-    cell_type: that of its cells in training, see `casts.cell_type`.
+    cell_type: that of its cells in training, see `casts.cell_type`. times: the kind of its times in training, see
+    `times.TAKES`; None if it has none or, in models of rafm 0.1, if that was not recorded.
     """
 
     spec: ColumnSpec
@@ -43,6 +48,7 @@ class Column:
     coder: Coder
     has_rare: bool
     has_missing: bool
+    times: str | None = None
 
     @property
     def name(self) -> str:
@@ -68,7 +74,15 @@ class Column:
         cells = without_type(cells, self.cell_type)
         self._check_type(cells.type)
         with naming_column(self.name, cells.type):
-            return self.coder.slots(cells, row)
+            if self.times is not None:
+                times = times_like(self.times, cells, self.spec.format, self.name, row)
+                cells = times if self.kind == "datetime" else in_utc(cells)
+            return self.coder.slots(self.as_names(cells), row)
+
+    def as_names(self, cells: pa.Array) -> pa.Array:
+        """Return text in place of the numbers of training as those are named: 196 is "196"."""
+        is_text = self.kind == "category" and self.cell_type == "number" and cell_type(cells.type) == "text"
+        return as_number_text(cells) if is_text else cells
 
     def finalize(self, slots: list[Slot], counts: np.ndarray) -> list[Slot]:
         """Return the slots with the codes of rare and missing values filled in, and count values."""
@@ -86,6 +100,7 @@ class Column:
             coder=_grown_coder(self.coder, other.coder),
             has_rare=self.has_rare or other.has_rare,
             has_missing=self.has_missing or other.has_missing,
+            times=other.times if self.cell_type == "nothing" else self.times,
         )
 
     def codes_in(self, grown: Column) -> np.ndarray:
@@ -98,8 +113,10 @@ class Column:
         self._check_same(cell_type(found), str(found))
 
     def _check_same(self, found: str, shown: str) -> None:
-        """Reject cells of another type than in training; times may be text, and text times."""
+        """Reject cells of another type than in training; times may be text, and names numbers, or the reverse."""
         if self.kind == "datetime" or found == self.cell_type or "nothing" in (self.cell_type, found):
+            return
+        if self.kind == "category" and {found, self.cell_type} <= NAME_TYPES:
             return
         raise DataValueError(
             f"column {self.name!r} was {self.cell_type} in training, now its type is {shown}; convert its values to "
@@ -121,6 +138,7 @@ class ColumnLearner:
         self.spec, self.table, self.learner = spec, table, learner_of(spec, table)
         self.must_be_whole = must_be_whole
         self.cell_type, self.has_missing = "nothing", False
+        self._times: set[int] = set()  # kinds of times so far
 
     def update(self, block: pa.RecordBatch, row: int) -> pa.Array:
         """Fit to the cells of a block; return them in the form that `replay` encodes later."""
@@ -137,6 +155,7 @@ class ColumnLearner:
         if self.must_be_whole and found == "number":
             _check_whole(cells, self.spec.name, row)
         with naming_column(self.spec.name, cells.type):
+            cells = self._learn_times(cells, row)
             missing = self.learner.update(cells, row)
         if missing >= 0:
             self.has_missing = True
@@ -144,19 +163,36 @@ class ColumnLearner:
                 refuse_missing(self.spec.name, row + missing)
         return _kept_codes(self.learner.codes) if isinstance(self.learner, CodeLearner) else given
 
+    def _learn_times(self, cells: pa.Array, row: int) -> pa.Array:
+        """Note the kind of times, and return them in UTC if they have a zone; other cells stay as they are."""
+        is_time, name = cell_type(cells.type) == "time", self.spec.name
+        if self.spec.kind != "datetime" and not (self.spec.kind == "category" and is_time):
+            return cells
+        times = read_times(cells, self.spec.format, name, row)
+        check_one_kind(self._times, times, name, row)
+        self._times.update(np.unique(times.kinds).tolist())
+        return times.cells if self.spec.kind == "datetime" else in_utc(cells)
+
     @property
     def n_words(self) -> int:
         """Number of distinct words so far, which decides how long `finish` takes."""
         return len(self.learner) if isinstance(self.learner, WordLearner) else 0
 
+    @property
+    def is_prose(self) -> bool:
+        """Whether the words so far are texts of several words."""
+        return isinstance(self.learner, WordLearner) and is_prose(self.learner.first_words(FEW))
+
     def finish(self) -> Column:
         """Return the fitted column."""
         coder, left_out = self.learner.finish()
         has_rare = left_out and self.table.rare == "shared"
-        return Column(self.spec, self.cell_type, coder, has_rare, self.has_missing)
+        return Column(self.spec, self.cell_type, coder, has_rare, self.has_missing, learned_times(self._times))
 
     def grow(self, old: Column) -> Column:
         """Return an old column extended by the new values, and replay cells with its codes."""
+        if old.times is not None:
+            check_taken(old.times, self._times, f"column {self.spec.name!r}")
         column = old.grown(self.finish())
         if isinstance(self.learner, CodeLearner):
             self.learner.recode(column.coder)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 MAX_UNSEEN_SHARE = 0.5  # above this, a column gets a warning
+WORTH_SAYING = 0.05  # share of unseen values in Python, since new users and items are usual; `coverage_` has all counts
 
 
 class ColumnCounts(NamedTuple):
@@ -71,6 +72,18 @@ class Coverage:
             name: {**counts._asdict(), "unseen": counts.unseen, "unseen_share": 1 - counts.share}
             for name, counts in self.columns.items()
         }
+
+    def surprising(self) -> Coverage:
+        """Return the columns of which a share that is worth saying was not seen in training.
+
+        Values that share <rare> are no surprise, as training had rare ones too, unless most values are unseen.
+        """
+        chosen = {
+            name: counts
+            for name, counts in self.columns.items()
+            if counts.unseen - counts.rare >= WORTH_SAYING * max(counts.seen, 1) or 1 - counts.share > MAX_UNSEEN_SHARE
+        }
+        return Coverage(chosen)
 
     def notes(self) -> list[str]:
         """Return messages about columns with unseen values, and warnings for those that are mostly unseen.

@@ -6,7 +6,6 @@ depends neither on the order of columns nor on that of rows.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import DataValueError, DataWarning, RafmError
+from ..errors import DataValueError, RafmError
 from ..files.terminal import printable
 from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
@@ -29,7 +28,8 @@ from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
-from .infer import FEW_KEYS, FLAG_REASONS, NEARLY_UNIQUE, TEXT_NOW, Choice, choose_kinds, describe_choices
+from .doubts import caller_level, warn_of_keys, warn_of_kinds
+from .infer import Choice, choose_kinds, describe_choices
 from .interning import NULL
 from .spec import TableSpec, check_known, first_repeated
 from .targets import with_targets
@@ -37,7 +37,6 @@ from .targets import with_targets
 BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
 FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
 SAMPLE_ROWS, SAMPLE_BYTES = BLOCK_ROWS, 1 << 26  # of a file, used to choose the kinds of columns
-MANY_FLAGS = 20  # this many columns of 0 and 1 look like one-hot encoded categories
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
 ALL_ROOM = SpillOptions(megabytes=float("inf"))
 
@@ -123,6 +122,10 @@ class TableEncoder:
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
         for block in _blocks(batches):
             self.check_columns(block.schema.names)
+            for column in self.columns:
+                place, cells = block.schema.get_field_index(column.name), cells_of(block, column.name)
+                if (names := column.as_names(cells)) is not cells:
+                    block = block.set_column(place, column.name, names)
             yield block
 
     def ids_in(self, grown: TableEncoder) -> np.ndarray:
@@ -180,7 +183,7 @@ class TableEncoder:
                     columns = [*block.select(spec.targets()).columns, *cells]
                     kept.append(pa.RecordBatch.from_arrays(columns, list(map(str, range(len(columns))))))
             longest_first = sorted(learners, key=lambda one: -one.n_words)  # or the longest might run alone at the end
-            _warn_of_keys([one for one in longest_first if one.spec.name not in named], n_rows)
+            warn_of_keys([one for one in longest_first if one.spec.name not in named], n_rows)
             finished = dict(zip(longest_first, pool.map(ColumnLearner.finish, longest_first)))
             return cls(spec, tuple(finished[one] for one in learners)), learners
 
@@ -217,12 +220,15 @@ class TableEncoder:
         """Return how a text reader must read each column, so that types are the same as in training.
 
         >>> TableEncoder.learn(pa.table({"city": ["Rome"], "user": [7]})).reader_columns()
-        {'city': 'text', 'user': 'number'}
+        {'city': 'text', 'user': 'text'}
         """
         ignored = {column.name: "ignore" for column in self.spec.columns if column.kind == "ignore"}
         read_as = {"text": "text", "number": "number", "time": "text"}  # in text a time looks like any other text
         types = {column.name: read_as[column.cell_type] for column in self.columns if column.cell_type in read_as}
-        return {**types, **ignored, **dict.fromkeys(self.spec.targets(), "number")}
+        names = {
+            column.name: "text" for column in self.columns if column.kind == "category"
+        }  # so that long ids stay exact
+        return {**types, **names, **ignored, **dict.fromkeys(self.spec.targets(), "number")}
 
     def encode(
         self,
@@ -283,14 +289,6 @@ class TableEncoder:
             self._warned.update(extra)
             message = f"ignoring columns that the model was not trained with: {_listed(extra)}"
             warnings.warn(message, stacklevel=caller_level())
-
-
-def caller_level() -> int:
-    """Return the stack level of the caller of the library, so that a warning points there."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("rafm", "sklearn"):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _blocks(batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -368,51 +366,13 @@ def _complete(
     choices = choose_kinds(sample.schema, sample)
     if report is not None and choices:
         report(describe_choices([*_given_choices(spec, types), *choices]))
-    _warn_of(choices, sample.schema.metadata)
+    warn_of_kinds(choices, sample.schema.metadata)
     columns = sorted((*spec.columns, *(choice.column for choice in choices)), key=lambda column: column.name)
     return replace(spec, columns=tuple(columns)), {choice.column.name for choice in choices if choice.must_be_whole}
 
 
 def _given_choices(spec: TableSpec, types: dict[str, pa.DataType]) -> list[Choice]:
     return [Choice(column, str(types[column.name]), "as given") for column in spec.columns if column.name in types]
-
-
-def _warn_of(choices: list[Choice], metadata: dict[bytes, bytes] | None) -> None:
-    """Warn about kinds that may be wrong; metadata: of the schema, tells what the reader has warned about."""
-    doubtful = [choice for choice in choices if choice.doubt]
-    if doubtful:
-        found = ", ".join(f"{printable(choice.column.name)!r} ({choice.doubt})" for choice in doubtful[:10])
-        message = (
-            f"encoded as categories, like ids: {found}. If one is a quantity, set its kind: {{kinds}}; if not, "
-            'set it to "category"'
-        )
-        kinds = {choice.column.name: "bins" for choice in doubtful}
-        warnings.warn(DataWarning(message, kinds), stacklevel=caller_level())
-    for choice in choices:
-        if choice.stray and b"strays" not in (metadata or {}):
-            message = (
-                f"column {printable(choice.column.name)!r}, row {choice.stray.place + 1}: {choice.stray}; {TEXT_NOW}"
-            )
-            warnings.warn(DataWarning(message, {choice.column.name: "category"}), stacklevel=caller_level())
-    flags = [choice for choice in choices if choice.reason in FLAG_REASONS]
-    if len(flags) >= max(MANY_FLAGS, 0.9 * len(choices)):
-        message = (
-            f"{len(flags)} columns have only two values, like one-hot encoded categories; the original columns train "
-            "faster, and a matrix (scipy.sparse.csr_matrix) has features for the ones only"
-        )
-        warnings.warn(DataWarning(message), stacklevel=caller_level())
-
-
-def _warn_of_keys(learners: list[ColumnLearner], n_rows: int) -> None:
-    """Warn about columns with a different value in nearly every row, unless there are too few rows to tell."""
-    keys = [one.spec.name for one in learners if n_rows > FEW_KEYS and one.n_words >= NEARLY_UNIQUE * n_rows]
-    if keys:
-        found = ", ".join(repr(printable(name)) for name in keys[:10])
-        message = (
-            f"nearly every row has a different value in column {found}: nothing can be learned from values that do not "
-            "recur. Leave it out: {kinds}"
-        )
-        warnings.warn(DataWarning(message, dict.fromkeys(keys, "ignore")), stacklevel=caller_level())
 
 
 def _check_names(names: Sequence[str]) -> None:

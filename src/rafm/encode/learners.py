@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..errors import DataValueError
 from ..rows.arrow import array_of
 from ..rows.checked import read_only
-from .casts import as_finite, as_numbers, as_times, check_finite
+from .casts import as_finite, as_numbers, check_finite
 from .coders import (
     MAX_SPAN,
     Bins,
@@ -36,6 +36,7 @@ from .numeric import OTHER, code_wholes, sum_known, sum_squares
 from .quantiles import ValueCounts, bin_edges
 from .spec import ColumnSpec, TableSpec
 from .strings import StringTable, sorted_order
+from .times import as_times
 
 KEPT_BITS = 20  # of mean and spread; rounding errors, which depend on the order of rows, are below
 LARGEST = 1e100  # the sum of larger squares would overflow
@@ -85,6 +86,10 @@ class WordLearner(CodeLearner):
 
     def __len__(self) -> int:
         return len(self._table)
+
+    def first_words(self, n: int) -> pa.Array:
+        """Return the first n texts."""
+        return self._table.as_array()[:n].cast(pa.large_string())
 
     def update(self, cells: pa.Array, row: int) -> int:
         """Count the cells."""

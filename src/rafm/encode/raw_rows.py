@@ -12,7 +12,8 @@ from ..errors import DataValueError
 from ..files.terminal import printable
 from .cell_columns import batch_of_columns, columns_of_rows
 from .cells import cell_encoder, is_missing, plain_number
-from .encoder import TableEncoder, caller_level
+from .doubts import caller_level
+from .encoder import TableEncoder
 
 LISTED, MAX_WARNED = 10, 1000  # names in a message, and in all: strangers must not fill the memory
 

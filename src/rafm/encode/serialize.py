@@ -18,11 +18,12 @@ from .column import Column
 from .encoder import TableEncoder
 from .spec import MAX_BUCKETS, ColumnSpec, TableSpec
 from .strings import StringTable
+from .times import TAKES
 
-VERSION = 1
+VERSION = 2  # which records kinds of times; encoders without times are still written as version 1
 RESERVED_BYTES = 2**16  # of the header of a file, for its other entries
 # What was fitted, as opposed to the settings of a ColumnSpec; names are those of the file format.
-STATE = ("family", "rare", "missing", "n_values", "n_buckets", "mean", "spread", "edges", "bins")
+STATE = ("family", "times", "rare", "missing", "n_values", "n_buckets", "mean", "spread", "edges", "bins")
 Header = dict[str, Any]
 Tensors = dict[str, np.ndarray]
 
@@ -38,7 +39,8 @@ def encoder_parts(encoder: TableEncoder) -> tuple[Header, Tensors]:
     ends = [words.ends + start for words, start in zip(tables, starts)]
     text = [np.zeros(0, np.uint8), *(words.text for words in tables)]
     tensors = {"encoder.text": np.concatenate(text), "encoder.ends": np.concatenate([np.zeros(0, np.int64), *ends])}
-    return {"version": VERSION, "table": table, "columns": columns}, tensors
+    version = VERSION if any(column.times for column in encoder.columns) else 1
+    return {"version": version, "table": table, "columns": columns}, tensors
 
 
 def check_size(encoder: TableEncoder) -> None:
@@ -79,7 +81,8 @@ def _state(column: Column) -> Header:
         state = {"edges": list(coder.edges)}
     elif isinstance(coder, LogBins):
         state = {"bins": list(coder.bins)}
-    return {"family": column.cell_type, "rare": column.has_rare, "missing": column.has_missing, **state}
+    times = {} if column.times is None else {"times": column.times}
+    return {"family": column.cell_type, **times, "rare": column.has_rare, "missing": column.has_missing, **state}
 
 
 def read_encoder(header: Any, tensors: Tensors) -> TableEncoder:
@@ -114,7 +117,10 @@ def _read(header: Header, tensors: Tensors) -> TableEncoder:
             flags = (entry["rare"], entry["missing"])
             if entry["family"] not in CELL_TYPES or any(type(flag) is not bool for flag in flags):
                 raise ValueError(f"{entry!r:.160}")
-            columns.append(Column(specs[-1], entry["family"], coder, entry["rare"], entry["missing"]))
+            times = entry.get("times")
+            if times is not None and (times not in TAKES or specs[-1].kind not in ("datetime", "category")):
+                raise ValueError(f"{entry!r:.160}")
+            columns.append(Column(specs[-1], entry["family"], coder, entry["rare"], entry["missing"], times))
             used += n_values
     if used != len(texts):
         raise ModelFormatError(f"its encoder has {len(texts)} values, but its columns have {used}")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..encode.cells import is_missing
-from ..encode.coverage import MAX_UNSEEN_SHARE, Coverage
-from ..encode.encoder import caller_level
+from ..encode.coverage import Coverage
+from ..encode.doubts import caller_level
 from ..encode.spec import TableSpec
-from ..errors import ConfigError, DataWarning, RowError, UnseenValuesWarning
+from ..errors import ConfigError, DataValueError, DataWarning, RowError, UnseenValuesWarning
 from ..files.atomic import PathLike
 from ..files.terminal import printable
 from ..read.frames import as_table, is_frame
@@ -65,8 +65,11 @@ def spec_of_columns(columns: Any) -> TableSpec | None:
     return TableSpec.from_dict({"columns": columns})
 
 
-def check_labels_given(y: np.ndarray) -> None:
+def check_labels_given(y: Any) -> None:
     """Reject a missing label: NaN, and among objects None and the like."""
+    y = np.asarray(y)
+    if y.ndim != 1:
+        return  # which scikit-learn refuses, or flattens
     missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
     if y.dtype == object:
         missing = np.fromiter(map(is_missing, y), bool, len(y))
@@ -75,6 +78,42 @@ def check_labels_given(y: np.ndarray) -> None:
         raise RowError(
             f"the label is missing, found {y[row : row + 1].tolist()[0]!r}; drop the rows without a label", row
         )
+
+
+def warn_of_classes(y: np.ndarray) -> None:
+    """Warn about labels of a regression that are those of classes."""
+    if len(y) and set(np.unique(y).tolist()) == {0.0, 1.0}:
+        message = (
+            "all labels are 0 or 1, like those of classes; if they are, RaFMClassifier trains on log loss and predicts "
+            "probabilities"
+        )
+        warnings.warn(DataWarning(message), stacklevel=caller_level())
+
+
+def about_pipeline(error: ValueError) -> ValueError:
+    """Return an error about eval_set for a matrix X; if it was not transformed as X was, one that says so."""
+    if not isinstance(error, TextInMatrix) and "is expecting" not in str(error):  # that many features
+        return error
+    return ConfigError(
+        f"eval_set is not like X: {error} If X went through the steps of a Pipeline, eval_set did not: transform it "
+        "before, as with pipeline[:-1].transform(X_valid), or leave it out, and some rows of X are held out instead",
+        key="eval_set",
+    )
+
+
+class TextInMatrix(DataValueError):
+    """A cell of a matrix is text."""
+
+
+def about_text(error: ValueError) -> ValueError:
+    """Return an error of scikit-learn about a matrix; if it is about text in it, one that says what to do."""
+    if not str(error).startswith("could not convert string to float"):
+        return error
+    found = str(error).partition(": ")[2]
+    return TextInMatrix(
+        f"X is an array with text, {found}, but the cells of a matrix are numbers. Pass a table with named columns "
+        "instead, whose columns of text become categories: pd.DataFrame(X, columns=[...])."
+    )
 
 
 def warn_of_ids(X: Any) -> None:
@@ -92,10 +131,9 @@ def warn_of_ids(X: Any) -> None:
 
 
 def warn_of_unseen(coverage: Coverage) -> None:
-    """Warn, once, about values of a table that were not seen in training."""
-    # Values that share <rare> are no surprise: training had rare ones too.
-    if any(counts.unseen > counts.rare or counts.share < 1 - MAX_UNSEEN_SHARE for counts in coverage.columns.values()):
-        message = "; ".join(note.removeprefix("warning: ") for note in coverage.notes())
+    """Warn, once, about columns with many values that were not seen in training."""
+    if found := coverage.surprising().notes():
+        message = "; ".join(note.removeprefix("warning: ") for note in found)
         warnings.warn(UnseenValuesWarning(printable(message)), stacklevel=caller_level())
 
 

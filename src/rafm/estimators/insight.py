@@ -222,7 +222,14 @@ class Insight:
         found = named_neighbours(self._fitted(), self._names(), name, top, level, measure, damping)
         return [(neighbour, one.similarity) for neighbour, one in found]
 
-    def recommend(self, contexts: Any, items: Any, top: int = 10, exclude: Any = None) -> Recommended:
+    def recommend(
+        self,
+        contexts: Any,
+        items: Any,
+        top: int = 10,
+        exclude: Any = None,
+        exclude_by: tuple[str, str] | None = None,
+    ) -> Recommended:
         """Return the best items for each context, exactly, without scoring all pairs one by one.
 
         Parameters
@@ -234,8 +241,11 @@ class Insight:
         top : int, default=10
             Number of items per context.
         exclude : sparse matrix, sequence of int arrays or table, default=None
-            Items not to recommend: nonzeros of a matrix of shape (n_contexts, n_items), or the row numbers of items
-            per context, or a table with the columns of both whose rows were seen.
+            Items not to recommend: a table of pairs that were seen; or nonzeros of a matrix of shape (n_contexts,
+            n_items), or the row numbers of items per context.
+        exclude_by : (str, str), default=None
+            Columns that name contexts and items in a table of seen pairs, whose other columns do not matter. By
+            default, the category of each side with the most values in the model.
 
         Returns
         -------
@@ -247,7 +257,10 @@ class Insight:
 
         catalogue = Catalogue(self._fitted(), self._side(items))
         rows = self._side(contexts)
-        return catalogue.recommend(rows, top, self._excluded(exclude, rows, catalogue), threads_of(self.n_jobs))
+        excluded = None
+        if exclude is not None:
+            excluded = self._excluded(exclude, contexts, items, exclude_by, rows, catalogue)
+        return catalogue.recommend(rows, top, excluded, threads_of(self.n_jobs))
 
     def vectors(self, X: Any, side: str) -> np.ndarray:
         """Return vectors whose inner products rank items, for an index of inner products.
@@ -278,21 +291,26 @@ class Insight:
         table = as_frame(X)
         return PartialEncoder.of(self.encoder_, table.schema.names).encode(table)
 
-    def _excluded(self, exclude: Any, contexts: CheckedRows, catalogue: Any) -> Any:
+    def _excluded(self, exclude: Any, contexts: Any, items: Any, by: Any, rows: CheckedRows, catalogue: Any) -> Any:
         """Return the row numbers of excluded items for each context."""
         from scipy.sparse import issparse
 
         from ..read.frames import is_frame
-        from ..recommend.top import excluded_items
+        from ..recommend.excluded import excluded_by_numbers, excluded_items, excluded_rows, naming_columns
+        from .arguments import as_frame
 
-        if exclude is None:
-            return None
+        if is_frame(exclude) and self.encoder_ is not None:
+            tables = [as_frame(X) for X in (contexts, items, exclude)]
+            names = naming_columns(self.encoder_, tables[0].column_names, tables[1].column_names, by)
+            return excluded_rows(names, *tables)
+        if by is not None:
+            raise ConfigError("exclude_by names columns of exclude, which is no table here; drop it", key="exclude_by")
         if is_frame(exclude):
-            return [*excluded_items(self._side(exclude), contexts, catalogue)]
+            return excluded_items(self._side(exclude), rows, catalogue)
         if issparse(exclude):
-            shape = contexts.n_rows, catalogue.items.n_rows
+            shape = rows.n_rows, catalogue.items.n_rows
             if exclude.shape != shape:
                 raise ConfigError(f"exclude has shape {exclude.shape}, expected {shape}", key="exclude")
-            rows = exclude.tocsr()
-            return [rows.indices[a:b] for a, b in zip(rows.indptr[:-1], rows.indptr[1:])]
-        return [np.asarray(items, np.int64) for items in exclude]
+            seen = exclude.tocsr()
+            return [seen.indices[a:b] for a, b in zip(seen.indptr[:-1], seen.indptr[1:])]
+        return [*excluded_by_numbers(exclude, catalogue.items.n_rows)]

@@ -35,6 +35,8 @@ from ..train.progress import show_events
 from ..train.selection import train_and_select
 from ..train.trainer import train
 from .arguments import (
+    about_pipeline,
+    about_text,
     as_frame,
     check_labels_given,
     fields_of_columns,
@@ -119,7 +121,10 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     def _validation_rows(self, X: Any, y: Any, trained: CheckedRows) -> CheckedRows:
         """Return the rows of eval_set; warn if most of their values are unknown to the training rows."""
         coverage = Coverage()
-        rows = self._rows(X, y, fitting=False, coverage=coverage)
+        try:
+            rows = self._rows(X, y, fitting=False, coverage=coverage)
+        except ValueError as error:
+            raise about_pipeline(error) from None
         if self.encoder_ is None:
             coverage.add_ids(known_ids(InMemory(rows), InMemory(trained)))
         warn_of_unseen_validation(coverage)
@@ -221,10 +226,15 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
             raise ConfigError("columns are those of a table, but X is a matrix; pass a data frame", key="columns")
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
         check_matrix(X)  # first: validate_data converts to CSR and would crash on malformed indices
-        if y is None and not fitting:
-            X = validate_data(self, X, **checks)
-        else:
-            X, y = validate_data(self, X, y, **checks)
+        if y is not None:
+            check_labels_given(y)
+        try:
+            if y is None and not fitting:
+                X = validate_data(self, X, **checks)
+            else:
+                X, y = validate_data(self, X, y, **checks)
+        except ValueError as error:
+            raise about_text(error) from None
         if fitting:
             warn_of_ids(X)
         return rows_of_matrix(X), y

@@ -62,6 +62,15 @@ encoder_ : TableEncoder or None
 coverage_ : Coverage
     Counts of known, missing and unseen values per column in the latest prediction for a table.
 """.strip()
+BY_WEIGHTS = (
+    "; weigh the rows instead: fit(X, y, sample_weight=compute_sample_weight({}, y)), a function of "
+    "sklearn.utils.class_weight"
+)
+ELSEWHERE = {  # parameters of other libraries that have no counterpart here, and the way out
+    "class_weight": BY_WEIGHTS.format("'balanced'"),
+    "scale_pos_weight": BY_WEIGHTS.format("{0: 1, 1: w}"),
+    "is_unbalance": BY_WEIGHTS.format("'balanced'"),
+}
 NOT_OF_ALL = ("loss", "item_fields")  # the classifier always trains on log loss; only a ranker has items
 
 
@@ -114,7 +123,7 @@ def _constructor(kind: type, given: list[tuple[str, Any]]) -> Callable[..., None
         unknown = next((name for name in named if name not in signature.parameters), None)
         if unknown is not None:
             near = nearest_option(unknown, [*signature.parameters][1:])
-            hint = f"; did you mean {near!r}?" if near else ""
+            hint = ELSEWHERE.get(unknown) or (f"; did you mean {near!r}?" if near else "")
             raise TypeError(f"{kind.__name__} has no parameter {unknown!r}{hint}")
         bound = signature.bind(self, *arguments, **named)
         bound.apply_defaults()

@@ -12,6 +12,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
+import re
 import sys
 import zlib
 from array import array
@@ -32,6 +34,8 @@ P1, P2, P3, P4, P5 = (  # the primes of XXH64
     0x27D4EB2F165667C5,
 )
 WHOLE_LIMIT = 2.0**63  # whole floats below this are written like integers
+MISSING_NUMBERS = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")
+HAS_HOURS = "%[-_^0#]*[HIMSTRcXsrklp]"  # in a pattern of times
 RARE, MISSING = -1, -2  # codes of values without a feature of their own, and of no value
 
 
@@ -191,8 +195,8 @@ def text_of(cell: Any, family: str) -> str:
 
 
 def check_family(family: str, found: str, cell: Any) -> None:
-    """Reject a cell of another type than in training."""
-    if family not in (found, "nothing"):
+    """Reject a cell of another type than in training; a name may be a number, or the reverse."""
+    if family not in (found, "nothing") and not {family, found} <= {"text", "number"}:
         raise TypeError(f"it was {family} in training, found {cell!r:.80}")
 
 
@@ -269,6 +273,9 @@ Entries = Iterator[tuple[int, float]]  # codes and values of a cell
 
 def code_category(column: dict[str, Any], cell: Any) -> Entries:
     """Yield one code."""
+    if column["family"] == "number" and isinstance(cell, str):  # the name of a number
+        cell = re.sub(r"^(-?[0-9]+)\.0*$", r"\1", cell.strip())
+        cell = None if cell in MISSING_NUMBERS else cell
     yield MISSING if is_missing(cell) else word_code(column, text_of(cell, column["family"])), 1.0
 
 
@@ -297,25 +304,43 @@ def code_datetime(column: dict[str, Any], cell: Any) -> Entries:
     if is_missing(cell):
         yield MISSING, 1.0
         return
-    time = time_of(cell, column["format"])
+    time = time_of(cell, column["format"], column["times"])
     yield time.hour, 1.0
     yield 24 + time.weekday(), 1.0
 
 
-def time_of(cell: Any, pattern: str | None) -> datetime:
-    """Return a cell as a time: text and numbers by the pattern, text without one as ISO 8601."""
+def time_of(cell: Any, pattern: str | None, learned: str | None = None) -> datetime:
+    """Return a cell as a time: text and numbers by the pattern, text without one as ISO 8601.
+
+    learned: the kind of times in training, None if the model does not tell. Those with a zone are taken in UTC.
+    """
+    is_date, has_zone = False, False
     if isinstance(cell, datetime):
-        return cell
-    if isinstance(cell, date):
-        return datetime(cell.year, cell.month, cell.day)
-    if pattern in ("unix", "unix_ms"):
+        found = cell
+    elif isinstance(cell, date):
+        found, is_date = datetime(cell.year, cell.month, cell.day), True
+    elif pattern in ("unix", "unix_ms"):
         seconds = math.floor(float(cell)) / (1 if pattern == "unix" else 1000)
-        return datetime(1970, 1, 1) + timedelta(seconds=seconds)
-    text = cell if isinstance(cell, str) else number_text(cell)
-    if pattern is not None:
-        return datetime.strptime(text, pattern)
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo is None else found.astimezone(UTC)
+        found, has_zone = datetime(1970, 1, 1) + timedelta(seconds=seconds), True
+    else:
+        text = cell if isinstance(cell, str) else number_text(cell)
+        found = datetime.fromisoformat(text) if pattern is None else datetime.strptime(text, pattern)
+        is_date = len(text) <= 10 if pattern is None else re.search(HAS_HOURS, pattern) is None
+    check_time(found, is_date, has_zone or found.tzinfo is not None, learned)
+    is_local = learned is None and isinstance(cell, datetime)
+    return found if found.tzinfo is None or is_local else found.astimezone(UTC)
+
+
+def check_time(time: datetime, is_date: bool, has_zone: bool, learned: str | None) -> None:
+    """Reject a time of another kind than in training, which would shift hours."""
+    if learned is None:
+        return
+    if has_zone != (learned == "aware"):
+        raise ValueError(f"times had {'no' if has_zone else 'a'} time zone in training, found {time}")
+    if learned == "naive" and is_date:
+        raise ValueError(f"times were no dates in training, found {time.date()}")
+    if learned == "date" and time.time() != datetime.min.time():
+        raise ValueError(f"times were dates in training, found {time}")
 
 
 def code_list(column: dict[str, Any], cell: Any) -> Entries:
@@ -358,12 +383,31 @@ def parsed_line(line: str) -> Row | None:
     return row
 
 
+def record_of(line: str) -> dict[str, Any]:
+    """Return the row of a table that a line has as JSON."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        names = ", ".join(f'"{column["name"]}": ...' for column in LOADED["columns"][:3])
+        raise ValueError(f"expected a JSON object of columns, {{{names}}}, found {line.strip()!r:.80}; this is not CSV")
+    return found
+
+
 def main() -> int:
     """Read rows from standard input and print predictions, or with --encode libsvm lines."""
     is_table = LOADED["columns"] is not None
+    if {"-h", "--help"}.intersection(sys.argv[1:]):
+        print(f"usage: python {os.path.basename(sys.argv[0])} [--encode] < ROWS\n\n{__doc__}")
+        return 0
+    unknown = [argument for argument in sys.argv[1:] if argument != "--encode"]
+    if unknown:
+        print(f"error: no option {unknown[0]!r}; rows are read from standard input, see --help", file=sys.stderr)
+        return 2
     for number, line in enumerate(sys.stdin, start=1):
         try:
-            row = (encode(json.loads(line)) if line.strip() else None) if is_table else parsed_line(line)
+            row = (encode(record_of(line)) if line.strip() else None) if is_table else parsed_line(line)
             if row is not None:
                 base = LOADED["index_base"]
                 entries = " ".join(f"{id + base}:{value:.9g}" for id, value in sorted(row.items()))

@@ -89,6 +89,7 @@ def _columns(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
                 "name": column.name,
                 "kind": column.kind,
                 "family": column.cell_type,
+                "times": column.times,
                 "first": first,
                 "n_values": column.coder.n_values,
                 "rare": column.has_rare,

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..encode.casts import as_finite, as_text, as_times, plain
+from ..encode.casts import as_finite, as_text, cell_type, is_bytes, plain
 from ..encode.coders import Clock, log_bin, split_lists
+from ..encode.infer import PROSE_SHARE, has_many_words
 from ..encode.spec import ColumnSpec, TableSpec
 from ..encode.strings import hash_buckets
+from ..encode.times import as_times, in_utc
 from ..errors import DataValueError
 from ..files.terminal import one_line
 from .keys import cell_keys, fold_lists, hash_numbers
@@ -56,6 +59,11 @@ class ColumnProfile:
         return max((number for number in found if number is not None), default=None)
 
     @property
+    def is_prose(self) -> bool:
+        """Whether most values are texts of several words."""
+        return False
+
+    @property
     def is_constant(self) -> bool:
         return self.values.n_keys + (self.missing > 0) == 1  # missing is a value too
 
@@ -91,11 +99,18 @@ class CellProfile(ColumnProfile):
         self._min_count = table.min_count if spec.min_count is None else spec.min_count
         self._hash_size = table.hash_size if spec.hash_size is None else spec.hash_size
         self._codes = Sketch()
+        self._n_prose = 0
+
+    @property
+    def is_prose(self) -> bool:
+        return 0 < PROSE_SHARE * self.known <= self._n_prose
 
     def update(self, cells: pa.Array, row: int, targets: RowTargets) -> np.ndarray:
         """Add cells, given the number of their first row; return their keys."""
         if self.kind == "list":
             return self._update_lists(cells, targets)
+        if cell_type(cells.type) == "text" and not is_bytes(plain(cells).type):
+            self._n_prose += pc.sum(has_many_words(plain(cells))).as_py() or 0
         keys, known = self._value_keys(cells)
         where = np.flatnonzero(known)
         own, gaps = (targets, targets.take(where[:0])) if known.all() else (targets.take(where), targets.take(~known))
@@ -121,10 +136,10 @@ class CellProfile(ColumnProfile):
             if self.kind == "log_bins":
                 self._codes.add(hash_numbers(log_bin(numbers)))
         elif self.kind == "datetime":
-            times = as_times(cells, self._spec.format, self.name, row)
+            times = in_utc(as_times(cells, self._spec.format, self.name, row))
             counts = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)[where]
             self.bins.add(counts.astype(np.float64), *targets)
-            for slot in Clock(self.name, self._spec.format).slots(cells, row):
+            for slot in Clock(self.name, self._spec.format).slots(times, row):
                 self._codes.add(hash_numbers(slot.codes[slot.codes >= 0]))
 
     def _update_lists(self, cells: pa.Array, targets: RowTargets) -> np.ndarray:

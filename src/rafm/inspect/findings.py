@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ..encode.infer import FEW_KEYS, NEARLY_UNIQUE
+from ..encode.infer import AS_WORDS, FEW_KEYS, NEARLY_UNIQUE, PROSE_UNIQUE
+from ..errors import kinds_in_flags
 from .columns import ColumnProfile
 from .examine import MAX_BAD, Examination
 
@@ -77,6 +78,13 @@ def _useless(column: ColumnProfile, n_rows: int) -> str | None:
         return "is constant: ignore it"
     if column.missing >= MOSTLY_MISSING * cells:
         return f"is missing in {percent(column.missing / cells)} of the rows"
+    if (
+        column.kind == "category"
+        and column.is_prose
+        and column.values.n_keys >= PROSE_UNIQUE * n_rows
+        and n_rows > FEW_KEYS
+    ):
+        return f"has text of several words: to learn from them, use {kinds_in_flags({column.name: AS_WORDS})}"
     if column.kind in ("category", "ids") and column.values.n_keys >= NEARLY_UNIQUE * n_rows and n_rows > FEW_KEYS:
         return "has a different value in nearly every row: ignore it, unless the values will recur"
     return None

@@ -5,6 +5,7 @@ A task may have several losses; the first one listed is its default.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -19,6 +20,12 @@ LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber":
 SAME_CODE = {"bpr": "log"}  # losses whose code in kernels is that of another: pairs train on differences of scores
 KERNELS = [name for name in LOSSES if name not in SAME_CODE]  # in the order of their codes
 TASKS = tuple(dict.fromkeys(LOSSES.values()))
+TASK_ALIASES = {  # what else the tasks are called; suggested in messages, never accepted
+    "binary": "classification classify classifier class clicks click ctr logistic logloss probability",
+    "regression": "rating ratings regress regressor squared mse rmse real numeric",
+    "count": "counts poisson",
+    "ranking": "rank ranker recommend recommendation bpr implicit",
+}
 
 
 @cache
@@ -41,14 +48,17 @@ def losses_of(task: str) -> list[str]:
 def loss_for(task: str, loss: str | Loss | None = None) -> Loss:
     """Return the loss for a task: the default, or the one given by name or as a Loss.
 
-    >>> loss_for("regresion")
+    >>> loss_for("clicks")
     Traceback (most recent call last):
-    rafm.errors.ConfigError: task must be binary, regression, count or ranking, found 'regresion'
+    rafm.errors.ConfigError: task must be binary, regression, count or ranking, found 'clicks'; did you mean binary?
     >>> loss_for("regression", "huber")
     Huber(delta=1.0)
     """
     if task not in TASKS:
-        raise ConfigError(f"task must be {one_of(TASKS)}, found {task!r}", key="task")
+        near = next((own for own, others in TASK_ALIASES.items() if str(task).lower() in others.split()), None)
+        near = near or next(iter(get_close_matches(str(task), TASKS, 1)), None)
+        hint = f"; did you mean {near}?" if near else ""
+        raise ConfigError(f"task must be {one_of(TASKS)}, found {task!r}{hint}", key="task")
     names = losses_of(task)
     if loss is not None and not isinstance(loss, str):
         name = getattr(loss, "name", None)

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..encode.coverage import Coverage
 from ..errors import ConfigError
 from ..files.atomic import PathLike
 from ..losses import loss_for
+from ..rows.checked import CheckedRows
 from ..rows.classes import BinaryLabels
+from ..rows.fields import Fields
 from ..version import __version__
-from .fields import FieldsOfRows
+from .fields import FieldsOfRows, check_ids
 from .formats import CONVERTED, ROWS
 from .open import ReadOptions, batches_of, decoded, learn_table, rows_of_ids
 
@@ -62,7 +66,15 @@ def convert(
             rows = rows_of_ids(path, found_options, conversion.task, own)
         else:
             rows = batches_of(path, found_options, encoder, None, coverage)
-        fields = lambda: read_options.fields or own.fields()  # noqa: E731, known after the last row
+        ids = DistinctIds()
+        if read_options.fields is not None:
+            rows = map(ids.added, rows)
+
+        def fields() -> Fields | None:  # known after the last row
+            if read_options.fields is not None:
+                check_ids(read_options.fields, ids.found, path, conversion.index_base)
+            return read_options.fields or own.fields()
+
         return write_arrow(out, rows, conversion, wide_ids, encoder, fields, found)
 
     def found() -> dict[str, Any]:
@@ -72,6 +84,18 @@ def convert(
         return {"classes": None if labels is None else labels.classes, "coverage": counts or None}
 
     return decoded(path, write)
+
+
+class DistinctIds:
+    """Collects the ids that occur in rows while they pass through."""
+
+    def __init__(self) -> None:
+        self.found = np.zeros(0, np.int64)
+
+    def added(self, rows: CheckedRows) -> CheckedRows:
+        """Return the rows after adding their ids."""
+        self.found = np.union1d(self.found, rows.indices[rows.values != 0])
+        return rows
 
 
 def _labels_for(task: str, read_options: ReadOptions, like: ConversionTemplate | None) -> BinaryLabels | None:

@@ -62,9 +62,12 @@ def read_fields(path: PathLike, index_base: int = 0, max_features: int = 2**32) 
 
 def check_use(fields: Fields, rows: RowSource, data: PathLike, index_base: int = 0) -> None:
     """Reject a file of fields that has none of the ids of the rows; warn if it lacks most of them."""
-    if fields.path is None:
-        return
-    ids = count_rows(rows.block(number) for number in range(rows.n_blocks)).ids
+    if fields.path is not None:
+        check_ids(fields, count_rows(rows.block(number) for number in range(rows.n_blocks)).ids, data, index_base)
+
+
+def check_ids(fields: Fields, ids: np.ndarray, data: PathLike, index_base: int = 0) -> None:
+    """Do the same with the distinct ids of the rows."""
     without = ids[fields.of(ids) == NO_FIELD]
     if not without.size or without.size <= MOST_WITHOUT * ids.size:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..encode.spec import first_repeated
 from ..errors import DataValueError
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ def as_table(X: Any) -> pa.Table:
         return X
     X = X.collect() if _is_one_of(X, (("polars", "LazyFrame"),)) else X
     try:
-        if _is_one_of(X, (("pandas", "DataFrame"),)):
+        if _is_one_of(X, FRAMES[:1]):
+            if (twice := first_repeated(map(str, X.columns))) is not None:
+                raise DataValueError(f"two columns are named {twice!r}; rename or drop one")
             return pa.Table.from_pandas(X, preserve_index=False)
         return X.to_arrow() if _is_one_of(X, (("polars", "DataFrame"),)) else _exported(X)
     except (pa.ArrowException, OverflowError, TypeError) as error:

@@ -148,7 +148,7 @@ def table_names(path: PathLike, read_options: ReadOptions) -> list[str]:
     entry = read_options.format_of(path)
     if entry.gives != TABLE:
         raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
-    first = next(iter(read_table(path, format=entry.name)), None)
+    first = next(iter(read_table(path, format=entry.name, others="text")), None)
     if first is None:
         raise DataValueError("no rows", path=str(path))
     return list(first.schema.names)
@@ -334,10 +334,10 @@ def further_rows(
     if encoder is None or entry.gives != TABLE:
         return labelled_rows(path, read_options, encoder, MODEL), encoder
     with naming_file(path, entry.name):
-        batches = read_table(path, format=entry.name, columns=_encoder_columns(encoder, entry.name, read_options))
+        columns = _encoder_columns(encoder, entry.name, read_options)
+        batches = read_table(path, format=entry.name, columns=columns, others="text")
         encoder, rows = encoder.grow_then_encode(batches, room=read_options.room)
-    labelled = _labelled(_named(rows, path, entry.name), read_options, path)
-    return _keep(labelled, path, read_options, encoder), encoder
+    return _keep(_labelled(_named(rows, path, entry.name), read_options, path), path, read_options, encoder), encoder
 
 
 def _encoder_columns(encoder: TableEncoder, format: str, read_options: ReadOptions) -> dict[str, str]:
@@ -402,7 +402,7 @@ def batches_of(
         wanted = {name: kind for name, kind in columns.items() if name not in absent}
         if beside is not None:
             wanted |= {name: "text" for name in beside.names if wanted.get(name, "ignore") == "ignore"}
-        table = read_table(path, format=entry.name, columns=wanted)
+        table = read_table(path, format=entry.name, columns=wanted, others="text")  # which the model does not use
         if beside is not None:
             table = beside.taken(table, encoder)
         encoded = _encoded(path, entry.name, table, encoder, targets is not False, coverage)

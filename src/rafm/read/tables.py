@@ -28,6 +28,7 @@ def read_table(
     delimiter: str | None = None,
     header: Header | None = None,
     columns: Mapping[str, str] | None = None,
+    others: str | None = None,
     batch_bytes: int | None = None,
     on_bad: OnBad | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -47,7 +48,7 @@ def read_table(
     if entry.gives != TABLE:
         tables = ", ".join(name for name, other in FORMATS.items() if other.gives == TABLE)
         raise ConfigError(f"a table must be one of {tables}; found {entry.name!r}", key="format")
-    given = {"delimiter": delimiter, "header": header, "batch_bytes": batch_bytes, "on_bad": on_bad}
+    given = {"delimiter": delimiter, "header": header, "others": others, "batch_bytes": batch_bytes, "on_bad": on_bad}
     options = entry.options | {key: value for key, value in given.items() if value is not None}
     options["columns"] = {**entry.options.get("columns", {}), **(columns or {})}  # column by column
     return entry.read(path, **options)

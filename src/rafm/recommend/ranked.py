@@ -12,7 +12,8 @@ from ..metrics.top_items import TopItems
 from ..model.model import Model
 from ..rows.blocks import pick_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
-from .top import Catalogue, excluded_items, row_keys
+from .excluded import NOTHING, row_keys
+from .top import Catalogue
 
 BLOCK_CONTEXTS = 4096  # whose lists are in memory at a time
 
@@ -22,7 +23,7 @@ def evaluate_ranking(
     test: CheckedRows,
     items: CheckedRows,
     at: Sequence[int] = (10,),
-    seen: CheckedRows | None = None,
+    seen: Sequence[np.ndarray] | None = None,
     leave_one_out: bool = False,
     least: float | None = None,
     threads: int = 1,
@@ -39,8 +40,8 @@ def evaluate_ranking(
         The catalogue, one row per item; its features tell which of a test row belong to the item.
     at : sequence of int, default=(10,)
         Lengths of the lists.
-    seen : CheckedRows, default=None
-        Rows of context and item that are not recommended, such as those of training.
+    seen : sequence of int arrays, default=None
+        For each test row, the rows of the items that are not recommended to its context, such as those of training.
     leave_one_out : bool, default=False
         Whether only the last relevant item of each context counts; the others are treated as seen.
     least : float, default=None
@@ -52,10 +53,9 @@ def evaluate_ranking(
         raise ConfigError(f"at must be lengths of at least 1, found {list(at)}", key="at")
     catalogue = Catalogue(model, items)
     labels = np.asarray(test.labels)
-    positive = pick_rows(test, np.flatnonzero(labels > 0 if least is None else labels >= least))
-    contexts, relevant = relevant_items(positive, catalogue)
-    nothing = [np.zeros(0, np.int64)] * contexts.n_rows
-    hidden = nothing if seen is None else [*excluded_items(seen, contexts, catalogue)]
+    chosen = np.flatnonzero(labels > 0 if least is None else labels >= least)
+    contexts, relevant, examples = relevant_items(pick_rows(test, chosen), catalogue)
+    hidden = [NOTHING] * contexts.n_rows if seen is None else [seen[row] for row in chosen[examples]]
     if leave_one_out:
         hidden = [np.union1d(own, wanted[:-1]) for own, wanted in zip(hidden, relevant)]
         relevant = [wanted[-1:] for wanted in relevant]
@@ -77,8 +77,8 @@ def evaluate_ranking(
     return {"contexts": metrics.contexts, "skipped": skipped, "items": items.n_rows, **metrics.values()}
 
 
-def relevant_items(positive: CheckedRows, catalogue: Catalogue) -> tuple[CheckedRows, list[np.ndarray]]:
-    """Return the distinct contexts of rows of context and item, and the row numbers of their items, in their order."""
+def relevant_items(positive: CheckedRows, catalogue: Catalogue) -> tuple[CheckedRows, list[np.ndarray], np.ndarray]:
+    """Return the distinct contexts of rows of context and item, their items in order, and the first row of each."""
     keys = {key: row for row, key in enumerate(row_keys(catalogue.items))}
     first: dict[bytes, int] = {}
     found: list[list[int]] = []
@@ -91,8 +91,9 @@ def relevant_items(positive: CheckedRows, catalogue: Catalogue) -> tuple[Checked
             examples.append(number)
         if item in keys and keys[item] not in found[place]:
             found[place].append(keys[item])
-    contexts = without_items(pick_rows(positive, np.array(examples, np.int64)), catalogue.known)
-    return contexts, [np.array(own, np.int64) for own in found]
+    firsts = np.array(examples, np.int64)
+    contexts = without_items(pick_rows(positive, firsts), catalogue.known)
+    return contexts, [np.array(own, np.int64) for own in found], firsts
 
 
 def without_items(rows: CheckedRows, known: np.ndarray) -> CheckedRows:

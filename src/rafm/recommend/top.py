@@ -6,7 +6,7 @@ and stays in the cache while its best are listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -254,24 +254,3 @@ def mixture_scores(model: Model, contexts: CheckedRows, items: CheckedRows) -> n
     products = pair_products(model, left.indices[places[0]], right.indices[places[1]])
     scores[np.ix_(*single)] += products * np.outer(left.values[places[0]], right.values[places[1]])
     return scores
-
-
-def excluded_items(seen: CheckedRows, contexts: CheckedRows, catalogue: Catalogue) -> Iterator[np.ndarray]:
-    """Yield for each context the items that occur with it in the seen rows.
-
-    A seen row has the features of a context and of an item; ids that occur in no item belong to the context.
-    """
-    keys = {key: row for row, key in enumerate(row_keys(catalogue.items))}
-    found: dict[Any, list[int]] = {}
-    for context, item in zip(row_keys(seen, catalogue.known, inside=False), row_keys(seen, catalogue.known)):
-        if item in keys:
-            found.setdefault(context, []).append(keys[item])
-    for key in row_keys(contexts):
-        yield np.unique(np.array(found.get(key, []), np.int64))
-
-
-def row_keys(rows: CheckedRows, ids: np.ndarray | None = None, inside: bool = True) -> Iterator[bytes]:
-    """Yield the sorted ids of each row as bytes; only those inside, or outside, of the given ids."""
-    kept = np.ones(rows.indices.size, bool) if ids is None else np.isin(rows.indices, ids) == inside
-    for a, b in zip(rows.indptr[:-1], rows.indptr[1:]):
-        yield np.sort(rows.indices[a:b][kept[a:b]]).astype(np.int64).tobytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..encode.column import Column
+from ..encode.column import NAME_TYPES, Column
 from ..version import __version__
 from .inference import datatypes_of, model_inputs, output_names
 from .ranges import LARGEST, WHOLE, range_of
@@ -148,6 +148,8 @@ def _cell(column: Column, allows_missing: bool) -> dict[str, Any]:
     found = kinds.get(column.cell_type, {})
     if column.kind == "datetime":
         found = kinds["time"]
+    if column.kind == "category" and column.cell_type in NAME_TYPES:
+        found = {"anyOf": [kinds[column.cell_type], *(kinds[name] for name in NAME_TYPES - {column.cell_type})]}
     return {"anyOf": [found, {"type": "null"}]} if allows_missing else found
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..encode.coders import Number
-from ..encode.column import Column
+from ..encode.column import NAME_TYPES, Column
 from ..errors import DataValueError
 from ..scorer import Scorer
 
@@ -20,10 +20,10 @@ Range = tuple[float, float]
 
 def range_of(column: Column) -> Range | None:
     """Return the smallest and the largest number that a cell may be, None if the cells are no numbers."""
-    if column.cell_type != "number" or column.kind in ("datetime", "list"):
-        return None
-    if column.kind == "category":
+    if column.kind == "category" and column.cell_type in NAME_TYPES:
         return -WHOLE, WHOLE
+    if column.cell_type != "number" or column.kind in ("category", "datetime", "list"):
+        return None
     limit = LARGEST_CELL
     if isinstance(column.coder, Number):
         limit = min(limit, float(f"{LARGEST * column.coder.spread:.0e}"))

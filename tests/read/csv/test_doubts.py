@@ -124,3 +124,12 @@ def test_cells_that_all_begin_with_a_space_are_warned_of_once(tmp_path):
     assert message.endswith("remove the spaces after the delimiters")
     path.write_text("click,city\n1, Rome\n0,Oslo\n")
     assert next(read_table(path))["city"].to_pylist() == [" Rome", "Oslo"]  # without a warning
+
+
+def test_the_line_of_a_bad_date_is_named_and_training_goes_on(tmp_path):
+    days = [f"2014-10-{k % 28 + 1:02d}" for k in range(60)]
+    days[7] = "2014-02-30"
+    (tmp_path / "t.csv").write_text("day,y\n" + "".join(f"{day},{k % 2}\n" for k, day in enumerate(days)))
+    ran = run("train", tmp_path / "t.csv", "--label", "y", "--epochs", 1, "--model", "lr", "--out", tmp_path / "m.rafm")
+    assert ran.code == 0
+    assert f"{tmp_path}/t.csv:9: column 'day': '2014-02-30' is not a date, unlike 59 of 60 cells" in ran.err

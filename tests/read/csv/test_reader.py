@@ -192,9 +192,10 @@ REFUSED = {
     "name twice": (
         b"a,b,a\n",
         F,
-        'train.csv:1: columns 1 and 3 have the same name "a"; the first line must name the columns',
+        'train.csv:1: columns 1 and 3 have the same name "a"; rename or drop one, or, if the first line is data',
     ),
-    "no name": (b",b\n0,1\n", F, "train.csv:1: column 1 has no name"),
+    "no name, as of an index": (b",b\n0,1\n", F, "train.csv:1: column 1 has no name; pandas writes its index so: "),
+    "no name": (b"a,,b\n0,1,2\n", F, "train.csv:1: column 2 has no name; give it one, or, if the first line is data"),
     "case 28 infinite": (b"a,b\nx,1\ny,inf\n", V, "train.csv:3: column 'b' must be finite, found \"inf\""),
     "case 28 too large": (b"a,b\nx,1\n\ny,1e400\n", V, "train.csv:4: column 'b' must be finite, found \"1e400\""),
 }

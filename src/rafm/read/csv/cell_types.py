@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...encode.casts import MISSING_NUMBERS
 from ...encode.strings import as_strings
 
-MISSING = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")
 FEW = 100  # cells that are tried first, since most text columns show it early
 CODE_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"  # zip codes, phone numbers, ids beyond float64
 UNKNOWN, TEXT, WHOLE, NUMBER = pa.null(), pa.string(), pa.int64(), pa.float64()
@@ -30,6 +30,7 @@ READ_AS = {
     "number": NUMBER,
     "bins": NUMBER,
     "log_bins": NUMBER,
+    "inferred": UNKNOWN,
     "label": UNKNOWN,  # text or numbers, as they come; the column must be there
     "weight": NUMBER,
     "ignore": None,
@@ -131,7 +132,7 @@ def is_infinite(text: str) -> bool:
 
 def _without_words(cells: pa.Array) -> pa.Array:
     """Replace the words for a missing number by null."""
-    missing = pc.is_in(cells, value_set=pa.array(MISSING))
+    missing = pc.is_in(cells, value_set=pa.array(MISSING_NUMBERS))
     if not pc.any(missing, min_count=0).as_py():
         return cells
     return pc.if_else(missing, pa.scalar(None, TEXT), cells)

@@ -7,6 +7,7 @@ are parsed directly (see plain_parser.py); other columns are text until their ty
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,7 @@ class CsvOptions(NamedTuple):
     header: Header
     label: str | None
     columns: Mapping[str, str]
+    others: str
     on_bad: OnBad | None
     batch_bytes: int
     max_row_bytes: int
@@ -86,6 +88,7 @@ def read_delimited(
     header: Header = True,
     label: str | None = None,
     columns: Mapping[str, str] | None = None,
+    others: str = "inferred",
     batch_bytes: int = BATCH_BYTES,
     max_row_bytes: int = MAX_ROW_BYTES,
     on_bad: OnBad | None = None,
@@ -96,7 +99,8 @@ def read_delimited(
     quoting: if False, quotes are ordinary characters.
     header: True if the first row has the names, False to name columns c1, c2, ..., or the names themselves; a first
     row that repeats them is skipped. label: one of these names that the file may lack.
-    columns: how to read some columns (keys of READ_AS; "ignore" drops one); the types of others are inferred.
+    columns: how to read some columns (keys of READ_AS; "ignore" drops one). others: how to read all others; by default
+    their types are inferred.
     on_bad: called with the error of each bad row, which is then skipped; by default the first error is raised.
     Rows before an error are yielded first. A file with only a header yields one empty batch, an empty file none.
 
@@ -115,7 +119,7 @@ def read_delimited(
     for key, value in (("batch_bytes", batch_bytes), ("max_row_bytes", max_row_bytes)):
         if value < 1:
             raise ConfigError(f"{key} must be positive, found {value}", key=key)
-    settings = (delimiter, quoting, header, label, columns or {}, on_bad, batch_bytes, max_row_bytes)
+    settings = (delimiter, quoting, header, label, columns or {}, others, on_bad, batch_bytes, max_row_bytes)
     return _batches(path, CsvOptions(*settings))
 
 
@@ -137,7 +141,9 @@ def line_of_row(path: PathLike, row: int, **settings: Any) -> int | None:
     if not os.path.isfile(path):
         return None
     usual = {"delimiter": None, "quoting": True, "header": True, "label": None}
-    options = CsvOptions(**usual | settings, columns={}, on_bad=None, batch_bytes=BATCH_BYTES, max_row_bytes=2**40)
+    options = CsvOptions(
+        **usual | settings, columns={}, others="text", on_bad=None, batch_bytes=BATCH_BYTES, max_row_bytes=2**40
+    )
     with open_bytes(path) as source:
         dialect = Dialect(options.delimiter or find_delimiter(source.peek(2**16)), options.quoting)
         blocks = (block for block in cut_blocks(source, dialect, *options[-2:]) if has_rows(block))
@@ -161,7 +167,8 @@ def _batches(path: PathLike, options: CsvOptions) -> Iterator[pa.RecordBatch]:
         line = first.first_line
         first, names = _take_names(first, dialect, options, source.name)
         given = _given_types(names, options, source.name)
-        kept = {column: given.get(column, UNKNOWN) for column in names if given.get(column, UNKNOWN) is not None}
+        types = {column: given.get(column, READ_AS[options.others]) for column in names}
+        kept = {column: kind for column, kind in types.items() if kind is not None}
         header_line = line if options.header is True else 0
         layout = Layout(source.name, dialect, names, kept, given, options.on_bad, header_line)
         yield from _typed(chain([first] if first.data else [], blocks), layout)
@@ -228,14 +235,18 @@ def _names(cells: list[str], header: Header, label: str | None, name: str, line:
 
 def _check_names(names: list[str], name: str, line: int) -> None:
     """Reject empty and duplicate names."""
-    hint = "; the first line must name the columns: add such a line if there is none"
+    hint = "if the first line is data, add a line with the names of the columns above it"
     first: dict[str, int] = {}
     for k, column in enumerate(names):
+        if not column and not k and all(names[1:]):
+            way_out = "pandas writes its index so: write the file with to_csv(..., index=False), or name the column"
+            raise DataFormatError(f"column 1 has no name; {way_out}", name, line)
         if not column:
-            raise DataFormatError(f"column {k + 1} has no name{hint}", name, line)
+            raise DataFormatError(f"column {k + 1} has no name; give it one, or, {hint}", name, line)
         if first.setdefault(column, k) != k:
             places = f"columns {first[column] + 1} and {k + 1}"
-            raise DataFormatError(f"{places} have the same name {quote(column.encode())}{hint}", name, line)
+            same = f"have the same name {quote(column.encode())}; rename or drop one, or, {hint}"
+            raise DataFormatError(f"{places} {same}", name, line)
 
 
 def _given_types(names: list[str], options: CsvOptions, name: str) -> dict[str, pa.DataType | None]:
@@ -388,8 +399,9 @@ def _misfit(part: Parsed, layout: Layout, row: int, column: str, value: str) -> 
         return DataValueError(f"column {column!r} must be finite, {found}", layout.name, line)
     if layout.given.get(column) == UNKNOWN:
         return DataValueError(f"label column {column!r} had {TYPE_NAMES[kind]} before, {found}", layout.name, line)
+    comma = "; write it with a decimal point" if re.fullmatch(r"[+-]?\d+,\d+", value.strip()) else ""
     if column in layout.given:
-        return DataValueError(f"column {column!r} must be {TYPE_NAMES[kind]}, {found}", layout.name, line)
+        return DataValueError(f"column {column!r} must be {TYPE_NAMES[kind]}, {found}{comma}", layout.name, line)
     other = "number" if kind == WHOLE and is_number(value) else "category"
     way_out = f"read it as {other}: --column {column}={other}"
     return DataValueError(

@@ -1,0 +1,104 @@
+"""Ids are names: 196, 196.0 and "196" are one category, in every container; booleans are not."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from commands import run
+from pyarrow import parquet
+from tables import features_of, spec_of
+
+from rafm import RaFMClassifier, Scorer, load
+from rafm.encode.encoder import TableEncoder
+from rafm.errors import DataValueError
+from rafm.export.export import export
+from rafm.model import file as storage
+
+LONG = 9_007_199_254_740_993  # the first integer that float64 does not have
+IDS = {
+    "integers": pa.array([196, 7, -3, None]),
+    "floats": pa.array([196.0, 7.0, -3.0, None]),
+    "text": pa.array(["196", "7", "-3", None]),
+    "text with a point": pa.array(["196.0", "7.", "-3.00", None]),
+    "padded text with words": pa.array([" 196", "7 ", "-3", "NA"]),
+    "views": pa.array(["196", "7", "-3", None], pa.string_view()),
+    "bytes": pa.array([b"196", b"7", b"-3", None]),
+    "a dictionary of text": pa.array(["196", "7", "-3", None]).dictionary_encode(),
+    "a dictionary of integers": pa.array([196, 7, -3, None]).dictionary_encode(),
+}
+AS_NUMBERS = ("text with a point", "padded text with words")  # which text equals only where numbers were learned
+
+
+@pytest.mark.parametrize("hash_size", [0, 50])
+@pytest.mark.parametrize("given", IDS)
+@pytest.mark.parametrize("learned", ["integers", "floats", "text", "a dictionary of text"])
+def test_ids_of_another_type_are_the_same_categories(learned, given, hash_size):  # case 135
+    if "text" in learned and given in AS_NUMBERS:
+        return
+    kind = {"kind": "category", "hash_size": hash_size}
+    encoder = TableEncoder.learn(pa.table({"id": IDS[learned]}), spec_of(id=kind))
+    expected = features_of(encoder, pa.table({"id": IDS[learned]}))
+    assert features_of(encoder, pa.table({"id": IDS[given]})) == expected
+    grown, rows = encoder.grow_then_encode(pa.table({"id": IDS[given]}))
+    assert grown.feature_names() == encoder.feature_names()
+    assert next(iter(rows)).indices.tolist() == encoder.encode(pa.table({"id": IDS[given]})).indices.tolist()
+
+
+@pytest.mark.parametrize("learned", ["integers", "text"])
+def test_booleans_are_no_ids_and_other_text_is_unseen(learned):  # case 135
+    encoder = TableEncoder.learn(pa.table({"id": IDS[learned]}), spec_of(id="category"))
+    with pytest.raises(DataValueError, match=r"column 'id' was (number|text) in training, now its type is bool"):
+        encoder.encode(pa.table({"id": [True]}))
+    assert features_of(encoder, pa.table({"id": ["u7", "007", "true"]})) == [{}, {}, {}]
+
+
+def test_a_quantity_still_takes_numbers_only():  # case 135
+    encoder = TableEncoder.learn(pa.table({"price": [1.5, 2.5]}))
+    with pytest.raises(DataValueError, match="column 'price' has type string, which cannot be encoded as bins"):
+        encoder.encode(pa.table({"price": ["1.5"]}))
+
+
+def fitted(ids):
+    table = pd.DataFrame({"id": np.repeat(ids, 30)})
+    labels = np.tile(np.repeat([0, 1], 30), len(ids) // 2)
+    return RaFMClassifier(model="lr", n_epochs=3, l2=0.01, validation_fraction=0).fit(table, labels)
+
+
+@pytest.mark.parametrize("learned", [[196, 7, LONG, -3], ["196", "7", str(LONG), "-3"]], ids=["integers", "text"])
+def test_frames_files_scorers_and_programs_agree_about_ids(tmp_path, learned):  # case 135
+    model, path = fitted(learned), tmp_path / "m.rafm"
+    model.save(path)
+    whole, text = pd.DataFrame({"id": [196, 7, LONG, -3]}), pd.DataFrame({"id": ["196", "7", str(LONG), "-3"]})
+    expected = model.predict_proba(pd.DataFrame({"id": learned}))[:, 1]
+    assert np.unique(expected.round(6)).size > 1
+    for table in (whole, text):
+        np.testing.assert_array_equal(model.predict_proba(table)[:, 1], expected)
+        np.testing.assert_array_equal(load(path).predict_proba(table)[:, 1], expected)
+        parquet.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet")
+        table.to_csv(tmp_path / "t.csv", index=False)
+        for name in ("t.parquet", "t.csv"):
+            found = np.array(run("predict", path, tmp_path / name).out.split(), float)
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+    scorer = Scorer(path)
+    export(storage.load(path), "python", tmp_path / "m.py")
+    names = {"__name__": "m"}
+    exec(compile((tmp_path / "m.py").read_text(), "m.py", "exec"), names)
+    for cells in (whole["id"].tolist(), text["id"].tolist(), [196.0, 7.0, LONG, -3.0]):
+        np.testing.assert_allclose([scorer.predict({"id": cell}) for cell in cells], expected, rtol=1e-6)
+        np.testing.assert_allclose(scorer.predict([{"id": cell} for cell in cells] * 50)[:4], expected, rtol=1e-6)
+        np.testing.assert_allclose(scorer.link(scorer.score_table({"id": cells})), expected, rtol=1e-6)
+        np.testing.assert_allclose([names["predict_record"]({"id": cell}) for cell in cells], expected, rtol=1e-6)
+    with pytest.raises(DataValueError, match="column 'id'"):
+        scorer.predict({"id": True})
+
+
+def test_long_ids_of_a_frame_are_those_of_a_file(tmp_path):
+    """A text reader takes numbers of 16 digits for text; a frame has them as integers."""
+    ids = [LONG + k for k in range(4)]
+    pd.DataFrame({"id": ids * 30, "y": [0, 1, 1, 0] * 30}).to_csv(tmp_path / "t.csv", index=False)
+    ran = run("train", tmp_path / "t.csv", "--label", "y", "--model", "lr", "--epochs", 3, "--out", tmp_path / "m.rafm")
+    assert ran.code == 0, ran.err
+    model = load(tmp_path / "m.rafm")
+    expected = model.predict_proba(pd.DataFrame({"id": [str(id) for id in ids]}))
+    np.testing.assert_array_equal(model.predict_proba(pd.DataFrame({"id": ids})), expected)
+    assert model.coverage_["id"].unseen == 0
