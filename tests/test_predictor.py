@@ -26,6 +26,9 @@ def matrix_of(text):
     return sparse.csr_matrix(X), np.array([float(line[0]) for line in lines])
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:all labels are 0 or 1")  # both tasks have the same rows
+
+
 @pytest.fixture(params=["binary", "regression"])
 def task(request):
     return request.param

@@ -109,3 +109,23 @@ def test_rows_of_ids_are_split_by_the_items(tmp_path):
     assert len(run(*sides).out.splitlines()) == 30
     assert run(*sides, "--exclude", tmp_path / "t.svm").out == ""
     assert run("explain", tmp_path / "m.rafm", tmp_path / "t.svm", "--rows", 1).out.startswith("row 1: score")
+
+
+def test_one_row_is_no_rows(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n" + "x,0\nz,1\n" * 20 + "once,1\n")
+    fit = (
+        "train",
+        tmp_path / "t.csv",
+        "--label",
+        "y",
+        "--model",
+        "fm",
+        "--ranks",
+        2,
+        "--epochs",
+        1,
+        "--valid-share",
+        0,
+    )
+    assert run(*fit, "--out", tmp_path / "m.rafm").code == 0
+    assert "a=once  (1 row)\n" in run("similar", tmp_path / "m.rafm", "a=x").out

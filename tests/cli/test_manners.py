@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from rafm import RaFMClassifier, RaFMRegressor
 from rafm.aliases import ALIASES
-from rafm.cli.spelling import COMMANDS, in_flags, no_such_option
+from rafm.cli.spelling import in_flags, no_such_option
 from rafm.errors import ConfigError
 from rafm.options import declared_options, resolve
 
@@ -75,12 +75,12 @@ def test_an_option_like_no_other_leads_to_the_help():
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("fit", "train"), ("eval", "evaluate"), ("score", "evaluate"), ("help", "--help"), ("trian", "train")],
+    [("fit", "train"), ("eval", "evaluate"), ("score", "evaluate"), ("trian", "train")],
 )
 def test_an_unknown_command_leads_to_the_one_that_is_meant(typed, meant):
     ran = run(typed, "rows.svm")
     assert (ran.error(), ran.code) == (f"no command {typed!r}; did you mean `rafm {meant}`?", 2)
-    assert run(*([meant, "--help"] if meant in COMMANDS and meant[0] != "-" else [meant])).code == 0
+    assert run(meant, "--help").code == 0
 
 
 @pytest.mark.parametrize(
@@ -296,5 +296,5 @@ def test_a_label_that_is_absurd_is_blamed_before_the_learning_rate(tmp_path):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("kind", "label"), [(RaFMRegressor, 1e300), (RaFMRegressor, np.nan), (RaFMClassifier, 1e300)])
 def test_labels_out_of_range_raise_and_do_not_warn(kind, label):
-    with pytest.raises(ValueError, match=r"float32|NaN|Unknown label type|classes"):
+    with pytest.raises(ValueError, match=r"float32|label is missing|Unknown label type|classes"):
         kind(model="lr", n_epochs=1).fit(np.eye(4), [0.0, 1.0, 0.0, label])

@@ -9,7 +9,20 @@ from rafm.cli import commands
 from rafm.cli.outputs import FILES, OUTPUTS
 
 # metavars of what is no file: folders, columns, settings
-OTHERS = {"DIR", "COLUMN", "LABEL", "NAME=KIND", "MB", "K,...", "NAME", "NAMES", "ADDRESS", "16|8|6|4", "onnx|c|python"}
+OTHERS = {
+    "DIR",
+    "COLUMN",
+    "LABEL",
+    "NAME=KIND",
+    "MB",
+    "K,...",
+    "CONTEXT,ITEM",
+    "NAME",
+    "NAMES",
+    "ADDRESS",
+    "16|8|6|4",
+    "onnx|c|python",
+}
 WRITTEN = {"OUT", "HTML", "SMALL"}
 
 

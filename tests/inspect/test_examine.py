@@ -459,15 +459,18 @@ def test_memory_does_not_grow_with_the_rows_even_if_all_values_differ(tmp_path):
 def test_a_cell_that_training_would_stop_at_gives_exit_code_3(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("click,day,u\n1,2024-01-02,a\n0,2024-01-03,b\n1,2024-13-45,a\n0,2024-01-05,b\n")
-    ran = run("inspect", path, "--label", "click")
-    assert ran.code == 3
-    assert ran.err.startswith(f"error: {path}: training would stop: column 'day', row 3: expected a time")
-    (fault,) = inspect(path, "--label", "click", code=3)["faults"]
-    trained = run("train", path, "--label", "click", "--out", tmp_path / "m.rafm", "--epochs", 1)
-    assert trained.code == 3
-    assert fault in trained.err
-    path.write_text(path.read_text().replace("2024-13-45", "2024-01-04"))
-    assert inspect(path, "--label", "click")["faults"] == []
+    given = ("--label", "click", "--column", "day=datetime")
+    for bad, reason in (("2024-13-45", "3: expected a time"), ("2024-01-04T08:00Z", "1: some times have a time zone")):
+        path.write_text(path.read_text().replace("2024-13-45", bad))
+        ran = run("inspect", path, *given)
+        assert ran.code == 3
+        assert ran.err.startswith(f"error: {path}: training would stop: column 'day', row {reason}")
+        (fault,) = inspect(path, *given, code=3)["faults"]
+        trained = run("train", path, *given, "--out", tmp_path / "m.rafm", "--epochs", 1)
+        assert trained.code == 3
+        assert fault in trained.err
+    path.write_text(path.read_text().replace(bad, "2024-01-04"))
+    assert inspect(path, *given)["faults"] == []
 
 
 def test_prose_is_advised_to_be_a_list_of_words(tmp_path):  # case 133

@@ -148,6 +148,8 @@ def test_rankings_exclude_by_the_same_columns(shop, tmp_path):  # case 131
     test.drop(half.index).to_csv(tmp_path / "rest.csv", index=False)
     contexts = len(test.drop(half.index).drop_duplicates(["user", "hour"]))
     assert (whole["contexts"], kept["contexts"]) == (len(test.drop_duplicates(["user", "hour"])), contexts)
+    assert "excluded" not in whole
+    assert kept["excluded"] == 4 * len(test.drop_duplicates(["user", "hour"]))
     ran = run(*arguments, "--exclude", folder / "films.csv")
     assert "the seen pairs have no column 'user'" in ran.error()
 

@@ -344,6 +344,16 @@ for change, status in (
     BAD[f"tensor {change}"] = ("/v2/models/clicks/infer", {"inputs": [{**TENSOR, **change}]}, status)
 
 
+def test_ids_may_be_numbers_or_text(server):  # case 135
+    found = [
+        server.ask("/score", {"rows": [{**ROW, "user": id}]}).json()["score"] for id in (1, 1.0, "1", "1.0", "new")
+    ]
+    assert found[0] == found[1] == found[2] == found[3] != found[4]
+    as_text = GOOD.set_column(1, "user", GOOD["user"].cast(pa.string()))
+    answers = [server.ask("/score", stream_of(one), headers={"Content-Type": ARROW}) for one in (GOOD, as_text)]
+    assert answers[0].json()["score"] == answers[1].json()["score"]
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_request_is_refused_in_one_object(server, case):
     path, content, status = BAD[case]

@@ -82,6 +82,7 @@ def test_bytes_do_not_depend_on_the_number_of_threads(optimizer, tmp_path):
     assert all(other == one for other in others)
 
 
+@pytest.mark.filterwarnings("ignore:all labels are 0 or 1")
 @pytest.mark.parametrize("loss", ["squared", "huber", "poisson"])
 def test_all_losses_train(loss):
     X, y = pairs_table()

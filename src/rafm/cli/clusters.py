@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..files.terminal import counted
 from .arguments import Json, print_json, print_safely
 from .groups import flag_name, in_flags
 from .outputs import check_output
@@ -184,7 +185,7 @@ def plan(
 
 
 def _print_plan(found: dict[str, Any]) -> None:
-    print(f"{found['rows']:,.0f} rows, {found['features']:,.0f} features, {found['parameters']:,.0f} parameters")
+    print(", ".join(counted(found[f"{noun}s"], noun, ",.0f") for noun in ("row", "feature", "parameter")))
     print(f"features in a slot of {found['slot_rows']:,} rows: {found['features_per_slot']:,.0f}")
     print(
         f"bytes per row: {found['pulled']:.0f} pulled, {found['pushed']:.0f} pushed, {found['looked_up']:.0f} looked up"

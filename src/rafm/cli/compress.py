@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..files.terminal import counted
 from .arguments import Duplicates, Format, Json, ModelPath, print_json, read_options
 from .groups import flag_name
 from .outputs import check_output
@@ -55,7 +56,7 @@ def compress(
         print_json({"out": out, **found})
     else:
         _print_both(found)
-        print(f"saved {out}: {small.model.n_parameters} parameters, {found['after']['bytes']} bytes")
+        print(f"saved {out}: {counted(small.model.n_parameters, 'parameter')}, {found['after']['bytes']} bytes")
 
 
 def _in_flags(error: Any) -> Any:

@@ -76,6 +76,7 @@ def similar(
     For tables, only features of the same column are compared.
     """
     from ..explain.names import FeatureNames
+    from ..files.terminal import counted
     from ..model.file import load
     from ..recommend.neighbours import named_neighbours
 
@@ -86,4 +87,4 @@ def similar(
         print_json({"name": name, "similar": neighbours})
         return
     for neighbour, one in found:
-        print(f"{one.similarity:9.4f}  {neighbour}  ({one.count} rows)")
+        print(f"{one.similarity:9.4f}  {neighbour}  ({counted(one.count, 'row')})")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..files.terminal import counted
 from ..losses import TASKS
 from ..optimizers import SAMPLERS
 from .arguments import (
@@ -115,7 +116,9 @@ def train(
     if json:
         print_json(report)
     else:
-        print_safely(stream)(f"saved {out}: {report['parameters']} parameters, {report['model_bytes']} bytes")
+        print_safely(stream)(
+            f"saved {out}: {counted(report['parameters'], 'parameter')}, {report['model_bytes']} bytes"
+        )
 
 
 def _options(

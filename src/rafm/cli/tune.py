@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..files.terminal import counted
 from ..losses import TASKS
 from .arguments import (
     DataPath,
@@ -101,7 +102,7 @@ def tune(
     say = print_safely(stream)
     for line in _closing_lines(found, command):
         say(line)
-    say(f"saved {out}: {found.best.parameters} parameters, {os.path.getsize(out)} bytes")
+    say(f"saved {out}: {counted(found.best.parameters, 'parameter')}, {os.path.getsize(out)} bytes")
 
 
 def _search(

@@ -168,7 +168,7 @@ class ColumnLearner:
         is_time, name = cell_type(cells.type) == "time", self.spec.name
         if self.spec.kind != "datetime" and not (self.spec.kind == "category" and is_time):
             return cells
-        times = read_times(cells, self.spec.format, name, row)
+        times = read_times(cells, self.spec.format, name, row, learning=True)
         check_one_kind(self._times, times, name, row)
         self._times.update(np.unique(times.kinds).tolist())
         return times.cells if self.spec.kind == "datetime" else in_utc(cells)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ..errors import DataValueError
-from ..files.terminal import printable
+from ..files.terminal import counted, printable
 from .cell_columns import batch_of_columns, columns_of_rows
 from .cells import cell_encoder, is_missing, plain_number
 from .doubts import caller_level
@@ -86,7 +86,7 @@ class TableRows:
     def _named(self, row: Sequence[Any], number: int) -> dict[str, Any]:
         if len(row) != len(self.columns):
             raise DataValueError(
-                f"row {number + 1}: expected {len(self.columns)} cells {self.columns}, found {len(row)}"
+                f"row {number + 1}: expected {counted(len(self.columns), 'cell')} {self.columns}, found {len(row)}"
             )
         return dict(zip(self.columns, row))
 
@@ -109,7 +109,7 @@ class IdRows:
     def add(self, row: Any, number: int, ids: list[int], values: list[float], partial: bool = False) -> None:
         if isinstance(row, tuple | list):
             if len(row) != self.n_inputs:
-                raise DataValueError(f"row {number + 1}: expected {self.n_inputs} values, found {len(row)}")
+                raise DataValueError(f"row {number + 1}: expected {counted(self.n_inputs, 'value')}, found {len(row)}")
             entries: Any = enumerate(row)
         elif isinstance(row, Mapping):
             entries = ((self._id(name, number), value) for name, value in row.items())

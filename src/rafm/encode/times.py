@@ -117,10 +117,10 @@ def in_utc(times: pa.Array) -> pa.Array:
     return times.cast(pa.timestamp(times.type.unit, "UTC")) if has_zone else times
 
 
-def read_times(cells: pa.Array, format: str | None, name: str, row: int) -> Times:
-    """Return cells as timestamps, in the zone that they have, and their kinds; formats are those of `as_times`."""
+def read_times(cells: pa.Array, format: str | None, name: str, row: int, learning: bool = False) -> Times:
+    """Return cells as timestamps, in the zone that they have, and their kinds; other arguments: as for `as_times`."""
     cells = plain(cells)
-    times = as_times(cells, format, name, row)
+    times = as_times(cells, format, name, row, learning)
     if times.type.tz is not None or (format in ("unix", "unix_ms") and cell_type(cells.type) != "time"):
         kinds = np.full(len(cells), AWARE, np.int8)
     else:
@@ -144,8 +144,10 @@ def _are_dates(cells: pa.Array, format: str | None) -> np.ndarray | slice:
     return np.asarray(lengths <= len("2014-10-21"))
 
 
-def as_times(cells: pa.Array, format: str | None, name: str, row: int) -> pa.Array:
+def as_times(cells: pa.Array, format: str | None, name: str, row: int, learning: bool = False) -> pa.Array:
     """Return cells as timestamps; text and integers are parsed by the format, text without a format as ISO 8601.
+
+    learning: whether the format can still be set, which messages then advise.
 
     >>> as_times(pa.array([14102108]), "%y%m%d%H", "hour", 0)[0].as_py()
     datetime.datetime(2014, 10, 21, 8, 0)
@@ -156,16 +158,15 @@ def as_times(cells: pa.Array, format: str | None, name: str, row: int) -> pa.Arr
     if format in ("unix", "unix_ms"):
         return _count_times(cells, format, name, row)
     if cell_type(cells.type) == "number" and format is None:
-        raise DataValueError(
-            f"column {name!r} has type {cells.type}; set how to read it as a time: format = "
-            '"unix" (seconds), "unix_ms", or a pattern such as "%y%m%d%H"'
-        )
+        way_out = 'set how to read it as a time: format = "unix" (seconds), "unix_ms", or a pattern such as "%y%m%d%H"'
+        raise DataValueError(f"column {name!r} has type {cells.type}; {way_out if learning else 'give times'}")
     coded = pc.dictionary_encode(as_text(cells))  # times repeat, so parse each distinct one once
     times = _parse(coded.dictionary.cast(pa.string()), format).take(coded.indices)
     bad = np.flatnonzero(np.asarray(times.is_null()) & np.asarray(cells.is_valid()))
     if bad.size:
-        what = _not_a_time(cells[int(bad[0])], format, name)
-        raise DataValueError(f"column {name!r}, row {row + bad[0] + 1}: {what}")
+        place = int(bad[0])
+        what = _not_a_time(cells[place], format, name, learning)
+        raise DataValueError(f"column {name!r}, row {row + place + 1}: {what}")
     return times
 
 
@@ -247,17 +248,17 @@ def _parse_one(text: pa.Scalar, zone: str | None) -> object:
         return None
 
 
-def _not_a_time(cell: pa.Scalar, format: str | None, name: str) -> str:
+def _not_a_time(cell: pa.Scalar, format: str | None, name: str, learning: bool) -> str:
     """Say what is wrong with a cell that was not parsed."""
     found = cell.as_py()
     if format is not None:
         return f"expected a time like {format}, found {found!r:.80}"
-    if _parse_one(as_text(pa.array([found]))[0], None) is not None:
-        return f"some times have a time zone and others do not, found {found!r:.80}; give all of them one, or none"
+    if _parse_one(as_text(pa.array([found]))[0], None) is not None:  # parsed with a zone, as another cell has one
+        return f"some times have a time zone and others, such as {found!r:.80}, do not; give all of them one, or none"
     hint = ""
-    if (guess := guessed_format(pa.array([str(found)]))) is not None:
+    if learning and (guess := guessed_format(pa.array([str(found)]))) is not None:
         hint = f"; set its format: {spelled_kinds({name: {'kind': 'datetime', 'format': guess}})}"
-    return f"expected a time like 2014-10-21T08:00, or a format, found {found!r:.80}{hint}"
+    return f"expected a time like 2014-10-21T08:00{', or a format' * learning}, found {found!r:.80}{hint}"
 
 
 def guessed_format(texts: pa.Array) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ..files.terminal import counted
 from ..plan.ranks import describe_plan
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def model_html(model: Model) -> str:
         for level, row in enumerate(levels, start=1)
     ]
     plan, loss = model.plan, model.loss
-    about = f"{plan.family}, {loss.name} loss: {plan.n_features:,} features, {model.n_parameters:,} parameters"
+    sizes = f"{counted(plan.n_features, 'feature', ',')}, {counted(model.n_parameters, 'parameter', ',')}"
+    about = f"{plan.family}, {loss.name} loss: {sizes}"
     return f"<p>{escape(about)}</p>" + _table(("level", "rank", "features", "share of nonzeros", "parameters"), rows)
 
 
@@ -52,7 +54,7 @@ def columns_html(encoder: TableEncoder) -> str:
     """Return a table of the columns, their kinds and the numbers of their features."""
     listed, more = encoder.columns[:MOST_COLUMNS], len(encoder.columns) - MOST_COLUMNS
     rows = [(column.name, column.kind, f"{column.n_features:,}") for column in listed]
-    note = f"<p>and {more} more columns</p>" if more > 0 else ""
+    note = f"<p>and {counted(more, 'more column')}</p>" if more > 0 else ""
     return _table(("column", "kind", "features"), rows) + note
 
 

@@ -46,6 +46,7 @@ from .arguments import (
     spec_of_columns,
     threads_of,
     wants_to_stop,
+    warn_of_classes,
     warn_of_ids,
     warn_of_unseen,
     warn_of_unseen_validation,
@@ -102,6 +103,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         options = replace(self._options(), keep_state=True)  # so that partial_fit can follow
         self.__dict__.pop("model_", None)  # a failure below must not leave a mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
+        if self._task() == "regression":
+            warn_of_classes(np.asarray(data.labels))
         options = replace(options, reserved_bytes=self._extra_bytes())
         valid = None if eval_set is None else self._validation_rows(*single_pair(eval_set), data)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:

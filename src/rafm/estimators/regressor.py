@@ -9,7 +9,6 @@ from sklearn.base import RegressorMixin
 
 from ..errors import DataValueError
 from ..losses import LOSSES, loss_for
-from .arguments import warn_of_classes
 from .machine import FactorizationMachine
 from .parameters import with_options
 
@@ -49,8 +48,6 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
     def _labels(self, y: np.ndarray, fitting: bool, classes: Any = None) -> np.ndarray:
         labels = super()._labels(y, fitting, classes)
         loss = loss_for(self._task(), self.loss)
-        if fitting and self._task() == "regression":
-            warn_of_classes(labels)
         if labels.size and (wrong := loss.wrong_labels(float(labels.min()), float(labels.max()))):
             raise DataValueError(wrong)
         return labels

@@ -32,6 +32,15 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(_escape, text)
 
 
+def counted(number: int, noun: str, style: str = "") -> str:
+    """Return a number with its noun, in the plural if needed; style: of the number, as for `format`.
+
+    >>> counted(1, "row"), counted(2000, "row"), counted(2000, "row", ",")
+    ('1 row', '2000 rows', '2,000 rows')
+    """
+    return f"{number:{style}} {noun}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str) -> str:
     r"""Escape line feeds too, so that a message stays on one line.
 

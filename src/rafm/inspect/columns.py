@@ -13,7 +13,7 @@ from ..encode.coders import Clock, log_bin, split_lists
 from ..encode.infer import PROSE_SHARE, has_many_words
 from ..encode.spec import ColumnSpec, TableSpec
 from ..encode.strings import hash_buckets
-from ..encode.times import as_times, in_utc
+from ..encode.times import check_one_kind, in_utc, read_times
 from ..errors import DataValueError
 from ..files.terminal import one_line
 from .keys import cell_keys, fold_lists, hash_numbers
@@ -100,6 +100,7 @@ class CellProfile(ColumnProfile):
         self._hash_size = table.hash_size if spec.hash_size is None else spec.hash_size
         self._codes = Sketch()
         self._n_prose = 0
+        self._times: set[int] = set()  # kinds of times so far
 
     @property
     def is_prose(self) -> bool:
@@ -136,7 +137,10 @@ class CellProfile(ColumnProfile):
             if self.kind == "log_bins":
                 self._codes.add(hash_numbers(log_bin(numbers)))
         elif self.kind == "datetime":
-            times = in_utc(as_times(cells, self._spec.format, self.name, row))
+            found = read_times(cells, self._spec.format, self.name, row, learning=True)
+            check_one_kind(self._times, found, self.name, row)
+            self._times.update(np.unique(found.kinds).tolist())
+            times = in_utc(found.cells)
             counts = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)[where]
             self.bins.add(counts.astype(np.float64), *targets)
             for slot in Clock(self.name, self._spec.format).slots(times, row):

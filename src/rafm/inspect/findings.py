@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..encode.infer import AS_WORDS, FEW_KEYS, NEARLY_UNIQUE, PROSE_UNIQUE
 from ..errors import kinds_in_flags
+from ..files.terminal import counted
 from .columns import ColumnProfile
 from .examine import MAX_BAD, Examination
 
@@ -26,7 +27,7 @@ def _bad_lines(found: Examination) -> Iterator[str]:
     if found.gave_up:
         yield f"stopped after {MAX_BAD:,} bad lines: is this really {found.format}? (--format)"
     elif found.bad.count:
-        yield f"{counted(found.bad.count, 'bad line')}: training stops at the first"
+        yield f"{counted(found.bad.count, 'bad line', ',')}: training stops at the first"
 
 
 def _labels(found: Examination) -> Iterator[str]:
@@ -93,16 +94,7 @@ def _useless(column: ColumnProfile, n_rows: int) -> str | None:
 def _rows(found: Examination) -> Iterator[str]:
     if found.repeated >= MANY_REPEATED * found.rows:
         share = percent(found.repeated / found.rows)
-        yield f"{counted(found.repeated, 'row')} ({share}) repeat an earlier one: were they joined or logged twice?"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural if needed.
-
-    >>> counted(1, "row"), counted(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+        yield f"{counted(found.repeated, 'row', ',')} ({share}) repeat an earlier one: joined or logged twice?"
 
 
 def percent(share: float) -> str:

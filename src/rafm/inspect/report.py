@@ -7,10 +7,10 @@ from unicodedata import combining, east_asian_width
 
 import numpy as np
 
-from ..files.terminal import one_line
+from ..files.terminal import counted, one_line
 from ..plan.ranks import NearestRank, RankPlan, assign_levels, check_ranks, describe_levels
 from .examine import Examination
-from .findings import counted, findings, percent, share_of_positive
+from .findings import findings, percent, share_of_positive
 from .sketch import Frequencies
 
 BINS = (1, 3, 9, 33, 129, 513, 2049, 8193)  # lower ends of counts, as in Figure 1 of the paper
@@ -102,7 +102,7 @@ def _facts(found: Examination, n_features: int) -> list[tuple[str, str]]:
         ("rows", f"{found.rows}"),
         ("labels", _label_text(found)),
         ("features", f"{about}{n_features}, {per_row:.1f} per row"),
-        ("duplicates", f"{'' if found.distinct.is_exact else 'about '}{counted(found.repeated, 'row')}"),
+        ("duplicates", f"{'' if found.distinct.is_exact else 'about '}{counted(found.repeated, 'row', ',')}"),
         ("bad lines", f"{found.bad.count}"),
     ]
     if found.ignored:

@@ -56,6 +56,7 @@ def evaluate_ranking(
     chosen = np.flatnonzero(labels > 0 if least is None else labels >= least)
     contexts, relevant, examples = relevant_items(pick_rows(test, chosen), catalogue)
     hidden = [NOTHING] * contexts.n_rows if seen is None else [seen[row] for row in chosen[examples]]
+    told = {} if seen is None else {"excluded": sum(own.size for own in hidden)}
     if leave_one_out:
         hidden = [np.union1d(own, wanted[:-1]) for own, wanted in zip(hidden, relevant)]
         relevant = [wanted[-1:] for wanted in relevant]
@@ -74,7 +75,7 @@ def evaluate_ranking(
         hits = np.stack([np.isin(best, wanted[row]) for best, row in zip(found, block)])
         metrics.add(found, hits, np.array([wanted[row].size for row in block]))
     skipped = contexts.n_rows - kept.size
-    return {"contexts": metrics.contexts, "skipped": skipped, "items": items.n_rows, **metrics.values()}
+    return {"contexts": metrics.contexts, "skipped": skipped, "items": items.n_rows, **told, **metrics.values()}
 
 
 def relevant_items(positive: CheckedRows, catalogue: Catalogue) -> tuple[CheckedRows, list[np.ndarray], np.ndarray]:

@@ -16,6 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..errors import ConfigError
+from ..files.terminal import counted
 from ..model.model import Model
 from ..model.pairs import pair_products
 from ..rows.blocks import take_rows
@@ -112,7 +113,9 @@ class Catalogue:
         if top < 1:
             raise ConfigError(f"top must be at least 1, found {top}", key="top")
         if exclude is not None and len(exclude) != contexts.n_rows:
-            raise ConfigError(f"exclude has {len(exclude)} entries for {contexts.n_rows} contexts", key="exclude")
+            raise ConfigError(
+                f"exclude is for {counted(len(exclude), 'context')}, but there are {contexts.n_rows}", key="exclude"
+            )
         both = np.intersect1d(self.known, contexts.indices)
         if both.size:
             raise ConfigError(

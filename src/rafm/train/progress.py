@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, TextIO
 
 from ..files.board import LiveBoard, PlainBoard
+from ..files.terminal import counted
 from ..metrics import metric_class, shown_metrics
 from ..options import TrainingOptions
 from ..plan.ranks import RankPlan
@@ -223,15 +224,15 @@ def selection_line(event: HeldOut | NotHeldOut | NotRetrained | Slowed | Selecte
     if isinstance(event, NotHeldOut):
         return (
             f"warning: no validation rows choose the number of epochs, and {event.n_epochs} may be too many for "
-            f"{event.n_rows} rows; lower `n_epochs`, or hold out rows with `validation_fraction`"
+            f"{counted(event.n_rows, 'row')}; lower `n_epochs`, or hold out rows with `validation_fraction`"
         )
     if isinstance(event, NotRetrained):
-        return f"the model was trained on {event.n_rows} rows; the {event.n_valid} held out calibrate it"
+        return f"the model was trained on {counted(event.n_rows, 'row')}; the {event.n_valid} held out calibrate it"
     if isinstance(event, Slowed):
         reason = "training diverged" if event.diverged else "the best epoch came early"
         return f"{reason}: trying {event.share:g} times the learning rate"
     if isinstance(event, Selected):
-        return f"training on all {event.n_rows} rows for {event.n_epochs} epoch{'s' if event.n_epochs != 1 else ''}"
+        return f"training on all {counted(event.n_rows, 'row')} for {counted(event.n_epochs, 'epoch')}"
     if not event.n_valid:
         return f"{event.n_rows} rows are too few, or too similar, to hold any out: training on all of them"
     held_out = f"{event.n_valid} of" if event.n_folds == 1 else f"each of {event.n_folds} folds of"

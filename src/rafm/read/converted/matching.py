@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import DataError, DataValueError
 from ...files.atomic import PathLike
+from ...files.terminal import counted
 from ...rows.classes import BinaryLabels, shown
 from .layout import Conversion
 from .reader import ArrowRows, is_arrow
@@ -61,7 +62,7 @@ def _named(encoder: TableEncoder | None) -> str:
     names = [column.name for column in encoder.columns]
     columns = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
     targets = ", ".join(encoder.spec.targets()) or "no label"
-    return f"{digest(encoder)} ({encoder.n_features} features of {columns}; label: {targets})"
+    return f"{digest(encoder)} ({counted(encoder.n_features, 'feature')} of {columns}; label: {targets})"
 
 
 def stamp(path: PathLike) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from ...errors import DataFormatError, RafmError
+from ...files.terminal import counted
 from .cell_types import TEXT
 from .row_blocks import Dialect, TextBlock, row_places
 
@@ -113,7 +114,7 @@ def _bad_row(block: TextBlock, layout: Layout, error: pa.ArrowInvalid) -> BadRow
     number = re.search(r"Row #(\d+): ", message)
     row = int(number[1]) - 1 if number else 0
     if ragged := re.search(r"Expected (\d+) columns, got (\d+)", message):
-        message = f"expected {ragged[1]} columns, found {ragged[2]}"
+        message = f"expected {counted(int(ragged[1]), 'column')}, found {ragged[2]}"
     elif encoding := re.search(r"column #(\d+): .*invalid UTF8", message):
         message = f"column {layout.names[int(encoding[1])]!r} is not UTF-8; convert the file to UTF-8"
     return BadRow(row, DataFormatError(message, layout.name, line_of(block, layout, row)))

@@ -20,6 +20,7 @@ from pyarrow import csv
 
 from ...errors import ConfigError, DataFormatError, DataValueError, RafmError
 from ...files.atomic import PathLike
+from ...files.terminal import counted
 from ...rows.prefetch import THREADS, map_ahead
 from ..compression import open_bytes
 from ..libsvm.diagnose import quote
@@ -179,7 +180,7 @@ def _typed(blocks: Iterator[TextBlock], layout: Layout) -> Iterator[pa.RecordBat
     sample = deque(_parsed(_sample(blocks), layout) if UNKNOWN in layout.types.values() else [])
     unknown = [column for column, kind in layout.types.items() if kind == UNKNOWN]
     layout, on_bad, n_parts = _learn(layout, sample), layout.on_bad, 0
-    texts = [column for column in unknown if layout.types[column] == TEXT]
+    texts = [column for column in unknown if layout.types[column] == TEXT and column not in layout.given]
     warn_of_strays(sample, texts, layout)
     warn_of_spaces(sample, texts, layout)
     if layout.header_line:
@@ -229,7 +230,7 @@ def _names(cells: list[str], header: Header, label: str | None, name: str, line:
     if label in names and len(cells) == len(names) - 1:
         names.remove(label)
     if len(cells) != len(names):
-        raise DataFormatError(f"expected {len(names)} columns, found {len(cells)}", name, line)
+        raise DataFormatError(f"expected {counted(len(names), 'column')}, found {len(cells)}", name, line)
     return found == names, names
 
 
@@ -304,7 +305,7 @@ def _parse_around(block: TextBlock, layout: Layout, on_bad: OnBad) -> Parsed:
     lines = lines[whole]
 
     def skip(row: csv.InvalidRow) -> str:
-        ragged[row.number - 1] = f"expected {row.expected_columns} columns, found {row.actual_columns}"
+        ragged[row.number - 1] = f"expected {counted(row.expected_columns, 'column')}, found {row.actual_columns}"
         return "skip"
 
     try:
