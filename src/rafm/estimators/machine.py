@@ -21,7 +21,7 @@ from ..export.export import export, note_of, target_of
 from ..files.atomic import PathLike
 from ..files.terminal import say
 from ..model import file as storage
-from ..model.model import Model
+from ..model.model import Model, naming_rows
 from ..options import TrainingOptions, resolve
 from ..read.frames import is_table
 from ..read.matrices import check_matrix, rows_of_matrix
@@ -257,12 +257,21 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         return self.model_
 
     def _scores(self, X: Any, level: int | None = None) -> np.ndarray:
+        return self._scored(X, level)[1]
+
+    def _linked(self, X: Any, level: int | None = None) -> np.ndarray:
+        rows, scores = self._scored(X, level)
+        with naming_rows(lambda id: self._names().of_id(id)):
+            return self.model_.link(scores, rows)
+
+    def _scored(self, X: Any, level: int | None) -> tuple[CheckedRows, np.ndarray]:
         model, coverage = self._fitted(), Coverage()
         rows = self._rows(X, fitting=False, coverage=coverage)
         if self.encoder_ is not None:
             self.coverage_ = coverage
             warn_of_unseen(coverage)
-        return model.scores(rows, level, threads_of(self.n_jobs)).astype(np.float64)
+        with naming_rows(lambda id: self._names().of_id(id)):
+            return rows, model.scores(rows, level, threads_of(self.n_jobs)).astype(np.float64)
 
     def save(self, path: PathLike, keep_state: bool = False) -> None:
         """Save the model to a file; an existing file is replaced atomically.

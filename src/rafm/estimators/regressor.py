@@ -94,5 +94,5 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
         -------
         ndarray of shape (n_rows,), or a pair of them with `return_std`
         """
-        found = self._fitted().loss.predict(self._scores(X, level))
+        found = self._linked(X, level)
         return (found, self.model_.spread(self._rows(X, fitting=False))) if return_std else found
