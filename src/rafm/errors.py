@@ -6,6 +6,7 @@ RafmError                              exit code of the command line
 |   |-- DataFormatError                    the bytes do not follow the format
 |   |-- DataValueError                     well-formed, but not allowed
 |   |   `-- RowError                           in a row of a table
+|   |       `-- ScoreError                           its score, or the prediction of it, is no finite number
 |   `-- FeatureRangeError                  a feature id outside the range of the model or the limits
 |-- ModelFileError (ValueError)        4   a model file cannot be used
 |   |-- ModelFormatError                   not a model file, or its parts are inconsistent
@@ -86,6 +87,20 @@ class RowError(DataValueError):
     def __init__(self, message: str, row: int):
         super().__init__(f"row {row + 1} (counted from 1): {message}")
         self.message, self.row = message, row
+
+
+class ScoreError(RowError):
+    """The score of a row, or the prediction that belongs to it, is not finite; feature, value: the likely cause.
+
+    >>> raise ScoreError("the score is infinite", row=0, feature=7, value=1e30)
+    Traceback (most recent call last):
+    rafm.errors.ScoreError: row 1 (counted from 1): the score is infinite; its largest value is 1e+30, of feature 7
+    """
+
+    def __init__(self, fact: str, row: int, feature: int | None = None, value: float = 0.0, name: str = ""):
+        cause = f"; its largest value is {value:g}, of feature {name or feature}"
+        super().__init__(fact + ("" if feature is None else cause), row)
+        self.fact, self.feature, self.value = fact, feature, value
 
 
 class FeatureRangeError(DataError):

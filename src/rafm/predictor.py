@@ -14,6 +14,7 @@ from .files.atomic import PathLike
 from .metrics.evaluation import Evaluation
 from .model.file import Saved, load
 from .read.open import ExtraColumns, ReadOptions, batches_of
+from .read.tables import naming_file
 from .rows.checked import CheckedRows
 from .rows.classes import BinaryLabels
 
@@ -81,8 +82,8 @@ class Predictor:
 
         coverage: if given, counts the known and unseen values of a table, or known ids.
         """
-        for batch in self.batches(path, read_options, index_base, targets=False, coverage=coverage):
-            yield self.saved.model.predict(batch)
+        batches = self.batches(path, read_options, index_base, targets=False, coverage=coverage)
+        yield from (predictions for _, _, predictions in self._scored(batches, path, read_options))
 
     def scores(
         self,
@@ -93,8 +94,21 @@ class Predictor:
         beside: ExtraColumns | None = None,
     ) -> Iterator[np.ndarray]:
         """Yield the scores of a file in batches, in input order; beside: takes further columns of a table."""
-        for batch in self.batches(path, read_options, index_base, False, coverage, beside):
-            yield self.saved.model.scores(batch).astype(float)
+        batches = self.batches(path, read_options, index_base, False, coverage, beside)
+        yield from (scores for _, scores, _ in self._scored(batches, path, read_options))
+
+    def _scored(
+        self, batches: Iterator[CheckedRows], path: PathLike, read_options: ReadOptions | None
+    ) -> Iterator[tuple[CheckedRows, np.ndarray, np.ndarray]]:
+        """Yield batches with their scores and predictions; errors name the file, the line or row, and the feature."""
+        row, model = 0, self.saved.model
+        format = (read_options or ReadOptions("binary")).find(path).format
+        for batch in batches:
+            with naming_file(path, format), self.saved.naming_rows(row):
+                scores = model.scores(batch)
+                predictions = model.link(scores.astype(float), batch)
+            yield batch, scores.astype(float), predictions
+            row += batch.n_rows
 
     def evaluate(
         self,
@@ -108,10 +122,11 @@ class Predictor:
         coverage: as in `predict`.
         """
         evaluation = Evaluation(self.saved.model.loss)
-        for batch in self.batches(path, read_options, index_base, coverage=coverage):
+        batches = self.batches(path, read_options, index_base, coverage=coverage)
+        for batch, scores, _ in self._scored(batches, path, read_options):
             if batch.labels is None:  # only a converted file can lack them; other readers have complained already
                 raise DataValueError("cannot evaluate without labels", path=str(path))
             weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights
             # scores, not predictions: log loss from scores is exact where a probability would round to 0 or 1
-            evaluation.add(batch.labels, self.saved.model.scores(batch), weights)
+            evaluation.add(batch.labels, scores, weights)
         return evaluation.report()

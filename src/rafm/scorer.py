@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from .encode.cell_columns import batch_of_columns
 from .encode.id_lists import rows_of_lists
 from .encode.raw_rows import IdRows, RawRows, TableRows
-from .errors import DataValueError
+from .errors import DataValueError, ScoreError
 from .files.atomic import PathLike
 from .model.file import Saved, load
 from .rows.checked import Batch, CheckedRows, check_batch
@@ -87,7 +87,7 @@ class Scorer:
         -------
         float, or ndarray of shape (n_rows,) for a list
         """
-        return self.link(self.score(rows))
+        return self.predictions(self.score(rows), lambda: self.encode(rows if isinstance(rows, list) else [rows]))
 
     def score(self, rows: Any) -> Any:
         """Return the score, before the link of the loss.
@@ -102,7 +102,7 @@ class Scorer:
         float, or ndarray of shape (n_rows,) for a list
         """
         if isinstance(rows, list):
-            return self._model.scores(self.encode(rows)).astype(float) if len(rows) else np.zeros(0)
+            return self._scores(self.encode(rows)) if len(rows) else np.zeros(0)
         return self._score_one(rows)
 
     def score_table(self, table: Any) -> np.ndarray:
@@ -118,7 +118,11 @@ class Scorer:
         -------
         ndarray of shape (n_rows,)
         """
-        return self._model.scores(self.encode_table(table)).astype(float)
+        return self._scores(self.encode_table(table))
+
+    def _scores(self, rows: CheckedRows) -> np.ndarray:
+        with self.saved.naming_rows():
+            return self._model.scores(rows).astype(float)
 
     def link(self, scores: Any) -> Any:
         """Return the predictions that belong to scores.
@@ -132,8 +136,17 @@ class Scorer:
         -------
         float or ndarray
         """
-        found = self._model.loss.predict(np.atleast_1d(scores))
-        return found if isinstance(scores, np.ndarray) else float(found[0])
+        return self.predictions(scores)
+
+    def predictions(self, scores: Any, encode: Callable[[], CheckedRows] | None = None) -> Any:
+        """Return the predictions that belong to scores; encode: returns their rows, to name what made one infinite."""
+        found = np.atleast_1d(scores)
+        with self.saved.naming_rows():
+            try:
+                linked = self._model.link(found)
+            except ScoreError:
+                linked = self._model.link(found, None if encode is None else encode())
+        return linked if isinstance(scores, np.ndarray) else float(linked[0])
 
     def encode(self, rows: list[Any], partial: bool = False) -> CheckedRows:
         """Return rows of feature ids; partial: rows may lack columns, which then have no feature."""

@@ -372,7 +372,10 @@ def test_scores_beyond_all_numbers_are_an_error_and_not_nan(folder, tmp_path):
     (tmp_path / "rows.svm").write_text("1 3:1\n1 3:1e30 12:1e30\n")
     for command in ("predict", "evaluate"):
         ran = run(command, folder / "m.rafm", tmp_path / "rows.svm")
-        assert "score of row 2 is out of float32 range" in ran.err
+        assert (
+            "row 2 (counted from 1): the score is out of float32 range; its largest value is 1e+30, of feature 3"
+            in ran.err
+        )
         assert ran.code == 3
 
 

@@ -4,9 +4,14 @@ import dataclasses
 import gzip
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from commands import rows_of_pairs, run
+from tables import spec_of
 
+from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import TableSpec
 from rafm.errors import ConfigError, DataFormatError, DataValueError, FeatureRangeError
 from rafm.model.file import load
@@ -198,3 +203,17 @@ def test_wide_ids_are_refused_unless_asked_for(tmp_path):
     write_arrow(out, [batch], wide_ids=True)
     assert ArrowRows(out).block(0).indices.tolist() == [2**31]
     assert ArrowRows(out).n_features == 2**31 + 1
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_number_that_no_float_holds_is_told_by_its_row_in_the_file(tmp_path, suffix):
+    path, n = tmp_path / f"rows.{suffix}", 3000
+    encoder = TableEncoder.learn(pa.table({"n": [1.0, 2.0, 4.5]}), spec_of(n="number"))
+    table = pa.table({"n": [1e300 if row == 2500 else row / 7 for row in range(1, n + 1)]})
+    if suffix == "csv":
+        pa.csv.write_csv(table, path)
+    else:
+        pa.parquet.write_table(table, path, row_group_size=1000)
+    expected = {"csv": r"rows.csv:2501: a value is", "parquet": r"rows.parquet: row 2500 \(counted from 1\): a value"}
+    with pytest.raises(DataValueError, match=expected[suffix]):
+        [*batches_of(path, ReadOptions("binary"), encoder, targets=False)]

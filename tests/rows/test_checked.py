@@ -44,7 +44,7 @@ MALFORMED = {
     "id too large": (batch([0, 1, 3], [0, 1, 5]), "row 2 has feature id 5, but ids must be between 0 and 4"),
     "id far too large": (batch([0, 1], [2**40]), "feature id 1099511627776"),
     "id negative": (batch([0, 0, 2], [4, -1]), "row 2 has feature id -1"),
-    "value is NaN": (batch([0, 1, 2], [0, 1], [1.0, np.nan]), "row 2 has a value that is NaN, infinite"),
+    "value is NaN": (batch([0, 1, 2], [0, 1], [1.0, np.nan]), r"row 2 .*: a value is NaN, infinite"),
     "value is infinite": (batch([0, 1, 2], [0, 1], [-np.inf, 1.0]), "row 1"),
     "value beyond float32": (batch([0, 1], [0], [1e39]), "out of float32 range"),
     "too few labels": (batch([0, 1, 2], [0, 1], labels=np.array([1.0])), "one label for each of 2 rows"),

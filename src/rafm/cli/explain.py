@@ -33,11 +33,13 @@ def explain(
     names, number = FeatureNames.of(predictor.saved), 0
     batches = predictor.batches(data, read_options("binary", format, duplicates), None, False, coverage)
     for batch in first_rows(batches, rows):
-        for found in explain_rows(predictor.saved.model, batch, names):
+        with predictor.saved.naming_rows(number):
+            found = [*explain_rows(predictor.saved.model, batch, names)]
+        for one in found:
             if json:
-                print_json(found.to_dict(top))
+                print_json(one.to_dict(top))
             else:
-                print(f"{'' if number == 0 else chr(10)}row {number + 1}: {found.to_text(top)}")
+                print(f"{'' if number == 0 else chr(10)}row {number + 1}: {one.to_text(top)}")
             number += 1
     print_notes(coverage)
 

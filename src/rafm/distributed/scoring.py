@@ -172,6 +172,8 @@ def evaluate(path: str, data: str, address: str = "local", scaling: ScalingConfi
     for scores, labels, weights in score_units(path, rows_for(saved, data), address, scaling or ScalingConfig(), True):
         if labels is None:
             raise DataValueError("cannot evaluate without labels", path=data)
+        with saved.naming_rows(evaluation.metrics.rows):
+            saved.model.link(scores.astype(float))
         evaluation.add(labels, scores, np.ones(labels.size) if weights is None else weights)
     return evaluation.report()
 
@@ -180,6 +182,10 @@ def predict_scores(
     path: str, data: str, address: str = "local", scaling: ScalingConfig | None = None
 ) -> Iterator[np.ndarray]:
     """Yield the scores of a file's rows, computed on a cluster, in input order."""
-    source = rows_for(load_common(path), data)
-    for scored in score_units(path, source, address, scaling or ScalingConfig(), targets=False):
-        yield scored.scores.astype(float)
+    saved, row = load_common(path), 0
+    for scored in score_units(path, rows_for(saved, data), address, scaling or ScalingConfig(), targets=False):
+        scores = scored.scores.astype(float)
+        with saved.naming_rows(row):
+            saved.model.link(scores)
+        yield scores
+        row += scores.size

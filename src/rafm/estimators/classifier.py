@@ -133,7 +133,7 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature)
         """
         if self._fitted() and self.classes_.size == 1:
             return np.ones((self._scores(X).size, 1))  # scored all the same, to check X
-        positive = self.model_.loss.predict(self._scores(X))
+        *_, positive = self._linked(X)
         return np.column_stack([1 - positive, positive])
 
     def predict(self, X: Any) -> np.ndarray:

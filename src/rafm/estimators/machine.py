@@ -21,7 +21,7 @@ from ..export.export import export, note_of, target_of
 from ..files.atomic import PathLike
 from ..files.terminal import say
 from ..model import file as storage
-from ..model.model import Model
+from ..model.model import Model, naming_rows
 from ..options import TrainingOptions, resolve
 from ..read.frames import is_table
 from ..read.matrices import check_matrix, rows_of_matrix
@@ -285,12 +285,23 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
             return super().__getstate__()
 
     def _scores(self, X: Any, level: int | None = None) -> np.ndarray:
+        return self._scored(X, level)[2]
+
+    def _linked(self, X: Any, level: int | None = None) -> tuple[Model, CheckedRows, np.ndarray]:
+        """Return the model as it is now, the encoded rows and their predictions."""
+        now, rows, scores = self._scored(X, level)
+        with naming_rows(lambda id: now._names().of_id(id)):
+            return now.model_, rows, now.model_.link(scores, rows)
+
+    def _scored(self, X: Any, level: int | None) -> tuple[Self, CheckedRows, np.ndarray]:
+        """Return the estimator as it is now, the encoded rows and their scores."""
         now, coverage = self._now(), Coverage()
         model, rows = now._fitted(), now._rows(X, fitting=False, coverage=coverage)
         if now.encoder_ is not None:
             self.coverage_ = coverage
             warn_of_unseen(coverage)
-        return model.scores(rows, level, threads_of(self.n_jobs)).astype(np.float64)
+        with naming_rows(lambda id: now._names().of_id(id)):
+            return now, rows, model.scores(rows, level, threads_of(self.n_jobs)).astype(np.float64)
 
     def save(self, path: PathLike, keep_state: bool = False) -> None:
         """Save the model to a file; an existing file is replaced atomically.

@@ -94,6 +94,5 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine, RegressorSignature):
         -------
         ndarray of shape (n_rows,), or a pair of them with `return_std`
         """
-        now = self._now()
-        found = now._fitted().loss.predict(self._scores(X, level))
-        return (found, now.model_.spread(now._rows(X, fitting=False))) if return_std else found
+        model, rows, found = self._linked(X, level)
+        return (found, model.spread(rows)) if return_std else found

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..encode.encoder import TableEncoder
 from ..model.file import Saved
+from ..model.names import feature_name
 from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering
 
@@ -29,11 +30,7 @@ class FeatureNames:
 
     def of_id(self, id: int) -> str:
         """Return the name of a feature id."""
-        if self.encoder is not None:
-            return self.encoder.feature_name(int(id))
-        if self.columns is not None and id < len(self.columns):
-            return self.columns[id]
-        return str(int(id) + self.index_base)
+        return feature_name(id, self.encoder, self.columns, self.index_base)
 
     @cached_property
     def players(self) -> list[str]:

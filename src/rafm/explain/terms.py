@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..model.model import Model
+from ..model.model import Model, naming_rows
 from ..model.pairs import pair_levels, pair_products
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
@@ -127,8 +127,10 @@ def feature_pair(features: tuple[str, ...]) -> tuple[str | None, str | None]:
 
 def explain_rows(model: Model, batch: CheckedRows, names: FeatureNames) -> Iterator[Explanation]:
     """Yield the explanation of every row."""
-    rows, scores = number_rows(batch, model.numbering), model.scores(batch)
-    predictions, bias = model.loss.predict(scores.astype(float)), float(model.parameters.bias[0])
+    with naming_rows(names.of_id):
+        scores = model.scores(batch)
+        predictions = model.link(scores.astype(float), batch)
+    rows, bias = number_rows(batch, model.numbering), float(model.parameters.bias[0])
     for r in range(batch.n_rows):
         known, given = slice(*rows.indptr[r : r + 2]), slice(*batch.indptr[r : r + 2])
         numbers, values = rows.indices[known], rows.values[known]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,8 @@ from ..plan.fields import FeatureFields
 from ..plan.ranks import RankPlan, Thresholds, check_ranks
 from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
-from .model import Model
-from .names import are_names, put_names, take_names
+from .model import Model, naming_rows
+from .names import are_names, feature_name, put_names, take_names
 from .packed import BITS, read_packed, stored_shapes
 from .parameters import Parameters
 from .samples import Samples
@@ -56,6 +57,10 @@ class Saved:
     index_base: int = 0
     classes: list[Any] | None = None
     columns: list[str] | None = None
+
+    def naming_rows(self, first_row: int = 0) -> AbstractContextManager[None]:
+        """Let errors about scores name the feature, and count rows from the first of all batches."""
+        return naming_rows(lambda id: feature_name(id, self.encoder, self.columns, self.index_base), first_row)
 
 
 def save(path: PathLike, saved: Saved) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError, DataValueError
+from ..errors import ConfigError, ScoreError
 from ..kernels.tables import Rows, Tables
 from ..losses.loss import Loss
 from ..optimizers import OPTIMIZERS, optimizer_class
@@ -26,6 +28,25 @@ from .samples import Samples
 from .scores import score, score_field_aware, score_mixture, score_packed
 
 CHUNK_ROWS = 1 << 15  # rows scored by a thread at a time
+
+
+def _score_error(fact: str, row: int, batch: CheckedRows | None) -> ScoreError:
+    """Return the error about a row, which names its largest value as the likely cause."""
+    one = None if batch is None else take_rows(batch, row, row + 1)
+    if one is None or not one.values.size:
+        return ScoreError(fact, row)
+    entry = int(np.abs(one.values).argmax())
+    return ScoreError(fact, row, int(one.indices[entry]), float(one.values[entry]))
+
+
+@contextmanager
+def naming_rows(name_of: Callable[[int], str], first_row: int = 0) -> Iterator[None]:
+    """Let errors about scores name the feature as the user does, and count rows from the first of all batches."""
+    try:
+        yield
+    except ScoreError as error:
+        name = "" if error.feature is None else name_of(error.feature)
+        raise ScoreError(error.fact, first_row + error.row, error.feature, error.value, name) from None
 
 
 @dataclass(frozen=True)
@@ -90,11 +111,7 @@ class Model:
             with ThreadPoolExecutor(threads, "rafm") as pool:
                 found = np.concatenate([first, *pool.map(lambda part: self._score(part, level), parts)])
         if not np.isfinite(found).all():
-            row = int(np.flatnonzero(~np.isfinite(found))[0])
-            largest = float(np.abs(take_rows(batch, row, row + 1).values).max())  # a likely cause, for the message
-            raise DataValueError(
-                f"the score of row {row + 1} is out of float32 range; its largest value is {largest:g}"
-            )
+            raise _score_error("the score is out of float32 range", int(np.isfinite(found).argmin()), batch)
         return found
 
     def _score(self, batch: CheckedRows, level: int | None) -> np.ndarray:
@@ -114,7 +131,18 @@ class Model:
 
     def predict(self, batch: CheckedRows) -> np.ndarray:
         """Return the prediction of every row: a probability, a value or an expected count."""
-        return self.loss.predict(self.scores(batch).astype(float))
+        return self.link(self.scores(batch).astype(float), batch)
+
+    def link(self, scores: np.ndarray, batch: CheckedRows | None = None) -> np.ndarray:
+        """Return the predictions that belong to scores; refuse infinite ones. batch: the rows, to find the cause."""
+        with np.errstate(over="ignore"):
+            found = self.loss.predict(scores)
+        if not np.isfinite(found).all():
+            row = int(np.isfinite(found).argmin())
+            raise _score_error(
+                f"the score {scores[row]:g} is too large: its {self.loss.link_name} is infinite", row, batch
+            )
+        return found
 
     def spread(self, batch: CheckedRows) -> np.ndarray:
         """Return the standard deviation, over the sampled models, of the prediction of every row."""

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ModelFormatError
 from ..files.container import fits_header
+
+if TYPE_CHECKING:
+    from ..encode.encoder import TableEncoder
+
+
+def feature_name(id: int, encoder: TableEncoder | None, columns: list[str] | None, index_base: int) -> str:
+    """Return the name of a feature id: column=value of a table, the column of a matrix, or the id in a file."""
+    if encoder is not None:
+        return encoder.feature_name(int(id))
+    if columns is not None and id < len(columns):
+        return columns[id]
+    return str(int(id) + index_base)
 
 
 def put_names(

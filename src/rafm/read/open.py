@@ -34,7 +34,7 @@ from .fields import FieldsOfRows, check_use
 from .formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
 from .labels import LabelCheck
 from .libsvm.reader import Limits
-from .tables import line_finder, naming_file, read_as, read_table, target_kinds
+from .tables import check_of_file, line_finder, naming_file, read_as, read_table, target_kinds, with_first_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -185,9 +185,9 @@ def _labelled(
     batches: Iterable[Batch], read_options: ReadOptions, path: PathLike, is_optional: bool = False
 ) -> Iterator[CheckedRows]:
     """Check the rows of a table and their labels, which may be absent if they are optional."""
-    find = line_finder(path, read_options.find(path).format)
-    check, is_said = LabelCheck(path, read_options.task, read_options.labels, find), False
-    for rows in batches:
+    format = read_options.find(path).format
+    check, is_said = LabelCheck(path, read_options.task, read_options.labels, line_finder(path, format)), False
+    for row, rows in with_first_rows(batches):
         if rows.labels is None and is_optional and not is_said:
             warnings.warn(f"{source_name(path)} has no label column: its rows have no labels", stacklevel=2)
             is_said = True
@@ -195,7 +195,8 @@ def _labelled(
             rows = replace(rows, labels=np.ones(rows.n_rows, np.float32))
         if rows.labels is None and not is_optional:
             raise _no_label(path)
-        yield check_batch(rows if rows.labels is None else replace(rows, labels=check.check(rows.labels)))
+        rows = rows if rows.labels is None else replace(rows, labels=check.check(rows.labels))
+        yield check_of_file(rows, path, format, row)
 
 
 def _no_label(path: PathLike) -> DataValueError:
@@ -406,10 +407,8 @@ def batches_of(
         if beside is not None:
             table = beside.taken(table, encoder)
         encoded = _encoded(path, entry.name, table, encoder, targets is not False, coverage)
-        is_optional = targets is None
-        yield from (
-            map(check_batch, encoded) if targets is False else _labelled(encoded, read_options, path, is_optional)
-        )
+        unlabelled = (check_of_file(rows, path, entry.name, row) for row, rows in with_first_rows(encoded))
+        yield from unlabelled if targets is False else _labelled(encoded, read_options, path, targets is None)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from ..encode.spec import TableSpec
 from ..errors import ConfigError, DataValueError, RowError
 from ..files.atomic import PathLike
 from ..losses import loss_for
+from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.classes import BinaryLabels
 from .compression import source_name
 from .detect import detect_format
@@ -84,14 +85,33 @@ def line_finder(path: PathLike, format: str) -> Callable[[int], int | None] | No
 
 
 @contextmanager
-def naming_file(path: PathLike, format: str) -> Iterator[None]:
-    """Add the file name, and the line if there is one, to errors about cells, which know only column and row."""
+def naming_file(path: PathLike, format: str, first_row: int = 0) -> Iterator[None]:
+    """Add the file name, and the line if there is one, to errors about cells, which know only column and row.
+
+    first_row: what errors count their rows from.
+    """
     try:
         yield
     except DataValueError as error:
         if error.path:
             raise
         name, find = source_name(path), line_finder(path, format)
-        if isinstance(error, RowError) and find is not None and (line := find(error.row)) is not None:
-            raise DataValueError(error.message, path=name, line=line) from None
+        if isinstance(error, RowError):
+            if find is not None and (line := find(first_row + error.row)) is not None:
+                raise DataValueError(error.message, path=name, line=line) from None
+            error = RowError(error.message, first_row + error.row)
         raise DataValueError(str(error), path=name) from None
+
+
+def with_first_rows(batches: Iterable[Batch]) -> Iterator[tuple[int, Batch]]:
+    """Yield batches with the number of their first row."""
+    row = 0
+    for rows in batches:
+        yield row, rows
+        row += rows.n_rows
+
+
+def check_of_file(rows: Batch, path: PathLike, format: str, first_row: int) -> CheckedRows:
+    """Check a batch of a table; errors name the file, and the line or row in it."""
+    with naming_file(path, format, first_row):
+        return check_batch(rows)

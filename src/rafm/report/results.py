@@ -15,7 +15,7 @@ from ..explain.names import FeatureNames
 from ..explain.views import Overview, overview
 from ..metrics.auc import Auc
 from ..metrics.evaluation import Evaluation
-from ..model.model import Model
+from ..model.model import Model, naming_rows
 from ..rows.blocks import join_rows, take_rows
 from ..rows.checked import CheckedRows
 
@@ -65,17 +65,20 @@ def evaluate_rows(
 ) -> Results:
     """Score labelled rows batch by batch; explanations use the first rows."""
     evaluation, kept, first = Evaluation(model.loss), [], []  # type: Evaluation, list[np.ndarray], list[CheckedRows]
-    n_first = n_kept = nonzeros = unseen = 0
+    n_rows = n_first = n_kept = nonzeros = unseen = 0
     for batch in batches:
         if batch.labels is None:
             raise DataValueError("a report on data needs labels", path=name)
-        scores = model.scores(batch, threads=threads)
+        with naming_rows(names.of_id, n_rows):
+            scores = model.scores(batch, threads=threads)
+            predictions = model.link(scores.astype(float), batch)
+        n_rows += batch.n_rows
         evaluation.add(batch.labels, scores, np.ones(batch.n_rows) if batch.weights is None else batch.weights)
         nonzeros += batch.indices.size
         # of rows of ids; a table drops what its encoder does not know
         unseen += int((model.numbering.lookup(batch.indices) < 0).sum())
         if n_kept < CURVE_ROWS:
-            kept.append(np.stack([batch.labels, model.loss.predict(scores.astype(float))]))
+            kept.append(np.stack([batch.labels, predictions]))
             n_kept += batch.n_rows
         if n_first < IMPORTANCE_ROWS:
             first.append(take_rows(batch, 0, min(batch.n_rows, IMPORTANCE_ROWS - n_first)))

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from ..errors import DataValueError, FeatureRangeError
+from ..errors import DataValueError, FeatureRangeError, RowError
 from .owned import owned
 
 
@@ -94,7 +94,7 @@ def check_batch(batch: Batch) -> CheckedRows:
     _check_ids(indptr, indices, batch.n_features)
     if not np.isfinite(values).all():
         row = _row_of(int(np.flatnonzero(~np.isfinite(values))[0]), indptr)
-        raise DataValueError(f"row {row + 1} has a value that is NaN, infinite or out of float32 range")
+        raise RowError("a value is NaN, infinite or out of float32 range", row)
     labels = _check_column(batch.labels, "label", indptr.size - 1)
     weights = _check_column(batch.weights, "sample weight", indptr.size - 1)
     if weights is not None and weights.size and weights.min() < 0:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,12 +62,13 @@ class ServedModel:
             with suppress(DataValueError):  # row by row, it comes again and names the row
                 return self.score_table(batch)
         self.ranges.check_rows(rows)
-        return self._linked(self.scorer.score(rows))
+        return self._linked(self.scorer.score(rows), lambda: self.scorer.encode(rows))
 
     def _score_one(self, row: Any) -> dict[str, Any]:
         self.ranges.check_rows([row])
-        score = self.scorer.score(tuple(row) if isinstance(row, list) else row)
-        return {"score": [score], self.kind: [self.scorer.link(score)]}
+        row = tuple(row) if isinstance(row, list) else row
+        score = self.scorer.score(row)
+        return {"score": [score], self.kind: [self.scorer.predictions(score, lambda: self.scorer.encode([row]))]}
 
     def score_columns(self, columns: dict[str, Any]) -> dict[str, Any]:
         """Return scores and predictions of the rows of columns, which are lists of cells or Arrow arrays."""
@@ -79,14 +81,16 @@ class ServedModel:
     def score_table(self, table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
         """Return scores and predictions of the rows of a table."""
         self.ranges.check_table(table)
-        return self._linked(self.scorer.score_table(table))
+        return self._linked(self.scorer.score_table(table), lambda: self.scorer.encode_table(table))
 
     def score_checked(self, rows: CheckedRows) -> dict[str, Any]:
         """Return scores and predictions of rows of feature ids."""
-        return self._linked(self.scorer.saved.model.scores(rows).astype(float))
+        with self.scorer.saved.naming_rows():
+            scores = self.scorer.saved.model.scores(rows).astype(float)
+        return self._linked(scores, lambda: rows)
 
-    def _linked(self, scores: np.ndarray) -> dict[str, Any]:
-        return {"score": scores, self.kind: self.scorer.link(scores)}
+    def _linked(self, scores: np.ndarray, rows: Callable[[], CheckedRows]) -> dict[str, Any]:
+        return {"score": scores, self.kind: self.scorer.predictions(scores, rows)}
 
     @cached_property
     def contract(self) -> Contract:

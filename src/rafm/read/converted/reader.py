@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError, DataFormatError, DataValueError, ModelFileError
+from ...errors import DataError, DataFormatError, DataValueError, ModelFileError, RowError
 from ...files.atomic import PathLike
 from ...files.container import Header, Tensors, parse_container
 from ...rows.checked import Batch, CheckedRows, check_batch
@@ -134,7 +134,8 @@ class ArrowRows:
         except Damaged as error:
             raise DataFormatError(str(error), path=os.fspath(self.path)) from None
         except DataError as error:
-            raise (error if error.path else type(error)(str(error), path=os.fspath(self.path))) from None
+            kind = DataValueError if isinstance(error, RowError) else type(error)
+            raise (error if error.path else kind(str(error), path=os.fspath(self.path))) from None
         except (pa.ArrowException, ModelFileError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # from the system; those of Arrow have no errno
