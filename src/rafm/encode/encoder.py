@@ -6,7 +6,6 @@ depends neither on the order of columns nor on that of rows.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import DataValueError, DataWarning, RafmError
+from ..errors import DataValueError, DataWarning, RafmError, caller_level
 from ..files.terminal import printable
 from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
@@ -283,14 +282,6 @@ class TableEncoder:
             self._warned.update(extra)
             message = f"ignoring columns that the model was not trained with: {_listed(extra)}"
             warnings.warn(message, stacklevel=caller_level())
-
-
-def caller_level() -> int:
-    """Return the stack level of the caller of the library, so that a warning points there."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("rafm", "sklearn"):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _blocks(batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
