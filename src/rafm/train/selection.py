@@ -42,6 +42,7 @@ from .phases import Phase, Phases
 from .rivals import rivals_of
 from .sampler_choice import sampler_for
 from .schedule import Schedule
+from .telling import with_telling_columns
 from .trainer import check_labels, train
 from .validation import for_copies, with_doubts
 
@@ -72,7 +73,20 @@ def train_and_select(
     room : SpillOptions, default=None
         Memory for the rows that are held out; no limit by default.
     """
-    checkpoint, source, stop = checkpoint or NoCheckpoint(), as_source(data), stop or Stop()
+    source = as_source(data)
+    events = _train_and_select(source, options, valid, checkpoint or NoCheckpoint(), start, room, stop or Stop())
+    yield from with_telling_columns(events, source, options)
+
+
+def _train_and_select(
+    source: RowSource,
+    options: TrainingOptions,
+    valid: CheckedRows | RowSource | None,
+    checkpoint: Checkpoint | NoCheckpoint,
+    start: Model | None,
+    room: SpillOptions | None,
+    stop: Stop,
+) -> Iterator[Event]:
     copies = Copies() if valid is None else copies_among(as_source(valid), source)
     if copies.are_most():
         options = for_copies(options)
