@@ -223,7 +223,7 @@ def selection_line(event: HeldOut | NotHeldOut | NotRetrained | Slowed | Selecte
     if isinstance(event, NotHeldOut):
         return (
             f"warning: no validation rows choose the number of epochs, and {event.n_epochs} may be too many for "
-            f"{event.n_rows} rows; lower `n_epochs`, or hold out rows with `validation_fraction`"
+            f"{counted(event.n_rows, 'row')}; lower `n_epochs`, or hold out rows with `validation_fraction`"
         )
     if isinstance(event, NotRetrained):
         return f"the model was trained on {event.n_rows} rows; the {event.n_valid} held out calibrate it"
@@ -231,12 +231,23 @@ def selection_line(event: HeldOut | NotHeldOut | NotRetrained | Slowed | Selecte
         reason = "training diverged" if event.diverged else "the best epoch came early"
         return f"{reason}: trying {event.share:g} times the learning rate"
     if isinstance(event, Selected):
-        return f"training on all {event.n_rows} rows for {event.n_epochs} epoch{'s' if event.n_epochs != 1 else ''}"
+        return f"training on all {event.n_rows} rows for {counted(event.n_epochs, 'epoch')}"
     if not event.n_valid:
+        if event.n_rows == 1:
+            return "a single row cannot be held out: training on it"
         return f"{event.n_rows} rows are too few, or too similar, to hold any out: training on all of them"
     held_out = f"{event.n_valid} of" if event.n_folds == 1 else f"each of {event.n_folds} folds of"
     purpose = "measure the noise" if event.for_noise else "choose the number of epochs"
     return f"holding out {held_out} {event.n_rows} rows to {purpose}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural if needed.
+
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2000 rows')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def rival_line(event: Challenged | RivalsJudged) -> str:
@@ -388,4 +399,4 @@ def resumed_line(event: Resumed) -> str:
     """
     if event.finished:
         return f"resuming from {event.folder}: training is complete after {event.epoch - 1} epochs"
-    return f"resuming from {event.folder}: epoch {event.epoch}, after {event.rows} rows"
+    return f"resuming from {event.folder}: epoch {event.epoch}, after {counted(event.rows, 'row')}"
