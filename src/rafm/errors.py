@@ -26,6 +26,7 @@ Each message says what was found, where, which rule it breaks and how to fix it.
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 
 
@@ -198,3 +199,11 @@ class DataWarning(UserWarning):
 
 class UnseenValuesWarning(DataWarning):
     """Some values have no feature in the model, because they did not occur in training."""
+
+
+def caller_level() -> int:
+    """Return the stack level of the caller of the library, so that a warning points there."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("rafm", "sklearn"):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -405,7 +405,7 @@ def test_an_id_that_is_large_but_allowed_needs_no_table_of_its_size(folder):  # 
 
 def test_a_model_that_does_not_fit_on_the_disk_leaves_the_old_one_alone(folder):
     with nothing_left_behind(folder):
-        arguments = ("train", "rows.svm", "--out", "m.rafm", "--ranks", "64,256", "--epochs", "1")
+        arguments = ("train", "rows.svm", "--out", "m.rafm", "--ranks", "64,256", "--epochs", "1", "--valid-share", "0")
         ran = run_alone(*arguments, limit=("RLIMIT_FSIZE", 4000))
         assert ran.err == "error: m.rafm: File too large\n"
         assert ran.code == SYSTEM

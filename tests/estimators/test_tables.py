@@ -17,11 +17,11 @@ from rafm.errors import ConfigError
 
 
 def visits(n_rows=400, seed=0):
-    """Return a table of numbers only, and labels that follow from its ids."""
+    """Return a table of numbers only, and labels that follow from its ids, but for some."""
     draw = np.random.default_rng(seed)
     table = pd.DataFrame({"sku": draw.integers(0, 9, n_rows), "price": draw.normal(size=n_rows).round(2)})
     table.loc[0, "price"] = 0.5
-    return table, (table.sku % 3 == 0).to_numpy().astype(int)
+    return table, ((table.sku % 3 == 0).to_numpy() ^ (draw.random(n_rows) < 0.03)).astype(int)
 
 
 def kinds_of(model):
@@ -36,7 +36,7 @@ def test_a_table_of_numbers_with_missing_ones_is_encoded_like_any_other():
     holes = table.mask(np.random.default_rng(1).random(table.shape) < 0.1)
     models = [make(n_epochs=20, l2=0).fit(one, y) for one in (table, holes)]
     assert kinds_of(models[0]) == kinds_of(models[1]) == {"price": "bins", "sku": "category"}
-    assert models[0].score(table, y) == 1
+    assert models[0].score(table, y) > 0.95
     assert models[1].score(holes, y) > 0.9
     assert models[1].coverage_["sku"].missing == int(holes.sku.isna().sum())
 

@@ -51,7 +51,7 @@ MALFORMED = {
     "labels are a table": (batch([0, 1], [0], labels=np.array([[1.0]])), r"found shape \(1, 1\)"),
     "label is NaN": (batch([0, 1, 2], [0, 1], labels=np.array([1.0, np.nan])), "label of row 2 is not finite"),
     "label beyond float32": (batch([0, 1], [0], labels=np.array([-1e300])), "label of row 1 is not finite"),
-    "too many weights": (batch([0, 1], [0], weights=np.ones(2)), "one sample weight for each of 1 rows"),
+    "too many weights": (batch([0, 1], [0], weights=np.ones(2)), "one sample weight for the only row"),
     "weight is negative": (batch([0, 1, 2], [0, 1], weights=np.array([1, -2])), "sample weight of row 2 is -2"),
     "weight is NaN": (batch([0, 1], [0], weights=np.array([np.nan])), "sample weight of row 1 is not finite"),
 }

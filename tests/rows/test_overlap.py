@@ -59,12 +59,12 @@ def test_scoring_warns_of_ids_that_the_model_does_not_know(folder):
 
 
 def test_fit_warns_of_an_eval_set_that_it_knows_nothing_of():
-    model, y = rafm.RaFMClassifier(model="lr", n_epochs=1), np.arange(20) % 2
-    left, right = (csr_matrix((np.ones(20), (np.arange(20), start + np.arange(20) % 3)), (20, 6)) for start in (0, 3))
+    model, y = rafm.RaFMClassifier(model="lr", n_epochs=1), np.arange(30) % 2
+    left, right = (csr_matrix((np.ones(30), (np.arange(30), start + np.arange(30) % 3)), (30, 6)) for start in (0, 3))
     with pytest.warns(rafm.UnseenValuesWarning, match="eval_set: most ids"):
         model.fit(left, y, eval_set=(right, y))
     model.fit(left, y, eval_set=(left, y))
-    table = pd.DataFrame({"item": [f"i{i % 3}" for i in range(20)], "user": [f"u{i % 2}" for i in range(20)]})
+    table = pd.DataFrame({"item": [f"i{i % 3}" for i in range(30)], "user": [f"u{i % 2}" for i in range(30)]})
     with pytest.warns(rafm.UnseenValuesWarning, match="eval_set: most values of column 'item'"):
         model.fit(table, y, eval_set=(table.assign(item=" " + table["item"]), y))
     model.fit(table, y, eval_set=(table, y))

@@ -92,9 +92,9 @@ def test_a_metric_that_one_class_has_not_is_refused_before_training(metric, labe
     events = train(data, options(metric=metric), same)
     with pytest.raises(DataValueError, match=f"metric '{metric}' is undefined for the validation rows: .* one class"):
         next(events)
-    X, rest = np.eye(8), np.eye(8)[:3]
+    X, rest = np.eye(8), np.tile(np.eye(8)[:3], (10, 1))
     with pytest.raises(DataValueError, match="all of one class"):
-        RaFMClassifier(2, metric=metric).fit(X, [0, 1] * 4, eval_set=(rest, [label] * 3))
+        RaFMClassifier(2, metric=metric).fit(X, [0, 1] * 4, eval_set=(rest, [label] * 30))
     (tmp_path / "rows.svm").write_text(rows_of_pairs(50))
     (tmp_path / "valid.svm").write_text(f"{label} 1:1\n{label} 2:1\n")
     files = (tmp_path / "rows.svm", "--valid", tmp_path / "valid.svm", "--out", tmp_path / "m.rafm")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 
-from ..errors import DataWarning
+from ..errors import DataWarning, caller_level
 from ..files.terminal import printable
 from .column import ColumnLearner
 from .infer import (
@@ -20,14 +19,6 @@ from .infer import (
 )
 
 MANY_FLAGS = 20  # this many columns of 0 and 1 look like one-hot encoded categories
-
-
-def caller_level() -> int:
-    """Return the stack level of the caller of the library, so that a warning points there."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("rafm", "sklearn"):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def warn_of_kinds(choices: list[Choice], metadata: dict[bytes, bytes] | None) -> None:

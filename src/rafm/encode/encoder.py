@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import DataValueError, RafmError
+from ..errors import DataValueError, RafmError, caller_level
 from ..files.terminal import printable
 from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
@@ -28,7 +28,7 @@ from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
-from .doubts import caller_level, warn_of_keys, warn_of_kinds
+from .doubts import warn_of_keys, warn_of_kinds
 from .infer import Choice, choose_kinds, describe_choices
 from .interning import NULL
 from .spec import TableSpec, check_known, first_repeated

@@ -8,11 +8,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ..errors import DataValueError
+from ..errors import DataValueError, caller_level
 from ..files.terminal import counted, printable
 from .cell_columns import batch_of_columns, columns_of_rows
 from .cells import cell_encoder, is_missing, plain_number
-from .doubts import caller_level
 from .encoder import TableEncoder
 
 LISTED, MAX_WARNED = 10, 1000  # names in a message, and in all: strangers must not fill the memory

@@ -12,9 +12,8 @@ import numpy as np
 
 from ..encode.cells import is_missing
 from ..encode.coverage import Coverage
-from ..encode.doubts import caller_level
 from ..encode.spec import TableSpec
-from ..errors import ConfigError, DataValueError, DataWarning, RowError, UnseenValuesWarning
+from ..errors import ConfigError, DataValueError, DataWarning, RowError, UnseenValuesWarning, caller_level
 from ..files.atomic import PathLike
 from ..files.terminal import printable
 from ..read.frames import as_table, is_frame

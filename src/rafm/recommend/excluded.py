@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..encode.casts import as_text, naming_column, plain, without_views
-from ..encode.doubts import caller_level
 from ..encode.encoder import TableEncoder
-from ..errors import ConfigError, DataValueError, DataWarning
+from ..errors import ConfigError, DataValueError, DataWarning, caller_level
 from ..model.model import Model
 from ..predictor import Predictor
 from ..read.formats import TABLE

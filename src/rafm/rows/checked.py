@@ -159,7 +159,8 @@ def _check_column(column: np.ndarray | None, name: str, n_rows: int) -> np.ndarr
         return None
     found = _float32(column)
     if found.shape != (n_rows,):
-        raise DataValueError(f"expected one {name} for each of {n_rows} rows, found shape {found.shape}")
+        rows = "the only row" if n_rows == 1 else f"each of {n_rows} rows"
+        raise DataValueError(f"expected one {name} for {rows}, found shape {found.shape}")
     if not np.isfinite(found).all():
         raise DataValueError(
             f"{name} of row {np.flatnonzero(~np.isfinite(found))[0] + 1} is not finite, or beyond 3.4e38 (float32)"

@@ -174,7 +174,8 @@ class ClickRun(GibbsRun):
             kept, (student, gap) = int(self.engine.collected[0]), self.engine.student()
             # From here on the student is the engine: it scores the validation rows and has the parameters.
             self.engine = student  # type: ignore[assignment]
-            self.scaled = None if self.held_out is None else self._calibrated(self.held_out)
+            is_wanted = self.held_out is not None and self.options.calibrate != "off"
+            self.scaled = self._calibrated(self.held_out) if is_wanted else None  # type: ignore[arg-type]
             self.at = replace(self.at, best_epoch=self.at.epoch - 1)
             return self._distilled(kept, gap)
 

@@ -234,6 +234,8 @@ def selection_line(event: HeldOut | NotHeldOut | NotRetrained | Slowed | Selecte
     if isinstance(event, Selected):
         return f"training on all {counted(event.n_rows, 'row')} for {counted(event.n_epochs, 'epoch')}"
     if not event.n_valid:
+        if event.n_rows == 1:
+            return "a single row cannot be held out: training on it"
         return f"{event.n_rows} rows are too few, or too similar, to hold any out: training on all of them"
     held_out = f"{event.n_valid} of" if event.n_folds == 1 else f"each of {event.n_folds} folds of"
     purpose = "measure the noise" if event.for_noise else "choose the number of epochs"
@@ -389,4 +391,4 @@ def resumed_line(event: Resumed) -> str:
     """
     if event.finished:
         return f"resuming from {event.folder}: training is complete after {event.epoch - 1} epochs"
-    return f"resuming from {event.folder}: epoch {event.epoch}, after {event.rows} rows"
+    return f"resuming from {event.folder}: epoch {event.epoch}, after {counted(event.rows, 'row')}"

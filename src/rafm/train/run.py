@@ -384,7 +384,7 @@ class Run:
         return largest * self.label_scale if largest > ODD_LABEL * max(typical, 1e-3) else None
 
     def _not_finite(self, row: int) -> DivergenceError:
-        what = f"the loss stopped being finite after {row} rows of epoch {self.at.epoch}"
+        what = f"the loss stopped being finite after {row} row{'' if row == 1 else 's'} of epoch {self.at.epoch}"
         return self._divergence(what, self.at.epoch, row)
 
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:

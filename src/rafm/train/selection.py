@@ -17,6 +17,7 @@ from ..model.model import Model
 from ..options import TrainingOptions, resolve
 from ..rows.checked import CheckedRows
 from ..rows.holdout import RowCounts, Side, Split
+from ..rows.overlap import Copies, copies_among
 from ..rows.source import RowSource
 from ..rows.spill import SpilledRows, SpillOptions
 from .calibration import KEY, calibrated
@@ -41,7 +42,9 @@ from .phases import Phase, Phases
 from .rivals import rivals_of
 from .sampler_choice import sampler_for
 from .schedule import Schedule
+from .telling import with_telling_columns
 from .trainer import check_labels, train
+from .validation import for_copies, with_doubts
 
 FEW_ROWS = 5_000  # no more rows than these are dealt out into folds; see decision 0016
 SAFE_EPOCHS, EPOCH_ROWS = 3, 20_000  # without validation, more epochs than both give can be worse than a constant
@@ -70,7 +73,24 @@ def train_and_select(
     room : SpillOptions, default=None
         Memory for the rows that are held out; no limit by default.
     """
-    checkpoint, source, stop, given = checkpoint or NoCheckpoint(), as_source(data), stop or Stop(), options
+    source = as_source(data)
+    events = _train_and_select(source, options, valid, checkpoint or NoCheckpoint(), start, room, stop or Stop())
+    yield from with_telling_columns(events, source, options)
+
+
+def _train_and_select(
+    source: RowSource,
+    options: TrainingOptions,
+    valid: CheckedRows | RowSource | None,
+    checkpoint: Checkpoint | NoCheckpoint,
+    start: Model | None,
+    room: SpillOptions | None,
+    stop: Stop,
+) -> Iterator[Event]:
+    copies = Copies() if valid is None else copies_among(as_source(valid), source)
+    if copies.are_most():
+        options = for_copies(options)
+    given = options
     is_judged = valid is not None or options.validation_fraction > 0
     if start is None and (sampled := sampler_for(source, options, is_judged)) is not None:
         yield sampled
@@ -80,13 +100,17 @@ def train_and_select(
         options = measuring.options or options
     if valid is not None and start is None:
         models = [options, *rivals_of(source, given, options)]
-        yield from compete([Judged(source, one, valid, checkpoint, stop, not needs_validation(one)) for one in models])
+        judged = [Judged(source, one, valid, checkpoint, stop, not needs_validation(one)) for one in models]
+        yield from with_doubts(compete(judged), copies)
         return
-    if valid is not None or not options.validation_fraction:
-        _check_calibration(options, valid is not None)
-        for event in train(source, options, valid, checkpoint, start, stop):
+    if valid is not None:
+        yield from with_doubts(train(source, options, valid, checkpoint, start, stop), copies)
+        return
+    if not options.validation_fraction:
+        _check_calibration(options, False)
+        for event in train(source, options, None, checkpoint, start, stop):
             yield event
-            if valid is None and isinstance(event, Planned) and options.n_epochs > usual_epochs(event.n_rows):
+            if isinstance(event, Planned) and options.n_epochs > usual_epochs(event.n_rows):
                 yield NotHeldOut(event.n_rows, options.n_epochs)
         return
     counts, fingerprint = RowCounts(options.seed), RowsFingerprint()
