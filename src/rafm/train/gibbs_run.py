@@ -228,7 +228,8 @@ class GibbsRun(Run):
             seen = self._average(own, found, sweep)
             square[own] = MEMORY * square[own] + (1 - MEMORY) * found**2 if sweep else found**2
             missed = (rows.labels / self.label_scale - average[own]) ** 2
-            errors += (rows.weights * [missed, square[own] - average[own] ** 2]).sum(axis=1)
+            with np.errstate(invalid="ignore"):  # infinite scores: the metrics tell
+                errors += (rows.weights * [missed, square[own] - average[own] ** 2]).sum(axis=1)
             weight += float(rows.weights.sum(dtype=float))
             metrics.add(rows.labels, seen.astype(np.float32) * scale, rows.weights)
             start = own.stop
