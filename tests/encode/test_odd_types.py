@@ -19,7 +19,7 @@ from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.errors import DataValueError
 
 N = 520
-LABELS = [0, 1] * (N // 2)
+LABELS = np.random.default_rng(0).integers(0, 2, N).tolist()  # no column tells them
 LARGEST = 2**63 - 1
 
 

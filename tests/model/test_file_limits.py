@@ -27,7 +27,7 @@ def path(tmp_path):
 def test_a_model_of_huge_labels_loads_again(size, path):
     X, y = long_tail("regression")
     valid = (X[:100], y[:100] * size)
-    fitted = make("regression", l2=0).fit(X, y * size, eval_set=valid)
+    fitted = make("regression", l2=0).fit(X[100:], y[100:] * size, eval_set=valid)
     assert fitted.history_[0]["valid_rmse"] > size / 1000
     fitted.save(path)
     loaded = rafm.load(path)

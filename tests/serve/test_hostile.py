@@ -37,7 +37,8 @@ def model(tmp_path_factory):
     """Return the file of a model with a column of text, one of times and one of lists."""
     folder = tmp_path_factory.mktemp("hostile")
     kinds = {"word": "category", "when": "datetime", "tags": "list"}
-    make(model="lr", columns=kinds).fit(pa.table(plain(N_ROWS)), np.arange(N_ROWS) % 2).save(folder / "m.rafm")
+    labels = np.random.default_rng(0).integers(0, 2, N_ROWS)  # no column tells them
+    make(model="lr", columns=kinds).fit(pa.table(plain(N_ROWS)), labels).save(folder / "m.rafm")
     return folder / "m.rafm"
 
 

@@ -37,7 +37,7 @@ MODELS = {
     "of fewer columns": lambda: fitted({"city": CITIES}),
     "of other types": lambda: fitted({"city": CITIES, "age": CITIES}),
     "in another order": lambda: fitted({"age": AGES, "city": CITIES}),
-    "of another task": lambda: fitted({"city": CITIES, "age": AGES}, LABELS * 1.0, "regression"),
+    "of another task": lambda: fitted({"city": CITIES, "age": AGES}, LABELS * 2.0, "regression"),
     "of other classes": lambda: fitted({"city": CITIES, "age": AGES}, np.array(["no", "yes"])[LABELS]),
     "of ids": lambda: make("binary", "lr").fit(*long_tail()),
 }
