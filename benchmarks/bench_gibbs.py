@@ -24,7 +24,7 @@ import numpy as np
 from rafm.charts import STYLE, Axis, Series, chart
 from rafm.kernels.tables import Rows
 from rafm.plan.ranks import RankPlan
-from rafm.train.gibbs_engine import GibbsEngine
+from rafm.train.gibbs.engine import GibbsEngine
 
 TABLES = ("peer", "threads", "growth")
 USERS, ITEMS, SMALL = 6000, 3700, 100  # features of the first, second and further fields

@@ -46,8 +46,8 @@ from rafm.plan.layout import RecordLayout
 from rafm.plan.ranks import RankPlan
 from rafm.plan.scratch import LINE_BYTES
 from rafm.plan.steps import FEATURE_COST, index_steps
-from rafm.train.affinity import pinned_to
-from rafm.train.wide_engine import joined_tables
+from rafm.train.steps.affinity import pinned_to
+from rafm.train.steps.wide_engine import joined_tables
 
 RANKS, MEASURED_NS, MEASURED_TWO = "8,32,128", "13.4,17.5,53.3", "1.87,1.845,2.12"
 TOTAL_BYTES = 24  # of loss, slope and squares of a chunk

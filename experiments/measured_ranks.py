@@ -26,7 +26,7 @@ from rafm.read.fields import read_fields
 from rafm.read.open import ReadOptions, labelled_rows, training_rows
 from rafm.rows.source import RowSource
 from rafm.rows.stats import count_rows
-from rafm.train.ranks_by_count import ranks_within
+from rafm.train.steps.ranks_by_count import ranks_within
 from rafm.train.trainer import train_model
 
 SIZES = {  # task and number of parameters

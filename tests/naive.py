@@ -128,7 +128,7 @@ def pair_counts(rows, weights, n_features):
 def promote(model, levels, fresh, counts, met, rule):
     """Return a RaFM whose features have risen to levels: each new vector solves its equations, one row per member.
 
-    fresh[p][i]: vectors to start from. rule: others, ridge and least, as in the docstring of rafm.train.promotion.
+    fresh[p][i]: vectors to start from. rule: others, ridge and least, as in the docstring of promotion.py.
     """
     old, n = model["levels"], len(levels)
     after = {**model, "levels": list(levels), "v": [list(block) for block in model["v"]]}

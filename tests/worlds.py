@@ -30,7 +30,7 @@ from rafm.plan.scratch import (
     make_training_scratch,
 )
 from rafm.rows.checked import Batch, check_batch
-from rafm.train.team import ThreadTeam
+from rafm.train.steps.team import ThreadTeam
 
 ODD_RANKS = (1, 3, 5, 17, 33, 70)  # none a multiple of 4: all vectors are padded
 ALL_RANKS = (*ODD_RANKS, 4, 8, 16, 32)

@@ -23,7 +23,7 @@ import rafm
 from rafm import RaFMClassifier, Thresholds
 from rafm.errors import ConfigError, DivergenceError
 from rafm.model.file import Saved, save
-from rafm.train import mixture_engine, record_engine
+from rafm.train.steps import mixture_engine, record_engine
 
 
 def saved_bytes(estimator, folder):

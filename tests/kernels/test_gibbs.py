@@ -10,7 +10,7 @@ from worlds import pack_rows
 from rafm.kernels import gibbs
 from rafm.kernels.gibbs_tables import Draw
 from rafm.plan.ranks import RankPlan
-from rafm.train.gibbs_engine import GibbsEngine
+from rafm.train.gibbs.engine import GibbsEngine
 
 PULL = 0.5
 

@@ -24,8 +24,8 @@ from rafm.plan.layout import RecordLayout
 from rafm.plan.scratch import make_field_scratch, make_wide_scratch
 from rafm.plan.steps import index_steps
 from rafm.rows.checked import read_only
-from rafm.train.team import ThreadTeam
-from rafm.train.wide_engine import joined_tables
+from rafm.train.steps.team import ThreadTeam
+from rafm.train.steps.wide_engine import joined_tables
 
 SINGLE = np.float32
 KINDS = {

@@ -15,8 +15,8 @@ from rafm.kernels.wide import train_steps
 from rafm.optimizers import OPTIMIZERS, optimizer_for
 from rafm.plan.scratch import make_field_scratch, make_wide_scratch
 from rafm.plan.steps import index_steps
-from rafm.train.team import ThreadTeam
-from rafm.train.wide_engine import joined_tables
+from rafm.train.steps.team import ThreadTeam
+from rafm.train.steps.wide_engine import joined_tables
 
 SINGLE = np.float32
 DAMPING = 20.0

@@ -151,14 +151,14 @@ def test_other_data_or_another_engine_is_run_again(data, tmp_path, monkeypatch):
     lab = Lab(data, Store(tmp_path / "a"), tell=str)
     other = Lab(write_set(tmp_path / "b", "frappe", seed=9), Store(tmp_path / "c"), tell=str)
     assert lab.key(task) != other.key(task)
-    monkeypatch.setattr("rafm.train.loader.NEIGHBOURS", 3)
+    monkeypatch.setattr("rafm.train.steps.loader.NEIGHBOURS", 3)
     assert behaviour() != lab.engine
 
 
 def test_keys_of_field_aware_runs_depend_on_their_own_engine_alone(data, tmp_path, monkeypatch):
     tasks = [Run("frappe", model, (4,), epochs=1).task() for model in ("fm", "ffm")]
     before = [Lab(data, Store(tmp_path / "a"), tell=str).key(task) for task in tasks]
-    monkeypatch.setattr("rafm.train.engine.LARGE_SUMS", 64)  # mini-batches of 4 rows of two fields, instead of 16
+    monkeypatch.setattr("rafm.train.steps.engine.LARGE_SUMS", 64)  # mini-batches of 4 rows of two fields, instead of 16
     after = [Lab(data, Store(tmp_path / "a"), tell=str).key(task) for task in tasks]
     assert [one == other for one, other in zip(before, after)] == [True, False]
 

@@ -150,7 +150,7 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("has_valid", [True, False])
 def test_a_killed_run_resumes_to_the_same_bytes(data, has_valid, tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.train.record_engine.PIECE_ROWS", 2048)
+    monkeypatch.setattr("rafm.train.steps.record_engine.PIECE_ROWS", 2048)
     valid = data[1] if has_valid else None
     *_, last = train_and_select(data[0], options(), valid)
     assert KEY in last.model.options

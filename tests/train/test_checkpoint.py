@@ -20,8 +20,8 @@ from rafm.model.file import load
 from rafm.options import resolve
 from rafm.read.converted.reader import ArrowRows
 from rafm.read.converted.writer import write_arrow
-from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint, RowsFingerprint, identity
+from rafm.train.steps import record_engine
 from rafm.train.trainer import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed, train
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}

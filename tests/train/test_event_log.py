@@ -9,9 +9,9 @@ from worlds import planted
 
 from rafm.model.file import load
 from rafm.options import resolve
-from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record, log_events
+from rafm.train.steps import record_engine
 from rafm.train.trainer import train
 
 KEYS = {

@@ -167,7 +167,7 @@ class Killed(Exception):
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("rafm.train.record_engine.PIECE_ROWS", 64)
+    monkeypatch.setattr("rafm.train.steps.record_engine.PIECE_ROWS", 64)
     *_, last = train(clicks(), options(), clicks(seed=1))
     lives, events = 0, []
     while lives < 60 and not (events and isinstance(events[-1], Finished)):
@@ -230,7 +230,7 @@ def test_a_model_that_does_not_fit_is_refused_with_its_arithmetic(monkeypatch):
     message = r"9 features x 3 fields x 3 factors = 91 parameters, which take 0 MB in training, more than 0 MB"
     with pytest.raises(ResourceLimitError, match=message):
         [*train(clicks(), replace(options(), memory=0.0001))]
-    monkeypatch.setattr("rafm.train.field_choice.MOST_VECTOR_FIELDS", 2)
+    monkeypatch.setattr("rafm.train.steps.field_choice.MOST_VECTOR_FIELDS", 2)
     with pytest.raises(ResourceLimitError, match="takes up to 2 fields, found 3"):
         [*train(clicks(), options())]
 

@@ -16,8 +16,8 @@ from rafm.model.file import Saved, load, save
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.steps import record_engine
 from rafm.train.trainer import train, train_model
 
 FAMILIES = {"rafm": (4, 8), "difacto": (4, 8), "fm": (8,)}

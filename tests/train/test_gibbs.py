@@ -19,9 +19,10 @@ from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import gibbs_engine, gibbs_run
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
+from rafm.train.gibbs import engine as gibbs_engine
+from rafm.train.gibbs import run as gibbs_run
 from rafm.train.trainer import Continued, Cut, Distilled, EpochFinished, Finished, PieceFinished, Resumed, train
 
 NOISE = 0.5
@@ -227,7 +228,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkey
 def test_threads_change_nothing_but_the_time(ratings, monkeypatch):
     monkeypatch.setattr("rafm.plan.design.PART_ROWS", 100)
     monkeypatch.setattr("rafm.plan.design.PART_SHARE", 1)
-    monkeypatch.setattr("rafm.train.gibbs_engine.SCORING_ROWS", 30)
+    monkeypatch.setattr("rafm.train.gibbs.engine.SCORING_ROWS", 30)
     found = [bytes_of(model_of(events_of(*ratings[:2], threads=threads))) for threads in (1, 2, 4)]
     assert found[0] == found[1] == found[2]
 

@@ -18,10 +18,11 @@ from rafm.options import resolve
 from rafm.plan.ranks import RankPlan
 from rafm.rows.fields import NO_FIELD, Fields
 from rafm.rows.source import InMemory
-from rafm.train import gibbs_engine, gibbs_run
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.events import Begun
-from rafm.train.gibbs_clicks import N_SETS, ClickEngine, calibration, recombined
+from rafm.train.gibbs import engine as gibbs_engine
+from rafm.train.gibbs import run as gibbs_run
+from rafm.train.gibbs.clicks import N_SETS, ClickEngine, calibration, recombined
 from rafm.train.trainer import Continued, Distilled, Finished, train
 
 

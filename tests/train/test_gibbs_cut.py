@@ -12,7 +12,7 @@ from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.train import selection
 from rafm.train.events import Distilled, Finished
-from rafm.train.gibbs_cut import PULLS, Ways
+from rafm.train.gibbs.cut import PULLS, Ways
 from rafm.train.schedule import Schedule, Way
 from rafm.train.selection import train_and_select
 from rafm.train.trainer import train

@@ -15,7 +15,7 @@ from rafm.train import sampler_choice, selection
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
 from rafm.train.events import Cut, Distilled, EpochFinished, Finished, HeldOut, Planned, SamplerChosen, Selected
-from rafm.train.gibbs_measured import train_sampled_sizes
+from rafm.train.gibbs.measured import train_sampled_sizes
 from rafm.train.sampler_choice import sampler_for
 from rafm.train.selection import train_and_select
 

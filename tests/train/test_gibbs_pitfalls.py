@@ -9,7 +9,8 @@ from worlds import one_hot
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train import gibbs_engine, gibbs_run
+from rafm.train.gibbs import engine as gibbs_engine
+from rafm.train.gibbs import run as gibbs_run
 from rafm.train.trainer import Finished, train
 
 

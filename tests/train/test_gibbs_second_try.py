@@ -7,10 +7,10 @@ from worlds import changed_rows, planted
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train import gibbs_run
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.gibbs_engine import GibbsEngine
-from rafm.train.gibbs_run import GibbsRun
+from rafm.train.gibbs import run as gibbs_run
+from rafm.train.gibbs.engine import GibbsEngine
+from rafm.train.gibbs.run import GibbsRun
 from rafm.train.selection import train_and_select
 from rafm.train.trainer import Distilled, train
 

@@ -16,12 +16,12 @@ from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.source import InMemory
 from rafm.rows.stats import count_rows
-from rafm.train import measured, record_engine
 from rafm.train.checkpoint import Checkpoint, NoCheckpoint
 from rafm.train.event_log import event_record
-from rafm.train.job import Job, Stop
 from rafm.train.progress import event_lines
-from rafm.train.run import choose_label_scale
+from rafm.train.steps import measured, record_engine
+from rafm.train.steps.job import Job, Stop
+from rafm.train.steps.run import choose_label_scale
 from rafm.train.trainer import Cut, EpochFinished, Finished, Measuring, Planned, Resumed, train, train_model
 
 

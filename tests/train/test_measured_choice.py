@@ -14,7 +14,7 @@ from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train import measured, measured_choice, rivals, search
+from rafm.train import measured_choice, rivals
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
 from rafm.train.events import Cut, EpochFinished, Finished, HeldOut, MeasuringChosen, Planned, Searched, Selected
@@ -22,6 +22,7 @@ from rafm.train.measured_choice import measuring_for
 from rafm.train.progress import event_lines
 from rafm.train.schedule import Schedule
 from rafm.train.selection import train_and_select
+from rafm.train.steps import measured, search
 from rafm.train.trainer import train, train_model
 
 FIELDS = Fields.of_ranges(("user", "item"), (0, 30, 50))
@@ -217,7 +218,7 @@ def test_the_learning_rate_drops_when_the_schedule_says_from_the_parameters_that
     clicks, averaging, monkeypatch
 ):
     """With no rate left after the drop, these are the parameters to the end."""
-    monkeypatch.setattr("rafm.train.run.RATE_DROP", 1e12)
+    monkeypatch.setattr("rafm.train.steps.run.RATE_DROP", 1e12)
     given = resolve(task="binary", model="fm", ranks=4, averaging=averaging, calibrate="off", n_epochs=3)
     expected = train_model(clicks[0], given)
     *_, last = train(clicks[0], replace(given, n_epochs=5), schedule=Schedule(0.2, None, (3, 2)))
@@ -236,7 +237,7 @@ def test_a_schedule_is_what_led_to_the_best_epoch(clicks):
 
 @pytest.mark.parametrize(("fine_epochs", "fine_drops"), [(3, 0), (3, 1), (0, 0)])
 def test_a_cut_model_is_trained_as_its_schedule_says(clicks, fine_epochs, fine_drops, monkeypatch):
-    monkeypatch.setattr("rafm.train.run.RATE_DROP", 1e12)
+    monkeypatch.setattr("rafm.train.steps.run.RATE_DROP", 1e12)
     given = resolve(task="binary", ranks="auto", learning_rate=0.2, l2=0.01, n_epochs=2)
     found = Schedule(0.2, 0.01, (2,), rank=8, parameters=150, fine_epochs=fine_epochs, fine_drops=fine_drops)
     *_, last = train(clicks[0], given, schedule=found)

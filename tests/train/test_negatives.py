@@ -14,11 +14,11 @@ from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.numbering import Numbering
 from rafm.rows.source import InMemory
-from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.events import CheckpointWritten, EpochFinished, Finished
-from rafm.train.loader import Blocks
-from rafm.train.negatives import Negatives
+from rafm.train.steps import record_engine
+from rafm.train.steps.loader import Blocks
+from rafm.train.steps.negatives import Negatives
 from rafm.train.trainer import train, train_model
 
 N_USERS, N_ITEMS, N_TASTES = 30, 24, 3

@@ -22,11 +22,11 @@ from rafm.rows.blocks import take_rows
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.numbering import Numbering
 from rafm.rows.stats import count_rows
-from rafm.train import promotion
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.loader import as_source
+from rafm.train.steps import promotion
+from rafm.train.steps.loader import as_source
+from rafm.train.steps.warm_start import warm_start
 from rafm.train.trainer import Continued, Finished, PieceFinished, train
-from rafm.train.warm_start import warm_start
 
 RULE = {"others": promotion.OTHERS, "ridge": promotion.RIDGE, "least": promotion.LEAST_RIDGE}
 

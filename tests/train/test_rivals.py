@@ -19,10 +19,10 @@ from rafm.train import contest, rivals, sampler_choice, selection
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.event_log import event_record
 from rafm.train.events import Challenged, EpochFinished, Finished, HeldOut, NotRetrained, Planned, RivalsJudged, Slowed
-from rafm.train.job import Stop
 from rafm.train.progress import event_lines
 from rafm.train.rivals import rivals_of
 from rafm.train.selection import train_and_select
+from rafm.train.steps.job import Stop
 
 FIELDS = Fields.of_ranges(("user", "item"), (0, 30, 50))
 

@@ -7,9 +7,9 @@ from worlds import planted
 
 from rafm.errors import ConfigError
 from rafm.options import resolve
-from rafm.train import search
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.progress import event_lines
+from rafm.train.steps import search
 from rafm.train.trainer import Finished, Resumed, Searched, train, train_model
 
 

@@ -17,7 +17,7 @@ from rafm.model.file import load as load_file
 from rafm.options import resolve
 from rafm.rows.blocks import join_rows, take_rows
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import record_engine, selection
+from rafm.train import selection
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.events import (
     EpochFinished,
@@ -31,6 +31,7 @@ from rafm.train.events import (
     StartEvaluated,
 )
 from rafm.train.selection import train_and_select
+from rafm.train.steps import record_engine
 from rafm.train.trainer import train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}

@@ -7,8 +7,9 @@ from sklearn.metrics import log_loss
 
 import rafm
 from rafm import RaFMClassifier
-from rafm.train import record_engine, selection
+from rafm.train import selection
 from rafm.train.events import Challenged, EpochFinished, HeldOut, Measuring, Planned, Searched
+from rafm.train.steps import record_engine
 
 MODEL = {"model": "fm", "ranks": 4, "l2": 1e-3, "calibrate": "off"}
 

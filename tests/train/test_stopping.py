@@ -11,8 +11,8 @@ from worlds import changed_rows, one_hot, planted
 from rafm import RaFMClassifier, load
 from rafm.errors import ConfigError, DataValueError
 from rafm.options import resolve
-from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.steps import record_engine
 from rafm.train.trainer import (
     CheckpointWritten,
     EpochFinished,

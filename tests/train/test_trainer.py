@@ -21,11 +21,11 @@ from rafm.read.converted.reader import ArrowRows
 from rafm.read.converted.writer import write_arrow
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.stats import count_rows
-from rafm.train.engine import PIECE_ROWS, RowShape, arrange
-from rafm.train.probe import TRIAL_ROWS, Probe
-from rafm.train.record_engine import RecordEngine
-from rafm.train.run import choose_label_scale
-from rafm.train.team import ThreadTeam
+from rafm.train.steps.engine import PIECE_ROWS, RowShape, arrange
+from rafm.train.steps.probe import TRIAL_ROWS, Probe
+from rafm.train.steps.record_engine import RecordEngine
+from rafm.train.steps.run import choose_label_scale
+from rafm.train.steps.team import ThreadTeam
 from rafm.train.trainer import EpochFinished, Finished, Planned, StartEvaluated, train, train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
@@ -54,7 +54,7 @@ def bytes_of(model):
 
 def test_kernels_without_other_optimisers_write_the_same_bytes(clicks, monkeypatch):
     usual = train_model(clicks[0], options(n_epochs=2))
-    monkeypatch.setattr("rafm.train.engine.optimizer_with", AnyOptimizer)
+    monkeypatch.setattr("rafm.train.steps.engine.optimizer_with", AnyOptimizer)
     assert bytes_of(train_model(clicks[0], options(n_epochs=2))) == bytes_of(usual)
 
 
@@ -411,7 +411,7 @@ def test_heads_are_the_features_expected_more_often_than_the_threshold(head_shar
 
 def test_long_rows_make_small_batches(monkeypatch):
     """The scratch of a batch stays bounded however long rows are."""
-    monkeypatch.setattr("rafm.train.engine.LONG_BATCH", 10)
+    monkeypatch.setattr("rafm.train.steps.engine.LONG_BATCH", 10)
     data = one_hot(np.arange(12).reshape(3, 4), np.array([0, 1, 1]))
     events = list(train(data, options(optimizer=AdaGrad(batch_size=64))))
     assert isinstance(events[-1], Finished)
@@ -484,10 +484,10 @@ def test_the_number_of_threads_changes_no_bit(shape, model, optimizer, monkeypat
         pytest.skip("MRMA takes rows of two features")
     if model == "mrma" and optimizer != "adagrad":
         pytest.skip("MRMA is trained by AdaGrad alone")
-    monkeypatch.setattr("rafm.train.record_engine.PIECE_ROWS", 200)  # so that a team tries both ways
-    monkeypatch.setattr("rafm.train.team.TRIAL_ROWS", 32)
-    monkeypatch.setattr("rafm.train.probe.ALONE_SECONDS", 0.0)
-    monkeypatch.setattr("rafm.train.probe.WARM_UP_SECONDS", 0.0)
+    monkeypatch.setattr("rafm.train.steps.record_engine.PIECE_ROWS", 200)  # so that a team tries both ways
+    monkeypatch.setattr("rafm.train.steps.team.TRIAL_ROWS", 32)
+    monkeypatch.setattr("rafm.train.steps.probe.ALONE_SECONDS", 0.0)
+    monkeypatch.setattr("rafm.train.steps.probe.WARM_UP_SECONDS", 0.0)
     (n_rows, n_columns, n_values), draw = SHAPES[shape], np.random.default_rng(0)
     cells = draw.zipf(1.3, (n_rows, n_columns)) % n_values + n_values * np.arange(n_columns)
     data = one_hot(cells, draw.integers(0, 2, n_rows))

@@ -10,8 +10,8 @@ from rafm.errors import ConfigError
 from rafm.estimators import RaFMClassifier
 from rafm.options import resolve
 from rafm.plan.steps import short_steps, step_order
-from rafm.train import record_engine
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.steps import record_engine
 from rafm.train.trainer import Finished, train, train_model
 
 STEP = 32

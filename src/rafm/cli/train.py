@@ -254,11 +254,11 @@ def _run(
     from ..jit.compiling import compile_seconds, seconds_without_compiling
     from ..model.file import Saved, extra_bytes, save
     from ..read.open import validation_rows
-    from ..train.engines import threads_used
     from ..train.event_log import log_events
     from ..train.events import Continued, Finished, MeasuringChosen, Planned, RivalsJudged, SamplerChosen
     from ..train.progress import show_events
     from ..train.selection import train_and_select
+    from ..train.steps.engines import threads_used
 
     begun = seconds_without_compiling()
     rows, encoder = open_rows(data, files, start, stream)

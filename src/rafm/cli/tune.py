@@ -123,7 +123,7 @@ def _search(
     from ..model.file import extra_bytes
     from ..options import declared_options
     from ..read.open import validation_rows
-    from ..train.engines import threads_used
+    from ..train.steps.engines import threads_used
     from ..tuning.display import show_trials
     from ..tuning.study import import_optuna
     from ..tuning.tune import Limits, Subject, Tuned

@@ -14,8 +14,8 @@ from ..plan.ranks import RankPlan
 from ..plan.steps import LEAST_DAMPING, STEPS_PER_EPOCH
 from ..rows.fields import Fields
 from ..rows.stats import RowStats
-from ..train.field_choice import FIELDS_FROM, has_weights
-from ..train.run import choose_label_scale
+from ..train.steps.field_choice import FIELDS_FROM, has_weights
+from ..train.steps.run import choose_label_scale
 from .group import Group
 from .lanes import SlotPlan
 from .shard import Totals

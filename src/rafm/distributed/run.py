@@ -20,7 +20,6 @@ from ..options import TrainingOptions
 from ..plan.layout import RecordLayout
 from ..plan.scratch import make_field_scratch
 from ..rows.stats import RowStats
-from ..train.engine import FIRST_FIELD_WEIGHT, PIECE_ROWS, first_bias
 from ..train.events import (
     CheckpointWritten,
     EpochFinished,
@@ -32,7 +31,8 @@ from ..train.events import (
     Resumed,
     StartEvaluated,
 )
-from ..train.run import DIVERGED_RATIO
+from ..train.steps.engine import FIRST_FIELD_WEIGHT, PIECE_ROWS, first_bias
+from ..train.steps.run import DIVERGED_RATIO
 from ..train.trainer import check_labels
 from .export import gather_model
 from .group import Group

@@ -55,7 +55,7 @@ class ModelSpec:
 
     def settings(self) -> Settings:
         """Return the settings of the kernels."""
-        from ..train.engine import settings_of
+        from ..train.steps.engine import settings_of
 
         damping: Any = np.float32(self.damping)
         return settings_of(self.options, self.label_scale)._replace(damping=damping)

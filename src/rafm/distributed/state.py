@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..train.average import HALF
+from ..train.steps.average import HALF
 
 
 @dataclass(frozen=True)

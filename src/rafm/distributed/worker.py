@@ -22,7 +22,7 @@ from ..rows.blocks import join_rows, pick_rows, take_rows
 from ..rows.checked import Batch, CheckedRows, check_batch, read_only
 from ..rows.numbering import Numbering, number_rows
 from ..rows.stats import RowStats, count_rows
-from ..train.wide_engine import joined_tables
+from ..train.steps.wide_engine import joined_tables
 from .hashing import IdTable, shard_of
 from .lanes import Slot, visit_order
 from .shard import CURRENT, Lookup

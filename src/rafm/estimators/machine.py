@@ -30,9 +30,9 @@ from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.overlap import known_ids
 from ..rows.source import InMemory
 from ..train.events import Finished, HeldOut, RivalsJudged
-from ..train.job import Stop
 from ..train.progress import show_events
 from ..train.selection import train_and_select
+from ..train.steps.job import Stop
 from ..train.trainer import train
 from .arguments import (
     about_pipeline,

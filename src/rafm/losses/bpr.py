@@ -1,6 +1,6 @@
 """Pairwise loss for implicit data (Bayesian personalised ranking): rows are what people chose, predictions are scores.
 
-Each row trains together with one whose item was drawn at random, see train/negatives.py.
+Each row trains together with one whose item was drawn at random, see train/steps/negatives.py.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.source import RowSource
 from .events import Calibrated, Event, Finished
-from .loader import labelled_blocks
+from .steps.loader import labelled_blocks
 
 LEAST_GAIN = 14.0  # of twice the log likelihood: two numbers without effect gain more once in a thousand times
 MOST_ROWS = 1 << 22  # validation rows to fit to

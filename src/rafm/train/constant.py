@@ -11,9 +11,9 @@ from ..metrics import is_better
 from ..metrics.evaluation import Metrics
 from ..options import TrainingOptions
 from .events import Distilled, Event, Finished, StartEvaluated
-from .job import Job
-from .loader import labelled_blocks
 from .schedule import Schedule
+from .steps.job import Job
+from .steps.loader import labelled_blocks
 
 
 def with_constant(events: Iterable[Event], job: Job, options: TrainingOptions) -> Iterator[Event]:

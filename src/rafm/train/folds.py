@@ -14,8 +14,8 @@ from ..model.model import Model
 from ..options import TrainingOptions
 from ..rows.source import RowSource
 from .events import EpochFinished, Event, StartEvaluated
-from .job import Stop
 from .schedule import Schedule
+from .steps.job import Stop
 from .trainer import train
 
 FEW_ROWS = 60.0  # so few rows need twice the standard errors of many; see decision 0016

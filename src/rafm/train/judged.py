@@ -10,7 +10,7 @@ from ..rows.source import RowSource
 from .checkpoint import Checkpoint, NoCheckpoint
 from .contest import HOPELESS, MAX_RUNS, Contestant, Found, Outcome, Search, Watch
 from .events import Event, Finished, Planned
-from .job import Stop
+from .steps.job import Stop
 from .trainer import train
 
 

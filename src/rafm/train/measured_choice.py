@@ -10,9 +10,9 @@ from ..options import TrainingOptions, resolve
 from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
 from .events import MeasuringChosen
-from .loader import labelled_blocks
-from .measured import check_limits, large_rank, megabytes_of, room_of
-from .search import CLICK_RANK, TRAIN_ROWS
+from .steps.loader import labelled_blocks
+from .steps.measured import check_limits, large_rank, megabytes_of, room_of
+from .steps.search import CLICK_RANK, TRAIN_ROWS
 
 LEAST_RANK = 128  # of the large model, for lack of memory; cut from less, it is not better than ranks by count
 LEAST_OF_CLASS = 10_000  # rows of each class; with fewer, the tenth that is held out cannot tell which ranks are good

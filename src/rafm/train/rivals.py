@@ -16,8 +16,8 @@ from ..optimizers import SAMPLERS
 from ..options import TrainingOptions, resolve
 from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
-from .loader import labelled_blocks
 from .sampler_choice import can_be_sampled, sampled_rank
+from .steps.loader import labelled_blocks
 
 MOST_ROWS = 400_000  # beyond these the usual model has not been seen to lose, and each rival takes its time
 LEAST_GAIN = 1e-3  # relative: with less, the usual model stays

@@ -16,7 +16,7 @@ from ..options import TrainingOptions, resolve
 from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
 from .events import SamplerChosen
-from .loader import labelled_blocks
+from .steps.loader import labelled_blocks
 
 LEAST_ROWS = 5_000  # with fewer, folds choose the epochs, and models are trained by steps
 LEAST_FIELDS = 2  # if they are known; as many features per row if not

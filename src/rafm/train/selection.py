@@ -34,14 +34,14 @@ from .events import (
     Selected,
 )
 from .folds import Course, train_on_folds
-from .job import Stop
 from .judged import Judged
-from .loader import as_source, labelled_blocks
 from .measured_choice import measuring_for
 from .phases import Phase, Phases
 from .rivals import rivals_of
 from .sampler_choice import sampler_for
 from .schedule import Schedule
+from .steps.job import Stop
+from .steps.loader import as_source, labelled_blocks
 from .telling import with_telling_columns
 from .trainer import check_labels, train
 from .validation import for_copies, with_doubts

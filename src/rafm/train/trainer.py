@@ -37,15 +37,15 @@ from .events import (
     Searched,
     StartEvaluated,
 )
-from .field_choice import with_field_parameters
-from .job import Job, Stop, finished, train_plain
-from .loader import as_source, labelled_blocks
-from .measured import train_measured
 from .phases import Phase
-from .run import choose_label_scale
 from .schedule import Schedule
-from .search import search_settings, with_settings
-from .warm_start import check_start, warm_start
+from .steps.field_choice import with_field_parameters
+from .steps.job import Job, Stop, finished, train_plain
+from .steps.loader import as_source, labelled_blocks
+from .steps.measured import train_measured
+from .steps.run import choose_label_scale
+from .steps.search import search_settings, with_settings
+from .steps.warm_start import check_start, warm_start
 
 __all__ = [
     "Calibrated",
@@ -128,8 +128,8 @@ def train(
 def _events(job: Job, options: TrainingOptions, start: Model | None) -> Iterator[Event]:
     """Train in the way that the options ask for."""
     if options.optimizer.is_sampler:  # imported here: its kernels are compiled only if they are used
-        from .gibbs_measured import train_sampled_measured
-        from .gibbs_run import train_sampled
+        from .gibbs.measured import train_sampled_measured
+        from .gibbs.run import train_sampled
 
         yield from train_sampled_measured(job, options) if options.measured else train_sampled(job, options, start)
     elif start is not None:

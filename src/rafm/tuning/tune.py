@@ -22,10 +22,10 @@ from ..rows.spill import SpillOptions
 from ..rows.stats import RowStats, count_rows
 from ..train.checkpoint import RowsFingerprint, identity
 from ..train.events import EpochFinished, Finished, Planned, Selected
-from ..train.field_choice import with_field_parameters
-from ..train.loader import labelled_blocks
-from ..train.ranks_by_count import FEATURE_BYTES, HEADER_BYTES, PARAMETER_BYTES
 from ..train.selection import train_and_select
+from ..train.steps.field_choice import with_field_parameters
+from ..train.steps.loader import labelled_blocks
+from ..train.steps.ranks_by_count import FEATURE_BYTES, HEADER_BYTES, PARAMETER_BYTES
 from ..train.trainer import check_labels
 from .records import COMPLETE, DIVERGED, PRUNED, TIMED_OUT, TOO_LARGE, Record, best_of
 from .space import AUTO, Settings, Space

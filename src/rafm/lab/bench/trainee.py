@@ -15,10 +15,10 @@ from ...plan.ranks import describe_plan
 from ...rows.fields import Fields
 from ...rows.numbering import number_rows
 from ...rows.stats import count_rows
-from ...train.engine import RowShape, arrange
-from ...train.engines import make_engine
-from ...train.field_choice import with_field_parameters
-from ...train.record_engine import RecordEngine
+from ...train.steps.engine import RowShape, arrange
+from ...train.steps.engines import make_engine
+from ...train.steps.field_choice import with_field_parameters
+from ...train.steps.record_engine import RecordEngine
 from ...train.trainer import train_model
 from .clock import Seconds, cpu_seconds, least_seconds
 from .shapes import Rows

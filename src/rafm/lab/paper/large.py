@@ -15,10 +15,10 @@ from ...rows.source import InMemory
 from ...rows.stats import count_rows
 from ...train.checkpoint import NoCheckpoint
 from ...train.events import Finished, Searched
-from ...train.job import Job, Stop
-from ...train.measured import train_sizes
-from ...train.run import choose_label_scale
 from ...train.sampler_choice import sampler_for
+from ...train.steps.job import Job, Stop
+from ...train.steps.measured import train_sizes
+from ...train.steps.run import choose_label_scale
 from ...train.trainer import train_model
 from .tasks import Result, Run, evaluate_model, fields_of, options_of, rows_of
 
@@ -34,7 +34,7 @@ def measured_sizes(config: dict[str, Any], folder: Path) -> Result:
     options = resolve(task=found.task, ranks="auto", max_parameters=max(config["sizes"]), seed=config["seed"])
     sampled, train = sampler_for(source, options, True), train_sizes
     if sampled is not None:  # imported here: its kernels are compiled only if they are used
-        from ...train.gibbs_measured import train_sampled_sizes as train
+        from ...train.gibbs.measured import train_sampled_sizes as train
 
         options = sampled.options
     job, options = job_of(source, valid, options)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..errors import ConfigError, DataValueError
-from ..jit.cache import kernel
-from ..kernels.tables import Rows
-from ..losses.loss import Loss
-from ..plan.fields import FeatureFields
-from ..rows.pairs import DrawnRows, Items, join_items, pick_items, side_keys
+from ...errors import ConfigError, DataValueError
+from ...jit.cache import kernel
+from ...kernels.tables import Rows
+from ...losses.loss import Loss
+from ...plan.fields import FeatureFields
+from ...rows.pairs import DrawnRows, Items, join_items, pick_items, side_keys
 from .loader import Blocks
 
 MOST_DRAWS = 16  # for a row; if all were seen with its context, it is left out of the epoch

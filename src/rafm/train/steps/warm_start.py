@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import ConfigError, DataValueError
-from ..model.model import Model
-from ..model.parameters import Parameters, States
-from ..optimizers import SAMPLERS
-from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures, per_field, rule_for, value_scales
-from ..plan.fields import continue_fields
-from ..plan.ranks import assign_levels, plan_ranks
-from ..rows.numbering import Numbering
-from ..rows.source import RowSource
-from ..rows.stats import RowStats
+from ...errors import ConfigError, DataValueError
+from ...model.model import Model
+from ...model.parameters import Parameters, States
+from ...optimizers import SAMPLERS
+from ...options import TrainingOptions
+from ...plan.features import PlannedFeatures, per_field, rule_for, value_scales
+from ...plan.fields import continue_fields
+from ...plan.ranks import assign_levels, plan_ranks
+from ...rows.numbering import Numbering
+from ...rows.source import RowSource
+from ...rows.stats import RowStats
 from .engine import FIRST_FIELD_WEIGHT, first_bias
 from .promotion import count_pairs, pair_error, promote, promoted_features
 
@@ -36,7 +36,7 @@ class WarmStart(NamedTuple):
 def check_start(model: Model, options: TrainingOptions) -> None:
     """Reject another task, loss, family or ranks and, if the model has optimiser state, another optimiser."""
     if options.optimizer.is_sampler and options.shuffle:
-        from .gibbs_start import check_start as check_first_state
+        from ..gibbs.start import check_start as check_first_state
 
         check_first_state(model, options)
         return

@@ -12,18 +12,18 @@ from functools import reduce
 import numpy as np
 from scipy.special import expit, log_ndtr, logit, ndtr
 
-from ..errors import DataValueError
-from ..kernels.gibbs_latent import draw_latent
-from ..kernels.tables import Rows
-from ..metrics import shown_metrics
-from ..metrics.evaluation import Metrics
-from ..model.parameters import Parameters
-from ..plan.ranks import RankPlan
-from ..rows.fields import NO_FIELD
-from .events import Distilled
-from .gibbs_engine import Gap, GibbsEngine
-from .gibbs_run import GibbsRun
-from .loader import Blocks
+from ...errors import DataValueError
+from ...kernels.gibbs_latent import draw_latent
+from ...kernels.tables import Rows
+from ...metrics import shown_metrics
+from ...metrics.evaluation import Metrics
+from ...model.parameters import Parameters
+from ...plan.ranks import RankPlan
+from ...rows.fields import NO_FIELD
+from ..events import Distilled
+from ..steps.loader import Blocks
+from .engine import Gap, GibbsEngine
+from .run import GibbsRun
 
 LOGIT_SCALE = 1.7  # log odds divided by the score of the probit model, about
 LEAST_PROBABILITY, LEAST_WEIGHT = 1e-4, 0.02  # in distillation

@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.compile import PLAIN
-from ..kernels import gibbs
-from ..kernels.gibbs_rows import collect_scores
-from ..kernels.gibbs_tables import INNER, OWN, Chain, Draw
-from ..kernels.tables import Rows, Tables, Team
-from ..model.parameters import Parameters
-from ..model.samples import Samples
-from ..model.scores import score
-from ..plan.design import Arrangement, arrange_rows
-from ..plan.layout import RecordLayout
-from ..plan.ranks import RankPlan
-from ..plan.scratch import on_pages
-from .team import ThreadTeam, Trained
+from ...jit.compile import PLAIN
+from ...kernels import gibbs
+from ...kernels.gibbs_rows import collect_scores
+from ...kernels.gibbs_tables import INNER, OWN, Chain, Draw
+from ...kernels.tables import Rows, Tables, Team
+from ...model.parameters import Parameters
+from ...model.samples import Samples
+from ...model.scores import score
+from ...plan.design import Arrangement, arrange_rows
+from ...plan.layout import RecordLayout
+from ...plan.ranks import RankPlan
+from ...plan.scratch import on_pages
+from ..steps.team import ThreadTeam, Trained
 
 FIRST_SPREAD = 0.1  # standard deviation of the first factors: with 0 they would stay there
 FIRST_PRECISIONS = 5.0, 20.0  # lambda of weights and of factors; much larger ones keep factors at 0

@@ -6,18 +6,18 @@ from functools import partial
 
 import numpy as np
 
-from ..jit.compile import PLAIN
-from ..kernels.tables import GROUPS, FieldWeights, NoFieldWeights, Rows, Team, Training
-from ..kernels.training import train_rows
-from ..model.parameters import Parameters, States
-from ..model.scores import score
-from ..options import TrainingOptions
-from ..plan.field_vectors import layout_of
-from ..plan.fields import FeatureFields
-from ..plan.grouping import Grouping
-from ..plan.layout import round_up
-from ..plan.ranks import RankPlan
-from ..plan.scratch import make_field_scratch, make_training_scratch
+from ...jit.compile import PLAIN
+from ...kernels.tables import GROUPS, FieldWeights, NoFieldWeights, Rows, Team, Training
+from ...kernels.training import train_rows
+from ...model.parameters import Parameters, States
+from ...model.scores import score
+from ...options import TrainingOptions
+from ...plan.field_vectors import layout_of
+from ...plan.fields import FeatureFields
+from ...plan.grouping import Grouping
+from ...plan.layout import round_up
+from ...plan.ranks import RankPlan
+from ...plan.scratch import make_field_scratch, make_training_scratch
 from .engine import (
     PIECE_ROWS,
     Held,

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..model.model import Model
-from ..model.parameters import Parameters
-from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures, plan_features
-from ..rows.source import RowSource
-from ..rows.stats import RowStats
-from .checkpoint import Checkpoint, NoCheckpoint
+from ...model.model import Model
+from ...model.parameters import Parameters
+from ...options import TrainingOptions
+from ...plan.features import PlannedFeatures, plan_features
+from ...rows.source import RowSource
+from ...rows.stats import RowStats
+from ..checkpoint import Checkpoint, NoCheckpoint
+from ..events import CheckpointWritten, Event, Finished, Planned, Resumed, StartEvaluated
+from ..phases import Phase
+from ..schedule import Schedule
 from .engine import arrange
-from .events import CheckpointWritten, Event, Finished, Planned, Resumed, StartEvaluated
 from .field_choice import with_field_parameters
 from .loader import Blocks
 from .negatives import Negatives, item_features
-from .phases import Phase
 from .run import Run, State, epochs_of, shape_of
-from .schedule import Schedule
 
 
 @dataclass

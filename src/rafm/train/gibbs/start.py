@@ -9,17 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import USUAL_OPTIMIZER
-from ..errors import ConfigError, DataValueError, DivergenceError
-from ..model.model import Model
-from ..options import TrainingOptions, resolve
-from ..plan.features import PlannedFeatures
-from .checkpoint import NoCheckpoint
-from .engine import FIRST_FIELD_WEIGHT
-from .events import Finished
-from .field_choice import FIELDS_FROM
-from .gibbs_engine import GibbsEngine
-from .job import Job, train_plain
+from ...checks import USUAL_OPTIMIZER
+from ...errors import ConfigError, DataValueError, DivergenceError
+from ...model.model import Model
+from ...options import TrainingOptions, resolve
+from ...plan.features import PlannedFeatures
+from ..checkpoint import NoCheckpoint
+from ..events import Finished
+from ..steps.engine import FIRST_FIELD_WEIGHT
+from ..steps.field_choice import FIELDS_FROM
+from ..steps.job import Job, train_plain
+from .engine import GibbsEngine
 
 BLIND_EPOCHS = 5  # of the steps before sampling, without validation rows to stop by
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.field_aware import train_rows
-from ..kernels.tables import NoFieldWeights, Rows, Team, Training
-from ..model.scores import score_field_aware
-from ..options import TrainingOptions
-from ..plan.ranks import RankPlan
-from ..plan.scratch import field_vector_tables, make_field_vector_scratch
+from ...kernels.field_aware import train_rows
+from ...kernels.tables import NoFieldWeights, Rows, Team, Training
+from ...model.scores import score_field_aware
+from ...options import TrainingOptions
+from ...plan.ranks import RankPlan
+from ...plan.scratch import field_vector_tables, make_field_vector_scratch
 from .engine import RowShape, batch_size_of
 from .record_engine import RecordEngine
 from .team import Trained

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..model.parameters import Parameters
-from ..options import TrainingOptions
-from ..plan.fields import FeatureFields
-from ..plan.grouping import Grouping
-from ..plan.ranks import RankPlan
+from ...model.parameters import Parameters
+from ...options import TrainingOptions
+from ...plan.fields import FeatureFields
+from ...plan.grouping import Grouping
+from ...plan.ranks import RankPlan
 from .engine import Engine, RowShape, has_wide_steps
 from .mixture_engine import MixtureEngine
 from .record_engine import RecordEngine, n_team_threads
@@ -54,7 +54,7 @@ def threads_used(options: TrainingOptions, n_rows: int = 0) -> int:
     8
     """
     if options.optimizer.is_sampler:
-        from ..plan.design import MAX_PARTS  # only if it is used
+        from ...plan.design import MAX_PARTS  # only if it is used
 
         return min(options.threads, MAX_PARTS)
     return 1 if options.family.has_mixture else n_team_threads(options, has_wide_steps(options, n_rows))

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from ..plan.features import PlannedFeatures
-from ..plan.ranks import RankPlan
-from ..rows.blocks import take_rows
-from ..rows.checked import CheckedRows
-from ..rows.numbering import number_rows
+from ...plan.features import PlannedFeatures
+from ...plan.ranks import RankPlan
+from ...rows.blocks import take_rows
+from ...rows.checked import CheckedRows
+from ...rows.numbering import number_rows
 
 OTHERS = 100.0
 RIDGE, LEAST_RIDGE = 0.3, 1e-4  # in units of the squares that a vector as long as the old one must explain

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import ConfigError
-from ..options import TrainingOptions
-from ..plan.ranks import NearestRank, plan_ranks
-from ..rows.stats import RowStats
+from ...errors import ConfigError
+from ...options import TrainingOptions
+from ...plan.ranks import NearestRank, plan_ranks
+from ...rows.stats import RowStats
 
 SCALES = tuple(2.0 ** (k / 4) for k in range(32, -60, -1))  # of the rank rule, the most generous first
 SHRINKS = (1, 2, 4, 8)  # divisors of the ranks

@@ -12,25 +12,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..compress.budget import Budget, cut_within
-from ..compress.cut import LINEAR, Cutter, plan_lengths
-from ..compress.lengths import lengths_up_to
-from ..errors import ConfigError
-from ..flag_values import AUTO
-from ..metrics.evaluation import Metrics
-from ..model.model import Model
-from ..model.parameters import Parameters
-from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures, plan_features
-from ..plan.ranks import describe_plan
-from ..rows.source import RowSource
-from ..rows.stats import RowStats, count_rows
-from .events import Cut, Event, Finished, Measuring, Planned, Resumed
+from ...compress.budget import Budget, cut_within
+from ...compress.cut import LINEAR, Cutter, plan_lengths
+from ...compress.lengths import lengths_up_to
+from ...errors import ConfigError
+from ...flag_values import AUTO
+from ...metrics.evaluation import Metrics
+from ...model.model import Model
+from ...model.parameters import Parameters
+from ...options import TrainingOptions
+from ...plan.features import PlannedFeatures, plan_features
+from ...plan.ranks import describe_plan
+from ...rows.source import RowSource
+from ...rows.stats import RowStats, count_rows
+from ..events import Cut, Event, Finished, Measuring, Planned, Resumed
+from ..schedule import Schedule
 from .job import Job, finished, model_of, train_plain
 from .loader import labelled_blocks
 from .ranks_by_count import ranks_within
 from .run import Position, Run, State, epochs_of
-from .schedule import Schedule
 from .search import TRAIN_ROWS, search_settings
 
 CLICK_RANK, RATING_RANK, LEAST_RANK = 512, 64, 16  # of the large model

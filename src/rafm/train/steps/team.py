@@ -10,9 +10,9 @@ from threading import Barrier
 
 import numpy as np
 
-from ..jit.barrier import GATE_STRIDE
-from ..kernels.tables import GROUPS, Team
-from ..plan.scratch import on_pages
+from ...jit.barrier import GATE_STRIDE
+from ...kernels.tables import GROUPS, Team
+from ...plan.scratch import on_pages
 from .affinity import current_core, other_cores, pinned_to
 from .probe import TRIAL_ROWS, Probe
 

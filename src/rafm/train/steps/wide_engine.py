@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from ..kernels.tables import IndexedRows, Rows, Tables, Team, Training
-from ..kernels.wide import train_steps
-from ..options import TrainingOptions
-from ..plan.layout import round_up
-from ..plan.ranks import RankPlan
-from ..plan.scratch import LINE_BYTES, make_field_scratch, make_wide_scratch
-from ..plan.steps import WholeSteps, index_steps, short_steps, step_order, step_size
+from ...kernels.tables import IndexedRows, Rows, Tables, Team, Training
+from ...kernels.wide import train_steps
+from ...options import TrainingOptions
+from ...plan.layout import round_up
+from ...plan.ranks import RankPlan
+from ...plan.scratch import LINE_BYTES, make_field_scratch, make_wide_scratch
+from ...plan.steps import WholeSteps, index_steps, short_steps, step_order, step_size
 from .engine import RowShape
 from .record_engine import RecordEngine
 from .team import Trained

@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..compress.budget import Budget
-from ..compress.cut import Cutter
-from ..errors import ConfigError
-from ..model.model import Model
-from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures
-from .events import Cut, Distilled, Event, Finished, Measuring, Planned
-from .gibbs_cut import Ways
-from .gibbs_run import make_run
-from .job import Job, model_of
-from .measured import smallest_good, validation_loss
-from .run import Position
-from .sampler_choice import NUMBER_BYTES, ranks_to_cut
-from .schedule import Schedule, Way
+from ...compress.budget import Budget
+from ...compress.cut import Cutter
+from ...errors import ConfigError
+from ...model.model import Model
+from ...options import TrainingOptions
+from ...plan.features import PlannedFeatures
+from ..events import Cut, Distilled, Event, Finished, Measuring, Planned
+from ..sampler_choice import NUMBER_BYTES, ranks_to_cut
+from ..schedule import Schedule, Way
+from ..steps.job import Job, model_of
+from ..steps.measured import smallest_good, validation_loss
+from ..steps.run import Position
+from .cut import Ways
+from .run import make_run
 
 MORE_BYTES = 256  # of a file, for options that the model will have in the end
 

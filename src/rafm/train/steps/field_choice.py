@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from ..errors import DataValueError, ResourceLimitError
-from ..model.model import Model
-from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures, per_field, weigh_fields
-from ..plan.field_vectors import FieldVectorLayout
+from ...errors import DataValueError, ResourceLimitError
+from ...model.model import Model
+from ...options import TrainingOptions
+from ...plan.features import PlannedFeatures, per_field, weigh_fields
+from ...plan.field_vectors import FieldVectorLayout
 
 MOST_FIELDS = 4096  # each mini-batch steps the weights of all fields, which must not take longer than its rows
 MOST_VECTOR_FIELDS = 1024  # of a field-aware model, whose rows have sums for each pair of their fields

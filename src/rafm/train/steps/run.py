@@ -12,25 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CheckpointError, DataValueError, DivergenceError
-from ..jit.compiling import seconds_without_compiling
-from ..kernels.tables import Rows
-from ..losses.loss import Loss
-from ..metrics import is_better, shown_metrics
-from ..metrics.evaluation import Metrics
-from ..model.parameters import Parameters
-from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures
-from ..plan.grouping import Grouping
-from ..rows.pairs import DrawnRows
-from ..rows.stats import RowStats
+from ...errors import CheckpointError, DataValueError, DivergenceError
+from ...jit.compiling import seconds_without_compiling
+from ...kernels.tables import Rows
+from ...losses.loss import Loss
+from ...metrics import is_better, shown_metrics
+from ...metrics.evaluation import Metrics
+from ...model.parameters import Parameters
+from ...options import TrainingOptions
+from ...plan.features import PlannedFeatures
+from ...plan.grouping import Grouping
+from ...rows.pairs import DrawnRows
+from ...rows.stats import RowStats
+from ..events import EpochFinished, PieceFinished
+from ..schedule import Schedule
 from .average import Average
 from .engine import Engine, RowShape
 from .engines import make_engine
-from .events import EpochFinished, PieceFinished
 from .loader import Blocks
 from .negatives import Negatives
-from .schedule import Schedule
 
 ODD_LABEL = 1e6  # a label this many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this

@@ -14,14 +14,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import ConfigError, DivergenceError
-from ..options import TrainingOptions
-from ..rows.blocks import join_rows, pick_rows
-from ..rows.checked import CheckedRows
-from ..rows.source import InMemory, RowSource
-from ..rows.stats import count_rows
-from .checkpoint import NoCheckpoint
-from .events import EpochFinished, Event, Searched
+from ...errors import ConfigError, DivergenceError
+from ...options import TrainingOptions
+from ...rows.blocks import join_rows, pick_rows
+from ...rows.checked import CheckedRows
+from ...rows.source import InMemory, RowSource
+from ...rows.stats import count_rows
+from ..checkpoint import NoCheckpoint
+from ..events import EpochFinished, Event, Searched
 from .job import Job, train_plain
 
 TRAIN_ROWS, VALID_ROWS = 400_000, 50_000  # of the samples

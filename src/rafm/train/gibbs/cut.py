@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ..compress.budget import Budget, cut_within
-from ..compress.cut import Cutter
-from ..compress.lengths import FINE_LENGTHS
-from ..compress.rotation import Sides, balancing_map
-from ..metrics import is_better
-from ..model.model import Model
-from ..model.parameters import Parameters
-from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures
-from .events import Distilled
-from .gibbs_run import GibbsRun, make_run
-from .job import Job
-from .loader import Blocks
-from .measured import order_of
-from .schedule import Way
+from ...compress.budget import Budget, cut_within
+from ...compress.cut import Cutter
+from ...compress.lengths import FINE_LENGTHS
+from ...compress.rotation import Sides, balancing_map
+from ...metrics import is_better
+from ...model.model import Model
+from ...model.parameters import Parameters
+from ...options import TrainingOptions
+from ...plan.features import PlannedFeatures
+from ..events import Distilled
+from ..schedule import Way
+from ..steps.job import Job
+from ..steps.loader import Blocks
+from ..steps.measured import order_of
+from .run import GibbsRun, make_run
 
 PULLS = 15.0, 50.0  # towards the vectors that were cut, which know more of the samples than the training rows alone
 LEAST_SHARE, MOST_FIELDS = 0.02, 4  # of factors that a field takes, and how many fields, to try without their vectors

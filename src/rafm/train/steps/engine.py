@@ -7,16 +7,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..errors import ConfigError
-from ..kernels.tables import GROUPS, Rows, Settings, optimizer_with
-from ..model.parameters import Parameters, States
-from ..optimizers.optimizer import Optimizer
-from ..options import TrainingOptions
-from ..plan.field_vectors import blocks_by_field
-from ..plan.grouping import Grouping, deal
-from ..plan.layout import FirstSlot, RecordLayout
-from ..plan.ranks import RankPlan
-from ..plan.steps import STEPS_PER_EPOCH, choose_step_rows, whole_steps
+from ...errors import ConfigError
+from ...kernels.tables import GROUPS, Rows, Settings, optimizer_with
+from ...model.parameters import Parameters, States
+from ...optimizers.optimizer import Optimizer
+from ...options import TrainingOptions
+from ...plan.field_vectors import blocks_by_field
+from ...plan.grouping import Grouping, deal
+from ...plan.layout import FirstSlot, RecordLayout
+from ...plan.ranks import RankPlan
+from ...plan.steps import STEPS_PER_EPOCH, choose_step_rows, whole_steps
 from .loader import visiting_order
 
 PIECE_ROWS = 1 << 16  # about this many rows are trained between two checks of the clock and for Ctrl-C

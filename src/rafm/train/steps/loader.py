@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..errors import DataValueError
-from ..families import Family
-from ..kernels.tables import Rows
-from ..plan.grouping import Grouping
-from ..rows.checked import Batch, CheckedRows, require_checked
-from ..rows.numbering import Numbering, number_rows
-from ..rows.source import InMemory, RowSource
+from ...errors import DataValueError
+from ...families import Family
+from ...kernels.tables import Rows
+from ...plan.grouping import Grouping
+from ...rows.checked import Batch, CheckedRows, require_checked
+from ...rows.numbering import Numbering, number_rows
+from ...rows.source import InMemory, RowSource
 
 NEIGHBOURS = 16  # consecutive rows that are visited together in every epoch
 

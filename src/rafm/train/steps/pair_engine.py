@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..options import TrainingOptions
-from ..plan.layout import round_up
-from ..plan.ranks import RankPlan
-from ..rows.pairs import DrawnRows
+from ...options import TrainingOptions
+from ...plan.layout import round_up
+from ...plan.ranks import RankPlan
+from ...rows.pairs import DrawnRows
 from .engine import RowShape, batch_size_of
 from .record_engine import RecordEngine
 

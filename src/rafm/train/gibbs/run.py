@@ -8,25 +8,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import DataValueError, ResourceLimitError
-from ..kernels.tables import Rows
-from ..metrics import is_better, shown_metrics
-from ..metrics.evaluation import Metrics
-from ..model.model import Model
-from ..model.parameters import Parameters
-from ..model.samples import Samples
-from ..options import TrainingOptions
-from ..plan.features import PlannedFeatures
-from ..plan.grouping import Grouping, one_group
-from ..plan.ranks import RankPlan
-from ..rows.stats import RowStats
-from .events import Begun, Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
-from .gibbs_engine import DISTILLING_PULL, Gap, GibbsEngine
-from .gibbs_start import begin_from, stepped_start
-from .job import Job, model_of
-from .loader import Blocks
-from .run import Position, Run
-from .sampler_choice import ENTRY_BYTES, NUMBER_BYTES, ROW_BYTES, sampler_bytes
+from ...errors import DataValueError, ResourceLimitError
+from ...kernels.tables import Rows
+from ...metrics import is_better, shown_metrics
+from ...metrics.evaluation import Metrics
+from ...model.model import Model
+from ...model.parameters import Parameters
+from ...model.samples import Samples
+from ...options import TrainingOptions
+from ...plan.features import PlannedFeatures
+from ...plan.grouping import Grouping, one_group
+from ...plan.ranks import RankPlan
+from ...rows.stats import RowStats
+from ..events import Begun, Distilled, EpochFinished, Event, Finished, PieceFinished, Planned
+from ..sampler_choice import ENTRY_BYTES, NUMBER_BYTES, ROW_BYTES, sampler_bytes
+from ..steps.job import Job, model_of
+from ..steps.loader import Blocks
+from ..steps.run import Position, Run
+from .engine import DISTILLING_PULL, Gap, GibbsEngine
+from .start import begin_from, stepped_start
 
 BURN_IN, BURN_IN_SHARE = 30, 0.15  # first sweeps that are not collected, and their share in short runs
 MEMORY = 0.9  # weight of earlier sweeps in the moving average of validation scores, which shows the noise
@@ -65,7 +65,7 @@ def make_run(job: Job, features: PlannedFeatures, options: TrainingOptions) -> G
     grouping = Grouping(np.arange(features.plan.n_features), one_group(features.plan.sizes))
     kind = GibbsRun
     if options.loss.is_classification:
-        from .gibbs_clicks import ClickRun as kind
+        from .clicks import ClickRun as kind
     return kind(rows, job.found, features, grouping, options, held_out, job.checkpoint.uninterrupted)
 
 

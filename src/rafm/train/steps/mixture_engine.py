@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels import mixture
-from ..kernels.tables import Rows, Tables
-from ..model.parameters import Parameters, States
-from ..model.scores import score_mixture
-from ..options import TrainingOptions
-from ..plan.grouping import Grouping
-from ..plan.layout import RecordLayout
-from ..plan.ranks import RankPlan
+from ...kernels import mixture
+from ...kernels.tables import Rows, Tables
+from ...model.parameters import Parameters, States
+from ...model.scores import score_mixture
+from ...options import TrainingOptions
+from ...plan.grouping import Grouping
+from ...plan.layout import RecordLayout
+from ...plan.ranks import RankPlan
 from .engine import PIECE_ROWS, Held, Step, first_bias, first_records, put_states, settings_of
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty that pulls mixture weights towards 1, their prior mean

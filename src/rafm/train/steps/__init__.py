@@ -1,0 +1,1 @@
+"""Training by gradient steps: engines, the thread team, the loader of rows, and runs of epochs."""
