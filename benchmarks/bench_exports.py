@@ -30,7 +30,7 @@ from rafm.export.export import export
 from rafm.lab.bench.shapes import Rows, frappe_shaped
 from rafm.model.file import Saved, save
 from rafm.options import resolve
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 ROWS, ROUNDS, RANKS, SLOW_ROWS = 20_000, 7, (8, 32, 128), 300
 XLEARN_CALLS = 20

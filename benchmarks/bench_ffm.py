@@ -25,7 +25,8 @@ from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.stats import count_rows
 from rafm.train.checkpoint import NoCheckpoint
-from rafm.train.steps.job import Job, Stop
+from rafm.train.resources import Stop
+from rafm.train.steps.job import Job
 from rafm.train.steps.run import Position, Run
 
 FIELD_FEATURES, TURNS, EPOCHS = 1000, 3, 4

@@ -32,8 +32,8 @@ from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
+from rafm.train.dispatch import run_recipe
 from rafm.train.events import Measuring, Searched
-from rafm.train.trainer import train
 
 PASS_ROWS, PROCESSES = 50_000, 9
 
@@ -106,7 +106,7 @@ def one_training(what: str, path: str) -> None:
     if "tiny" in given:
         chosen = {"model": "fm", "ranks": 1, "n_epochs": 1}
     begun, found = time.process_time(), {}
-    for event in train(source, resolve(task="binary", **chosen), held_out):
+    for event in run_recipe(source, resolve(task="binary", **chosen), held_out):
         if isinstance(event, Measuring):
             found = {"told_megabytes": event.megabytes, **found, "rank": event.rank}  # a second one has a smaller rank
         if isinstance(event, Searched):

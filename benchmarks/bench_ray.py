@@ -120,11 +120,11 @@ def train_once(given):
 def train_wide(given, options):
     """Train one epoch by wide steps in this process."""
     from rafm.read.converted.reader import ArrowRows
+    from rafm.train.dispatch import run_recipe
     from rafm.train.events import EpochFinished, Planned
-    from rafm.train.trainer import train
 
     begun, marks = time.time(), {"started": 0.0}
-    for event in train(ArrowRows(f"{given['data']}/{CONVERTED}"), options):
+    for event in run_recipe(ArrowRows(f"{given['data']}/{CONVERTED}"), options):
         if isinstance(event, Planned | EpochFinished):
             marks[type(event).__name__] = time.time() - begun
         last = event

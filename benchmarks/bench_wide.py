@@ -28,7 +28,8 @@ from rafm.read.open import read_rows
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train.trainer import EpochFinished, train
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import EpochFinished
 
 TURNS = 5
 
@@ -88,7 +89,7 @@ def loss(given: argparse.Namespace) -> None:
 def epochs(data: InMemory, valid: InMemory, options: TrainingOptions) -> list[float]:
     """Return the loss on the held-out rows after each epoch."""
     metric = options.loss.metrics[0]
-    return [event.metrics[metric] for event in train(data, options, valid) if isinstance(event, EpochFinished)]
+    return [event.metrics[metric] for event in run_recipe(data, options, valid) if isinstance(event, EpochFinished)]
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from rafm.options import resolve
 from rafm.read.fields import read_fields
 from rafm.read.open import ReadOptions, labelled_rows, training_rows
 from rafm.rows.source import RowSource
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 SETS = {
     "frappe": "binary",

@@ -20,7 +20,7 @@ from rafm.model.model import Model
 from rafm.options import resolve
 from rafm.read.fields import read_fields
 from rafm.read.open import ReadOptions, labelled_rows, training_rows
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 SETS = {  # task, rank of the FM, L2 penalties and learning rates to choose from
     "frappe": ("binary", 64, (3e-3, 1e-2), (0.1, 0.2)),

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rafm.train.sampler_choice import RANK_TO_CUT
 
 from rafm.model.model import Model
 from rafm.options import resolve
@@ -27,8 +28,8 @@ from rafm.read.open import ReadOptions, labelled_rows, training_rows
 from rafm.rows.blocks import join_rows
 from rafm.rows.checked import CheckedRows
 from rafm.rows.source import InMemory
-from rafm.train.sampler_choice import RANK_TO_CUT
-from rafm.train.trainer import Distilled, Finished, train
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import Distilled, Finished
 
 NAMES = ("ml-100k", "ciao", "ml-1m")
 CLICKS = ("frappe", "ml10m-tag-popularity", "lastfm-tag-popularity")
@@ -61,7 +62,7 @@ def loss_of(model: Model, rows: CheckedRows) -> float:
 def sampled(data: InMemory, valid: CheckedRows, **chosen: Any) -> tuple[Model, Distilled, float]:
     """Return the model, what was said of its distillation, and CPU seconds."""
     begun = time.process_time()
-    for event in train(data, resolve(optimizer="gibbs", **chosen), valid):
+    for event in run_recipe(data, resolve(optimizer="gibbs", **chosen), valid):
         if isinstance(event, Distilled):
             gap = event  # the last one, if there are two
         if isinstance(event, Finished):

@@ -24,8 +24,8 @@ from rafm.options import resolve
 from rafm.rows.blocks import join_rows
 from rafm.rows.checked import CheckedRows
 from rafm.rows.source import InMemory
-from rafm.train.selection import train_and_select
-from rafm.train.trainer import Finished
+from rafm.train import train
+from rafm.train.events import Finished
 
 
 def matrix(rows: CheckedRows, n_features: int) -> csr_matrix:
@@ -37,7 +37,7 @@ def matrix(rows: CheckedRows, n_features: int) -> csr_matrix:
 def own(data: InMemory, rank: int, n_sweeps: int, seed: int) -> tuple[float, Model]:
     """Return CPU seconds and the distilled model."""
     begun, chosen = time.process_time(), {"model": "fm", "ranks": rank, "optimizer": "gibbs", "seed": seed}
-    *_, last = train_and_select(data, resolve(task="regression", n_epochs=n_sweeps, patience=None, **chosen))
+    *_, last = train(data, resolve(task="regression", n_epochs=n_sweeps, patience=None, **chosen))
     assert isinstance(last, Finished)
     return time.process_time() - begun, last.model
 

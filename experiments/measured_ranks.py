@@ -26,8 +26,8 @@ from rafm.read.fields import read_fields
 from rafm.read.open import ReadOptions, labelled_rows, training_rows
 from rafm.rows.source import RowSource
 from rafm.rows.stats import count_rows
+from rafm.train.dispatch import train_model
 from rafm.train.steps.ranks_by_count import ranks_within
-from rafm.train.trainer import train_model
 
 SIZES = {  # task and number of parameters
     "frappe": ("binary", 350_000),

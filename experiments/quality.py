@@ -27,7 +27,7 @@ from rafm.options import resolve
 from rafm.read.labels import BinaryLabels
 from rafm.read.libsvm.libsvm import read_libsvm
 from rafm.rows.checked import Batch, check_batch
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 SEEDS, EPOCHS, HERE = (0, 1, 2, 3), 30, Path(__file__).parent
 PARTS = ("train", "validation", "test")

@@ -29,7 +29,7 @@ from rafm.recommend.ranked import evaluate_ranking
 from rafm.rows.checked import Batch, CheckedRows, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 TOP, NEGATIVES, VALID_USERS, TEST_USERS, SEEDS = 20, 4, 3000, 10_000, (0, 1, 2)
 Pairs = tuple[np.ndarray, np.ndarray]  # users and items

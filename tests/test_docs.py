@@ -65,7 +65,7 @@ assert resolve(task="binary", metric="brier").metric == "brier"
 """,
     "An optimiser": """
 from rafm.options import resolve
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 from worlds import planted
 data, valid = planted(n_rows=300)
 model = train_model(data, resolve(task="binary", model="fm", ranks=2, optimizer="rmsprop", n_epochs=2), valid)
@@ -79,7 +79,7 @@ from rafm.cli.train import train
 from rafm.options import resolve
 assert inspect.signature(RaFMRegressor).parameters["mixture_pull"].default == 0.01
 assert inspect.signature(train).parameters["mixture_pull"].default == 0.01
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 from worlds import planted
 data, _ = planted("regression", n_rows=200)
 models = [train_model(data, resolve(task="regression", model="mrma", ranks=(2, 4), n_epochs=1, mixture_pull=pull))

@@ -156,38 +156,6 @@ def test_an_unknown_option_is_named():
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "nonzeros", "share"),
-    [
-        ("adagrad", 10, 1.0),
-        ("adagrad", 46, (10 / 46) ** 1.5),
-        ("adagrad", 47, 0.1),
-        ("adagrad", 600, 0.1),
-        ("sgd", 600, (10 / 600) ** 1.5),
-    ],
-)
-def test_the_learning_rate_falls_with_the_length_of_rows_to_a_tenth_at_least(optimizer, nonzeros, share):  # case 132
-    usual = resolve(task="binary", optimizer=optimizer)
-    assert usual.for_rows(10_000, nonzeros).learning_rate == pytest.approx(share * usual.learning_rate)
-    given = resolve(task="binary", optimizer=optimizer, learning_rate=0.3)
-    assert given.for_rows(10_000, nonzeros).learning_rate == 0.3
-
-
-@pytest.mark.parametrize(
-    ("n_features", "spread", "times"),
-    [(250, 0.5, 1), (1000, 0.5, 4), (9000, 0.5, 5), (9000, 0.25, 1.25), (9000, 0.08, 1)],
-    ids=["enough rows", "few rows", "at most fivefold", "fewer clicks", "rare clicks"],
-)
-def test_l2_of_clicks_grows_with_features_per_row_but_not_where_clicks_are_rare(n_features, spread, times):
-    usual = resolve(task="binary")
-    adapted = usual.for_rows(1000, 8.0, n_features, spread)
-    assert adapted.l2 == pytest.approx([times * penalty for penalty in usual.l2])
-    given = resolve(task="binary", l2=0.005)
-    assert given.for_rows(1000, 8.0, n_features, spread).l2 == given.l2
-    ratings = resolve(task="regression")
-    assert ratings.for_rows(1000, 8.0, n_features, spread).l2 == ratings.l2
-
-
-@pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"model": "fm"}, "max_parameters needs measured ranks, which model='rafm' has: drop model='fm', or the limit"),

@@ -21,7 +21,7 @@ import sys
 import threading
 
 READ_AT_START = ("PYTHON", "NUMBA", "OMP_", "OPENBLAS", "MKL_", "LC_", "LANG")
-MODULES = ("rafm.train.selection", "rafm.predictor", "rafm.encode.encoder", "rafm.read.csv.plain_parser", "pyarrow")
+MODULES = ("rafm.train", "rafm.predictor", "rafm.encode.encoder", "rafm.read.csv.plain_parser", "pyarrow")
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
 

@@ -32,14 +32,7 @@ CALIBRATE_HELP = (
 )
 MEASURED = "rafm"  # the family that measured ranks need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
-# Options that say nothing about the model or its steps: it may be sampled although they are given
-NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
-NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
-SIZES = ("max_parameters", "max_bytes")  # of measured ranks; they do not say how to train either
-PASSED_ON, RIVALS = (
-    {*NEUTRAL, "calibrate", "field_weights"},
-    ("lr", "fm", "gibbs"),
-)  # rivals of the usual model, and their options
+SIZES = ("max_parameters", "max_bytes")  # of measured ranks
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
 
@@ -270,20 +263,6 @@ def _with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
         return given
     model = "difacto" if isinstance(ranks, Sequence) and len(ranks) > 1 else "fm"
     return {**given, "optimizer": optimizer, "model": model, "ranks": SAMPLED_RANK if ranks is None else ranks}
-
-
-def may_decide(given: dict[str, Any], declared: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
-    """Return what rows may decide because no option asks for a model: see decisions 0022, 0034 and 0037."""
-    loss, usual = chosen["loss"], {name: declared[name].default for name in given}
-    odd = {name for name in given if type(given[name]) is not type(usual[name]) or given[name] != usual[name]}
-    odd -= {"field_weights"} if chosen["field_weights"] == "off" else set()  # which suits every model
-    neutral = {*NEUTRAL, *(("ranks", *SIZES) if chosen["is_measured"] else ())}
-    measure, rivals = (
-        loss.is_classification and odd <= {*NEUTRAL_FOR_CLICKS},
-        RIVALS if odd <= PASSED_ON - {"field_weights"} else (),
-    )
-    sample, is_pointwise = loss.name == "squared" and odd <= neutral, not loss.is_pairwise
-    return {"may_sample": sample, "may_measure": measure and is_pointwise, "rivals": rivals if is_pointwise else ()}
 
 
 def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:

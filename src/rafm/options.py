@@ -1,14 +1,15 @@
 """Every training option, declared once: its name, default, check, help text and command-line form.
 
 Estimator parameters, flags of `rafm train`, the summary in a model file and the identity of a checkpoint derive from
-TrainingOptions. To add an option: one field here, and the line that uses it. Heavy modules are imported late.
+Options. To add an option: one field here, and the line that uses it. Heavy modules are imported late. What one training
+run does is a `Recipe` (train/recipe.py), which train/policy.py makes of options and rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from . import checks, flag_values
@@ -27,11 +28,8 @@ if TYPE_CHECKING:
     from .optimizers.optimizer import Optimizer
     from .plan.ranks import LevelRule
 
-USUAL_NONZEROS = 10.0  # per row; rows with more get a lower default learning rate
-ADAPTABLE = ("learning_rate", "l2", "init_scale")
+ADAPTABLE = ("learning_rate", "l2", "init_scale")  # to the rows, unless they are given
 KEPT_BY_SOME = ("l2", "validation_fraction", "item_fields")  # of model files
-MANY_ROWS = 10_000  # clicks start from a larger spread
-KNOWN_FEATURES, MAX_SCARCITY = 0.25, 5.0  # features per row without effect on L2, and its largest effect
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,8 @@ def option(default: Any, help: str, check: Check, type: str, flag_type: Any, **m
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
-    """Options of one training run, checked and completed by `resolve` in the order of the fields."""
+class Options:
+    """What the user asks for, checked and completed by `resolve` in the order of the fields; never replaced."""
 
     loss: Loss = option(
         None,
@@ -298,22 +296,16 @@ class TrainingOptions:
         is_kept=False,
         has_effect=False,
     )
-    # Switches without a flag of their own
-    adaptable: frozenset[str] = field(default=frozenset())  # names of options to adapt to the rows: those not given
+    # Wishes without a flag of their own
     shuffle: bool = field(default=True)  # otherwise rows are visited in input order
-    keep_state: bool = field(default=False)  # whether the model keeps its optimiser state
+    keep_state: bool = field(default=False)  # whether the model keeps its optimiser state, if it has one
+    needs_state: bool = field(default=False)  # whether it must have one
     replan: bool = field(default=False)  # whether to raise the features of a resumed model to higher ranks
+    # What the values above say together
+    given: frozenset[str] = field(default=frozenset())  # names of options that are not at their defaults
+    adaptable: frozenset[str] = field(default=frozenset())  # names of options to adapt to the rows: those not given
     searched: tuple[str, ...] = field(default=())  # settings to be found by short runs
     measured: bool = field(default=False)  # ranks="auto"; `ranks` are those to use where that is not possible
-    memory: float | None = field(default=None)  # megabytes for the parameters in training; None: any amount
-    reserved_bytes: int = field(default=0)  # what the model file holds besides the model
-    may_sample: bool = field(default=False)  # whether rows may decide that the model is sampled
-    may_measure: bool = field(default=False)  # whether rows may decide that ranks are measured
-    rivals: tuple[str, ...] = field(default=())  # models that compete with the usual one on rows held out
-    noise: float | None = field(default=None)  # variance of labels, for a sampler without validation rows
-    pull: float | None = field(default=None)  # of its distillation, likewise
-    heat: float | None = field(default=None)  # of its first sweeps, likewise
-    large_rank: int | None = field(default=None)  # of the model that a sampler cuts; None: by the number of rows
 
     @property
     def family(self) -> Family:
@@ -338,27 +330,6 @@ class TrainingOptions:
         # Keeping a share r of the negatives multiplies the odds by 1/r; log(r) takes that back.
         return math.log(self.negative_rate)
 
-    def for_rows(self, n_rows: int, nonzeros: float, n_features: int = 0, label_spread: float = 0.5) -> TrainingOptions:
-        """Return the options with defaults that suit the rows, with `nonzeros` each; see decisions 0020, 0028.
-
-        A step moves all features of a row at once, so the score of a long row moves further, and it has more noise from
-        pairs. Few rows cannot unlearn the noise of the start. Features of few rows need a stronger penalty, less so if
-        clicks are rare, because then the loss is flat: its curvature is the variance of the labels.
-
-        >>> adapted = resolve(task="binary").for_rows(1000, 40.0, n_features=500)
-        >>> round(adapted.learning_rate, 3), round(adapted.l2[0], 3), adapted.init_scale
-        (0.025, 0.16, 0.01)
-        """
-        times, changed = max(1.0, nonzeros / USUAL_NONZEROS), dict[str, Any]()  # see decision 0009
-        if "learning_rate" in self.adaptable:
-            changed["learning_rate"] = self.learning_rate * max(times**-1.5, self.optimizer.least_rate)
-        if "l2" in self.adaptable and self.loss.is_classification:
-            scarcity = min(n_features / (n_rows * KNOWN_FEATURES), MAX_SCARCITY) * 4 * label_spread**2
-            changed["l2"] = tuple(penalty * times**2 * max(1.0, scarcity) for penalty in self.l2)
-        if "init_scale" in self.adaptable and n_rows < MANY_ROWS:
-            changed["init_scale"] = 0.01
-        return replace(self, **changed)
-
     def summary(self) -> dict[str, Any]:
         """Return the options as plain values for the model file; explicit levels are stored in the plan."""
         from .plan.ranks import NearestRank, Thresholds
@@ -377,9 +348,8 @@ class TrainingOptions:
     def identity(self) -> dict[str, Any]:
         """Return all options that decide what a run computes, by the names that users know."""
         chosen = {one.flag or name: getattr(self, name) for name, one in declared_options() if one.has_effect}
-        measuring = ("searched",) * bool(self.searched) + ("measured", "memory", "reserved_bytes") * self.measured
-        sampling = ("large_rank",) * (self.large_rank is not None)
-        switches = ("shuffle", "keep_state", "replan", *measuring, *sampling)
+        measuring = ("searched",) * bool(self.searched) + ("measured",) * self.measured
+        switches = ("shuffle", "keep_state", "replan", *measuring)
         return {"task": self.loss.task, **chosen, **{name: getattr(self, name) for name in switches}}
 
 
@@ -389,7 +359,7 @@ def declared_options() -> Iterator[tuple[str, Option]]:
     >>> dict(declared_options())["update"].default
     'joint'
     """
-    declared: tuple[Field[Any], ...] = fields(TrainingOptions)
+    declared: tuple[Field[Any], ...] = fields(Options)
     return ((one.name, one.metadata["option"]) for one in declared if "option" in one.metadata)
 
 
@@ -402,7 +372,15 @@ def nearest_option(name: str, known: Iterable[str]) -> str | None:
     return nearest_name(name, {own: {own, o.flag or own, o.parameter or own} for own, o in declared_options()}, known)
 
 
-def resolve(*, task: str, **given: Any) -> TrainingOptions:
+def resolve(
+    *,
+    task: str,
+    shuffle: bool = True,
+    keep_state: bool = False,
+    needs_state: bool = False,
+    replan: bool = False,
+    **given: Any,
+) -> Options:
     """Check all options and fill in defaults.
 
     >>> resolve(task="binary", l2=-1)
@@ -420,11 +398,23 @@ def resolve(*, task: str, **given: Any) -> TrainingOptions:
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    known = {**{name: chosen[name] for name in declared}, **checks.may_decide(given, declared, chosen)}
-    measured, searched = chosen["is_measured"], tuple(chosen["searched"])
+    searched = tuple(chosen["searched"])
     free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
-    adaptable = frozenset(() if chosen["optimizer"].is_sampler else free)
-    return TrainingOptions(**known, adaptable=adaptable, measured=measured, searched=searched)
+    return Options(
+        **{name: chosen[name] for name in declared},
+        shuffle=shuffle,
+        keep_state=keep_state or needs_state,
+        needs_state=needs_state,
+        replan=replan,
+        given=frozenset(name for name, value in given.items() if not _is_default(value, declared[name].default)),
+        adaptable=frozenset(() if chosen["optimizer"].is_sampler else free),
+        searched=searched,
+        measured=chosen["is_measured"],
+    )
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and bool(value == default)
 
 
 def from_summary(summary: dict[str, Any]) -> dict[str, Any]:

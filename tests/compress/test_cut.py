@@ -19,7 +19,7 @@ from rafm.compress.rotation import Sides, balancing_map
 from rafm.errors import ConfigError
 from rafm.model.file import Saved, file_bytes, save
 from rafm.options import resolve
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from rafm.distributed.spec import ModelSpec
 from rafm.encode.spec import TableSpec
 from rafm.errors import CheckpointError, ClusterError, DataValueError, DivergenceError
 from rafm.plan.ranks import describe_plan
+from rafm.train.dispatch import train_model
 from rafm.train.events import EpochFinished, Planned, StartEvaluated
-from rafm.train.trainer import train_model
 
 
 class Killed(BaseException):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 probabilities = st.floats(1e-6, 1 - 1e-6)
 deltas = st.floats(1.001, 100)

@@ -13,7 +13,7 @@ from rafm.lab.paper.large import nonzeros, pruned
 from rafm.lab.paper.tasks import LATER, Run
 from rafm.options import resolve
 from rafm.plan.ranks import NearestRank, plan_ranks
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 GOOD, LEVEL, BAD = [0.100, 0.101, 0.099], [0.1, 0.102, 0.098], [0.200, 0.201, 0.199]
 STUDY = SizeStudy("frappe", "binary", 1000)

@@ -25,7 +25,7 @@ from rafm.lab.paper.tables34 import claims, edges, winners_table
 from rafm.lab.paper.tasks import Run, clip, evaluate_model, options_of, rows_of, train_run
 from rafm.lab.paper.verdicts import p_value, standing
 from rafm.plan.ranks import NearestRank, plan_ranks
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 TINY = replace(
     QUICK,

@@ -14,7 +14,7 @@ from rafm.lab.paper.store import Store
 from rafm.lab.paper.tasks import evaluate_model, fields_of, rows_of
 from rafm.options import resolve
 from rafm.rows.source import InMemory
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 STUDY = SampledStudy("ml-1m", (2, 8), sweeps=5, n_seeds=2, share=0.5)
 

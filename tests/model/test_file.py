@@ -34,7 +34,7 @@ from rafm.predictor import Predictor
 from rafm.read.frames import as_table
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.numbering import Numbering
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 sys.path.insert(0, str(GOLDEN))

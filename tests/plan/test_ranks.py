@@ -23,7 +23,7 @@ from rafm.plan.ranks import (
     plan_ranks,
 )
 from rafm.rows.checked import Batch, check_batch
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 rank_sets = st.sets(st.integers(1, 600), min_size=1, max_size=5).map(sorted)
 counts_of_features = st.lists(st.integers(1, 10_000), min_size=1, max_size=20).map(np.array)

@@ -19,7 +19,7 @@ from rafm.rows.checked import Batch, CheckedRows, check_batch
 from rafm.rows.numbering import DENSE_IDS, Numbering, number_rows
 from rafm.rows.spill import SpilledRows, SpillOptions
 from rafm.rows.stats import count_rows
-from rafm.train.trainer import train_model
+from rafm.train.dispatch import train_model
 
 HUGE = 3_000_000_000
 

@@ -9,7 +9,9 @@ from rafm.options import resolve
 from rafm.plan.layout import RecordLayout
 from rafm.plan.ranks import RankPlan
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.trainer import Finished, train, train_model
+from rafm.train.dispatch import run_recipe, train_model
+from rafm.train.events import Finished
+from rafm.train.resources import Resources
 
 FAMILIES = {"lr": None, "fm": 4, "difacto": (2, 4), "mrma": (2, 4), "rafm": (2, 4)}
 
@@ -39,7 +41,7 @@ def test_the_average_moves_half_way_to_the_parameters_of_each_epoch(family, clic
 
 def test_the_history_judges_the_average(clicks):
     data, valid = clicks
-    *_, last = train(data, options(averaging=True, metric="auc", n_epochs=12, calibrate="off"), valid)
+    *_, last = run_recipe(data, options(averaging=True, metric="auc", n_epochs=12, calibrate="off"), valid)
     assert last.model.best_epoch > 1
     scores = last.model.scores(valid).astype(float)
     labels = valid.labels
@@ -82,11 +84,11 @@ def test_without_an_epoch_that_stalls_no_rate_drops(clicks):
 def test_a_killed_run_goes_on_with_its_average_and_its_drops(family, clicks, tmp_path):
     data, valid = clicks
     chosen = stalling(model=family, averaging=True, rate_drops=2)
-    *_, whole = train(data, chosen, valid)
+    *_, whole = run_recipe(data, chosen, valid)
     assert len(whole.model.history) > 6
     for _ in range(100):
         with Checkpoint(tmp_path, 0) as checkpoint:
-            for n, event in enumerate(train(data, chosen, valid, checkpoint)):
+            for n, event in enumerate(run_recipe(data, chosen, valid, Resources(checkpoint=checkpoint))):
                 if n == 7 or isinstance(event, Finished):
                     break
         if isinstance(event, Finished):

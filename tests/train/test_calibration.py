@@ -14,11 +14,12 @@ from rafm import RaFMClassifier, RaFMRegressor, load
 from rafm.errors import ConfigError
 from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
+from rafm.train import train
 from rafm.train.calibration import KEY, calibrated, fit
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.dispatch import run_recipe
 from rafm.train.events import Calibrated, Finished
-from rafm.train.selection import train_and_select
-from rafm.train.trainer import train
+from rafm.train.resources import Resources
 
 WORLDS = {
     "lr": ("lr", (), [0] * 7, 0),
@@ -117,7 +118,10 @@ def data():
 
 
 def test_overconfident_scores_are_corrected_and_told(data):
-    events, plain = [*train(data[0], options(), data[1])], [*train(data[0], options(calibrate="off"), data[1])]
+    events, plain = (
+        [*run_recipe(data[0], options(), data[1])],
+        [*run_recipe(data[0], options(calibrate="off"), data[1])],
+    )
     (told,) = (event for event in events if isinstance(event, Calibrated))
     assert told.scale < 0.9
     assert told.after < told.before - 0.005
@@ -140,7 +144,7 @@ def test_the_model_file_keeps_it_and_rows_held_out_give_it_to_the_model_of_all_r
 
 
 def test_threads_change_no_bit(data):
-    one, two = ([*train(data[0], options(threads=n), data[1])][-1].model.parameters for n in (1, 2))
+    one, two = ([*run_recipe(data[0], options(threads=n), data[1])][-1].model.parameters for n in (1, 2))
     np.testing.assert_array_equal(one.weights, two.weights)
 
 
@@ -152,13 +156,13 @@ class Killed(Exception):
 def test_a_killed_run_resumes_to_the_same_bytes(data, has_valid, tmp_path, monkeypatch):
     monkeypatch.setattr("rafm.train.steps.record_engine.PIECE_ROWS", 2048)
     valid = data[1] if has_valid else None
-    *_, last = train_and_select(data[0], options(), valid)
+    *_, last = train(data[0], options(), valid)
     assert KEY in last.model.options
     lives, events = 0, []
     while lives < 60 and not (events and isinstance(events[-1], Finished)):
         lives, events = lives + 1, []
         with suppress(Killed), Checkpoint(tmp_path, seconds=0) as checkpoint:
-            for event in train_and_select(data[0], options(), valid, checkpoint):
+            for event in train(data[0], options(), valid, Resources(checkpoint=checkpoint)):
                 events.append(event)
                 if len(events) == 12:
                     raise Killed
@@ -184,14 +188,14 @@ def test_what_cannot_be_calibrated_is_refused(kind, given, message):
 
 
 def test_a_model_that_keeps_its_state_goes_on_from_what_was_calibrated(data):
-    *_, last = train(data[0], replace(options(), keep_state=True), data[1])
+    *_, last = run_recipe(data[0], replace(options(), keep_state=True), data[1])
     assert KEY in last.model.options
     assert last.model.parameters.states.bias[0] == last.model.parameters.bias[0]
 
 
 def test_the_state_of_ftrl_would_undo_it(data):
     kept = {"keep_state": True}
-    *_, last = train(data[0], replace(options(optimizer="ftrl"), **kept), data[1])
+    *_, last = run_recipe(data[0], replace(options(optimizer="ftrl"), **kept), data[1])
     assert KEY not in last.model.options
     with pytest.raises(ConfigError, match="cannot keep the optimiser state of 'ftrl'"):
-        [*train(data[0], replace(options(optimizer="ftrl", calibrate="on"), **kept), data[1])]
+        [*run_recipe(data[0], replace(options(optimizer="ftrl", calibrate="on"), **kept), data[1])]

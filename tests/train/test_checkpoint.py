@@ -21,8 +21,10 @@ from rafm.options import resolve
 from rafm.read.converted.reader import ArrowRows
 from rafm.read.converted.writer import write_arrow
 from rafm.train.checkpoint import Checkpoint, RowsFingerprint, identity
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed
+from rafm.train.resources import Resources
 from rafm.train.steps import record_engine
-from rafm.train.trainer import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed, train
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
 MODEL, DIVERGED, SYSTEM, INTERRUPTED, TERMINATED = 4, 5, 6, 130, 143
@@ -61,7 +63,7 @@ def train_in(folder, data, chosen, valid=None, stop_after=None, **settings):
     seen = []
     try:
         with Checkpoint(folder, **{"seconds": 0, **settings}) as checkpoint:
-            for event in train(data, chosen, valid, checkpoint):
+            for event in run_recipe(data, chosen, valid, Resources(checkpoint=checkpoint)):
                 seen.append(event)
                 if len(seen) == stop_after:
                     raise Killed
@@ -83,7 +85,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(family, clicks,
     """Each life gets a few events further than the one before."""
     data, valid = clicks
     chosen = options(model=family, ranks=FAMILIES[family], n_epochs=2)
-    expected = bytes_of(model_of(list(train(data, chosen, valid))))
+    expected = bytes_of(model_of(list(run_recipe(data, chosen, valid))))
     for _ in range(200):
         events = train_in(tmp_path, data, chosen, valid, stop_after=9)
         if isinstance(events[-1], Finished):
@@ -96,7 +98,7 @@ def test_rows_of_many_blocks_go_on_in_the_middle_of_any_of_them(clicks, small_pi
     monkeypatch.setattr("rafm.rows.blocks.BLOCK_ROWS", 150)
     write_arrow(tmp_path / "rows.arrow", [clicks[0]])
     source, chosen = ArrowRows(tmp_path / "rows.arrow"), options(n_epochs=2)
-    expected = bytes_of(model_of(list(train(source, chosen))))
+    expected = bytes_of(model_of(list(run_recipe(source, chosen))))
     draw, places = random.Random(0), set()
     for _ in range(200):
         events = train_in(tmp_path / "states", source, chosen, stop_after=draw.randint(5, 12))
@@ -109,7 +111,7 @@ def test_rows_of_many_blocks_go_on_in_the_middle_of_any_of_them(clicks, small_pi
 
 
 def test_another_number_of_threads_goes_on_to_the_same_bytes(clicks, small_pieces, tmp_path):
-    expected = bytes_of(model_of(list(train(clicks[0], options()))))
+    expected = bytes_of(model_of(list(run_recipe(clicks[0], options()))))
     for threads in (2, 1, 3):
         train_in(tmp_path, clicks[0], options(threads=threads), stop_after=15)
     assert bytes_of(model_of(train_in(tmp_path, clicks[0], options(threads=2)))) == expected
@@ -118,7 +120,7 @@ def test_another_number_of_threads_goes_on_to_the_same_bytes(clicks, small_piece
 def test_the_best_epoch_and_the_count_of_patience_survive(clicks, tmp_path):
     data, valid = clicks
     chosen = options(n_epochs=60, patience=2, learning_rate=0.5)
-    whole = model_of(list(train(data, chosen, valid)))
+    whole = model_of(list(run_recipe(data, chosen, valid)))
     best = 1 + int(np.argmin([entry["valid_log_loss"] for entry in whole.history]))
     assert best + 2 == len(whole.history) < 60
     stop_after = 2 + 2 * (best + 1)  # one epoch into the wait
@@ -222,7 +224,7 @@ def test_another_version_is_refused_by_name(clicks, tmp_path, monkeypatch):  # c
 def test_levels_given_one_by_one_are_told_apart_by_their_content():
     levels = np.array([1, 2, 2])
     first, same, other = (
-        identity(options(levels=x), RowsFingerprint(), None) for x in (levels, levels.copy(), levels[::-1])
+        identity(options(levels=x), Resources(), RowsFingerprint(), None) for x in (levels, levels.copy(), levels[::-1])
     )
     assert first == same != other
 
@@ -245,7 +247,7 @@ def test_a_state_is_not_taken_for_a_model(clicks, tmp_path):
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
 def test_a_damaged_newest_state_falls_back_to_the_one_before(damage, clicks, small_pieces, tmp_path):
-    expected = bytes_of(model_of(list(train(clicks[0], options()))))
+    expected = bytes_of(model_of(list(run_recipe(clicks[0], options()))))
     train_in(tmp_path, clicks[0], options(), stop_after=8)
     newest = states_of(tmp_path)[-1]
     raw = bytearray(newest.read_bytes())
@@ -350,7 +352,7 @@ def interrupting(monkeypatch, number, at):
 
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
 def test_an_interrupt_inside_of_a_piece_waits_for_its_end(number, error, clicks, small_pieces, tmp_path, monkeypatch):
-    expected = bytes_of(model_of(list(train(clicks[0], options()))))
+    expected = bytes_of(model_of(list(run_recipe(clicks[0], options()))))
     handlers = [signal.getsignal(known) for known in (signal.SIGINT, signal.SIGTERM)]
     told = []
     with monkeypatch.context() as patch:
@@ -384,7 +386,7 @@ def test_an_interrupt_while_the_loss_stops_being_finite_writes_nothing(clicks, s
 def test_an_interrupt_in_whoever_reads_the_events_writes_a_state_too(clicks, small_pieces, tmp_path):
     def interrupted():
         with Checkpoint(tmp_path, 3600, lambda text: None) as checkpoint:
-            for event in train(clicks[0], options(), None, checkpoint):
+            for event in run_recipe(clicks[0], options(), None, Resources(checkpoint=checkpoint)):
                 if isinstance(event, PieceFinished):
                     raise KeyboardInterrupt
 
@@ -554,7 +556,7 @@ def test_a_full_disk_is_told_once_and_training_ends_well(rows, tmp_path):  # cas
 
 def test_a_full_disk_later_on_leaves_the_state_before_it(clicks, small_pieces, tmp_path, monkeypatch):  # case 75
     """The disk is full after the third state; the run is killed, and goes on from the third when there is room."""
-    expected = bytes_of(model_of(list(train(clicks[0], options()))))
+    expected = bytes_of(model_of(list(run_recipe(clicks[0], options()))))
     write, told = os.fsync, []
 
     def full(descriptor):

@@ -10,9 +10,10 @@ from worlds import planted
 from rafm.model.file import load
 from rafm.options import resolve
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.event_log import event_record, log_events
+from rafm.train.dispatch import run_recipe
+from rafm.train.event_log import log_events
+from rafm.train.resources import Resources
 from rafm.train.steps import record_engine
-from rafm.train.trainer import train
 
 KEYS = {
     "planned": {"event", "rows", "features", "parameters", "model", "plan"},
@@ -40,8 +41,8 @@ def test_every_kind_of_event_has_its_keys(tmp_path, monkeypatch):
     records = []
     for _ in range(2):
         with Checkpoint(tmp_path, 3600) as checkpoint:
-            events = train(data, resolve(task="binary", n_epochs=2), valid, checkpoint)
-            records += [json.loads(json.dumps(event_record(event))) for event in events]
+            events = run_recipe(data, resolve(task="binary", n_epochs=2), valid, Resources(checkpoint=checkpoint))
+            records += [json.loads(json.dumps(event.record())) for event in events]
     assert {record["event"]: set(record) for record in records} == KEYS
 
 

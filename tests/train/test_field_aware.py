@@ -1,5 +1,6 @@
 """Field-aware models end to end: training, files, checkpoints, commands, what comes after, and what is refused."""
 
+import os
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -19,8 +20,9 @@ from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.dispatch import run_recipe
 from rafm.train.events import Finished
-from rafm.train.trainer import train
+from rafm.train.resources import Resources
 
 FIELDS = ["a", "b", "c"] * 20
 N_ROWS = 600
@@ -102,7 +104,7 @@ def test_a_row_weight_of_two_counts_like_two_rows_and_0_like_none():
 
 def test_features_without_a_field_share_one_and_unseen_ones_add_nothing():
     source = clicks()
-    *_, last = train(InMemory(source.rows, Fields.of_ranges(("u", "v"), (0, 3, 6))), options())
+    *_, last = run_recipe(InMemory(source.rows, Fields.of_ranges(("u", "v"), (0, 3, 6))), options())
     assert last.model.fields.names == ("u", "v", "<other>")
     rows = check_batch(Batch(np.array([0, 2, 5]), np.array([0, 3, 0, 3, 77]), np.ones(5), 78))
     assert np.ptp(last.model.scores(rows)) == 0
@@ -127,11 +129,11 @@ def test_continued_training_goes_on_and_refuses_a_new_field():
 @pytest.mark.parametrize("optimizer", ["adagrad", "adam", "ftrl"])
 def test_a_file_keeps_the_optimiser_state_and_training_goes_on_from_it(optimizer, tmp_path):
     kept = replace(options(optimizer=optimizer), keep_state=True)
-    *_, first = train(clicks(), kept)
+    *_, first = run_recipe(clicks(), kept)
     save(tmp_path / "m.rafm", Saved(first.model))
-    *_, direct = train(clicks(seed=1), kept, start=first.model)
-    *_, stored = train(clicks(seed=1), kept, start=load_file(tmp_path / "m.rafm").model)
-    *_, without = train(clicks(seed=1), kept, start=first.model.for_scoring())
+    *_, direct = run_recipe(clicks(seed=1), kept, start=first.model)
+    *_, stored = run_recipe(clicks(seed=1), kept, start=load_file(tmp_path / "m.rafm").model)
+    *_, without = run_recipe(clicks(seed=1), kept, start=first.model.for_scoring())
     arrays = [event.model.parameters.factors[0] for event in (direct, stored, without)]
     np.testing.assert_array_equal(arrays[0], arrays[1])
     assert np.any(arrays[0] != arrays[2])
@@ -168,12 +170,12 @@ class Killed(Exception):
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr("rafm.train.steps.record_engine.PIECE_ROWS", 64)
-    *_, last = train(clicks(), options(), clicks(seed=1))
+    *_, last = run_recipe(clicks(), options(), clicks(seed=1))
     lives, events = 0, []
     while lives < 60 and not (events and isinstance(events[-1], Finished)):
         lives, events = lives + 1, []
         with suppress(Killed), Checkpoint(tmp_path, seconds=0) as checkpoint:
-            for event in train(clicks(), options(), clicks(seed=1), checkpoint):
+            for event in run_recipe(clicks(), options(), clicks(seed=1), Resources(checkpoint=checkpoint)):
                 events.append(event)
                 if len(events) == 10:
                     raise Killed
@@ -228,11 +230,12 @@ def test_rows_without_fields_are_refused():
 
 def test_a_model_that_does_not_fit_is_refused_with_its_arithmetic(monkeypatch):
     message = r"9 features x 3 fields x 3 factors = 91 parameters, which take 0 MB in training, more than 0 MB"
+    monkeypatch.setattr(os, "sysconf", lambda name: 9)  # pages of so many bytes
     with pytest.raises(ResourceLimitError, match=message):
-        [*train(clicks(), replace(options(), memory=0.0001))]
+        [*run_recipe(clicks(), options())]
     monkeypatch.setattr("rafm.train.steps.field_choice.MOST_VECTOR_FIELDS", 2)
     with pytest.raises(ResourceLimitError, match="takes up to 2 fields, found 3"):
-        [*train(clicks(), options())]
+        [*run_recipe(clicks(), options())]
 
 
 # ---- Commands

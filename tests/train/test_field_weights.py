@@ -17,8 +17,9 @@ from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.dispatch import run_recipe, train_model
+from rafm.train.resources import Resources
 from rafm.train.steps import record_engine
-from rafm.train.trainer import train, train_model
 
 FAMILIES = {"rafm": (4, 8), "difacto": (4, 8), "fm": (8,)}
 FIELDS = ["a", "b", "c", "b"] * 15
@@ -111,7 +112,7 @@ def test_a_run_that_was_stopped_ends_at_the_same_bytes(model, tmp_path, monkeypa
     expected = train_model(data, chosen, valid)
     for stop_after in (9, 5, None):  # events of a run: the plan, pieces, checkpoints, epochs
         with Checkpoint(tmp_path, seconds=0) as checkpoint:
-            for number, event in enumerate(train(data, chosen, valid, checkpoint)):
+            for number, event in enumerate(run_recipe(data, chosen, valid, Resources(checkpoint=checkpoint))):
                 last = event
                 if number == stop_after:
                     break
@@ -136,10 +137,10 @@ def test_two_epochs_one_by_one_give_the_bytes_of_two_in_a_row(model, tmp_path):
     """The gradient by which the weights have not stepped yet goes through the file too."""
     data, _ = clicks()
     one = dataclasses.replace(options(model=model, ranks=FAMILIES[model], n_epochs=1), shuffle=False, keep_state=True)
-    *_, first = train(data, one)
+    *_, first = run_recipe(data, one)
     save(tmp_path / "m.rafm", Saved(first.model))
-    *_, second = train(data, one, start=load(tmp_path / "m.rafm").model)
-    *_, whole = train(data, dataclasses.replace(one, n_epochs=2))
+    *_, second = run_recipe(data, one, start=load(tmp_path / "m.rafm").model)
+    *_, whole = run_recipe(data, dataclasses.replace(one, n_epochs=2))
     assert bytes_of(second.model) == bytes_of(whole.model)
     assert first.model.parameters.states.fields[1].any()
 
@@ -182,11 +183,11 @@ def test_a_field_that_is_new_gets_a_weight(tmp_path):
 def test_a_model_without_weights_goes_on_without_them():
     data, _ = clicks()
     before = train_model(InMemory(data.rows), options(n_epochs=1))
-    *_, last = train(data, options(n_epochs=1), start=before)
+    *_, last = run_recipe(data, options(n_epochs=1), start=before)
     assert last.model.parameters.fields is None
     assert last.model.fields.names == ("user", "item")
     with pytest.raises(ConfigError, match="field_weights was off when the model was trained, now it is on"):
-        [*train(data, options(n_epochs=1, field_weights="on"), start=before)]
+        [*run_recipe(data, options(n_epochs=1, field_weights="on"), start=before)]
 
 
 DAMAGE = {

@@ -19,11 +19,12 @@ from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train.checkpoint import Checkpoint
-from rafm.train.event_log import event_record
+from rafm.train.checkpoint import Checkpoint, NoCheckpoint
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import Begun, Cut, Distilled, EpochFinished, Finished, PieceFinished, Resumed
 from rafm.train.gibbs import engine as gibbs_engine
 from rafm.train.gibbs import run as gibbs_run
-from rafm.train.trainer import Continued, Cut, Distilled, EpochFinished, Finished, PieceFinished, Resumed, train
+from rafm.train.resources import Resources
 
 NOISE = 0.5
 
@@ -50,7 +51,7 @@ def options(**chosen):
 
 
 def events_of(data, valid, checkpoint=None, **chosen):
-    return list(train(data, options(**chosen), valid, checkpoint))
+    return list(run_recipe(data, options(**chosen), valid, Resources(checkpoint=checkpoint or NoCheckpoint())))
 
 
 def model_of(events):
@@ -74,7 +75,7 @@ def test_one_model_comes_as_close_to_the_truth_as_the_mean_of_samples(ratings):
     data, valid, test = ratings
     events = events_of(data, valid, n_epochs=60)
     model = model_of(events)
-    stepped = model_of(list(train(data, resolve(task="regression", model="fm", ranks=2, n_epochs=60), valid)))
+    stepped = model_of(list(run_recipe(data, resolve(task="regression", model="fm", ranks=2, n_epochs=60), valid)))
     assert rmse(model, test) < 0.8 * rmse(stepped, test)
     assert model.options["optimizer"] == "gibbs"
     assert model.n_parameters == 1 + 50 * 3
@@ -88,16 +89,16 @@ def test_distillation_comes_closer_to_the_mean_of_samples_than_their_mean_does(r
     distilled = events_of(*ratings[:2])[-2]
     assert distilled.samples == 34  # 40 sweeps without the first 15 percent
     assert distilled.after < 0.6 * distilled.before
-    assert event_record(distilled)["after"] == distilled.after
+    assert distilled.record()["after"] == distilled.after
 
 
 def test_the_pull_of_distillation_is_the_best_one_for_the_validation_rows(ratings, monkeypatch):
     chosen, tried = events_of(*ratings[:2])[-2], {}
-    for pull in gibbs_run.PULLS:
-        monkeypatch.setattr(gibbs_run, "PULLS", (pull,))
-        tried[pull] = events_of(*ratings[:2])[-2].metrics["rmse"]
+    for prior_precision in gibbs_run.PRIOR_PRECISIONS:
+        monkeypatch.setattr(gibbs_run, "PULLS", (prior_precision,))
+        tried[prior_precision] = events_of(*ratings[:2])[-2].metrics["rmse"]
     assert len({*tried.values()}) == 3
-    assert (chosen.pull, chosen.metrics["rmse"]) == min(tried.items(), key=lambda item: item[1])
+    assert (chosen.prior_precision, chosen.metrics["rmse"]) == min(tried.items(), key=lambda item: item[1])
 
 
 def test_large_labels_and_values_are_scaled(ratings):
@@ -210,7 +211,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkey
         events = []
         try:
             with Checkpoint(tmp_path, seconds=0) as checkpoint:
-                for event in train(data, options(**chosen), valid, checkpoint):
+                for event in run_recipe(data, options(**chosen), valid, Resources(checkpoint=checkpoint)):
                     events.append(event)
                     if len(events) == 9:
                         raise Killed
@@ -222,7 +223,7 @@ def test_a_run_killed_after_every_event_ends_with_the_same_model(ratings, monkey
     assert any(0 < event.rows < 1000 for event in resumed)
     assert bytes_of(model_of(events)) == expected
     with Checkpoint(tmp_path, seconds=0) as checkpoint, pytest.raises(CheckpointError, match="seed was 0, now 1"):
-        list(train(data, options(**chosen, seed=1), valid, checkpoint))
+        list(run_recipe(data, options(**chosen, seed=1), valid, Resources(checkpoint=checkpoint)))
 
 
 def test_threads_change_nothing_but_the_time(ratings, monkeypatch):
@@ -316,33 +317,37 @@ def test_sampling_begins_at_the_parameters_of_a_model(ratings, monkeypatch):
     data, valid, test = ratings
     large = [changed_rows(rows, labels=16 * rows.labels, values=2 * rows.values) for rows in (data.rows, valid, test)]
     start = model_of(
-        list(train(source_of(large[0]), resolve(task="regression", model="fm", ranks=3, field_weights="off"), large[1]))
+        list(
+            run_recipe(
+                source_of(large[0]), resolve(task="regression", model="fm", ranks=3, field_weights="off"), large[1]
+            )
+        )
     )
     monkeypatch.setattr(gibbs_run.GibbsRun, "is_over", lambda run: True)
-    same = model_of(list(train(source_of(large[0]), options(ranks=3), large[1], start=start)))
+    same = model_of(list(run_recipe(source_of(large[0]), options(ranks=3), large[1], start=start)))
     np.testing.assert_allclose(same.predict(large[2]), start.predict(large[2]), rtol=1e-4)
     few = changed_rows(large[0], indices=np.where(large[0].indices == 3, 4, large[0].indices))
     events = list(
-        train(source_of(large[0]), options(ranks=1), large[1], start=model_of(events_of(source_of(few), None)))
+        run_recipe(source_of(large[0]), options(ranks=1), large[1], start=model_of(events_of(source_of(few), None)))
     )
-    assert [(event.features, event.new) for event in events if isinstance(event, Continued)] == [(49, 1)]
+    assert [(event.features, event.new) for event in events if isinstance(event, Begun)] == [(49, 1)]
 
 
 def test_a_chain_that_begins_at_a_good_model_is_good_at_once(ratings):
     data, valid, test = ratings
     start = model_of(events_of(data, valid))
-    found = [model_of(list(train(data, options(n_epochs=4), valid, start=begin))) for begin in (None, start)]
+    found = [model_of(list(run_recipe(data, options(n_epochs=4), valid, start=begin))) for begin in (None, start)]
     assert rmse(found[1], test) < 0.6 * rmse(found[0], test)
 
 
 def test_models_of_another_form_are_no_start(ratings):
     data, valid, _ = ratings
-    weighted = model_of(list(train(data, resolve(task="regression", model="fm", ranks=2, n_epochs=1), valid)))
+    weighted = model_of(list(run_recipe(data, resolve(task="regression", model="fm", ranks=2, n_epochs=1), valid)))
     with pytest.raises(ConfigError, match="cannot begin from a model that has field weights"):
-        list(train(data, options(), valid, start=weighted))
-    nested = model_of(list(train(data, resolve(task="regression", ranks=(1, 2), n_epochs=1), valid)))
+        list(run_recipe(data, options(), valid, start=weighted))
+    nested = model_of(list(run_recipe(data, resolve(task="regression", ranks=(1, 2), n_epochs=1), valid)))
     with pytest.raises(ConfigError, match="that has the form of 'rafm'"):
-        list(train(data, options(), valid, start=nested))
+        list(run_recipe(data, options(), valid, start=nested))
 
 
 # Measured ranks
@@ -485,7 +490,7 @@ def test_the_sampler_is_not_even_imported_by_other_runs(tmp_path):
     (tmp_path / "t.svm").write_text("1 0:1 1:1\n0 0:1 2:1\n" * 20)
     rows = f"training_rows({str(tmp_path / 't.svm')!r}, ReadOptions('binary'))[0]"
     code = (
-        "import sys; from rafm.train.trainer import train_model; from rafm.options import resolve;"
+        "import sys; from rafm.train.dispatch import train_model; from rafm.options import resolve;"
         "from rafm.read.open import training_rows, ReadOptions;"
         f"train_model({rows}, resolve(task='binary', n_epochs=1));"
         "assert not any(name.startswith('rafm.') and ('gibbs' in name or 'philox' in name) for name in sys.modules)"

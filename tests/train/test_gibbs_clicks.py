@@ -19,11 +19,12 @@ from rafm.plan.ranks import RankPlan
 from rafm.rows.fields import NO_FIELD, Fields
 from rafm.rows.source import InMemory
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.events import Begun
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import Begun, Distilled, Finished
 from rafm.train.gibbs import engine as gibbs_engine
 from rafm.train.gibbs import run as gibbs_run
 from rafm.train.gibbs.clicks import N_SETS, ClickEngine, calibration, recombined
-from rafm.train.trainer import Continued, Distilled, Finished, train
+from rafm.train.resources import Resources
 
 
 class Killed(BaseException):
@@ -160,9 +161,9 @@ def test_calibration_is_logistic_regression():
 
 def test_one_model_is_better_than_steps_and_calibrated(clicks):
     data, valid = clicks
-    events = list(train(data, options(), valid))
+    events = list(run_recipe(data, options(), valid))
     model, distilled = model_of(events), events[-2]
-    stepped = model_of(list(train(data, resolve(task="binary", model="fm", ranks=2, n_epochs=60), valid)))
+    stepped = model_of(list(run_recipe(data, resolve(task="binary", model="fm", ranks=2, n_epochs=60), valid)))
     assert log_loss(model, valid) < 1.01 * log_loss(stepped, valid)
     assert isinstance(distilled, Distilled)
     assert distilled.metrics["log_loss"] == pytest.approx(log_loss(model, valid), rel=1e-4)
@@ -178,12 +179,12 @@ def test_a_killed_run_ends_with_the_same_model_for_any_number_of_threads(clicks,
     monkeypatch.setattr(gibbs_run, "SHOWN_SECONDS", -1.0)
     monkeypatch.setattr("rafm.plan.design.PART_ROWS", 100)
     monkeypatch.setattr("rafm.plan.design.PART_SHARE", 1)
-    expected = model_of(list(train(data, options(n_epochs=6), valid)))
+    expected = model_of(list(run_recipe(data, options(n_epochs=6), valid)))
     for _ in range(40):
         events = []
         try:
             with Checkpoint(tmp_path, seconds=0) as checkpoint:
-                for event in train(data, options(n_epochs=6, threads=2), valid, checkpoint):
+                for event in run_recipe(data, options(n_epochs=6, threads=2), valid, Resources(checkpoint=checkpoint)):
                     events.append(event)
                     if len(events) == 9:
                         raise Killed
@@ -196,52 +197,52 @@ def test_a_killed_run_ends_with_the_same_model_for_any_number_of_threads(clicks,
 
 def test_sampling_begins_at_the_log_odds_of_a_model(clicks):
     data, valid = clicks
-    start = model_of(list(train(data, resolve(task="binary", model="fm", ranks=2, field_weights="off"), valid)))
+    start = model_of(list(run_recipe(data, resolve(task="binary", model="fm", ranks=2, field_weights="off"), valid)))
     chosen = options(n_epochs=3, field_weights="off")
-    found = [list(train(data, chosen, valid, start=begin)) for begin in (None, start)]
-    assert any(isinstance(event, Continued) for event in found[1])
+    found = [list(run_recipe(data, chosen, valid, start=begin)) for begin in (None, start)]
+    assert any(isinstance(event, Begun) for event in found[1])
     assert log_loss(model_of(found[1]), valid) < log_loss(model_of(found[0]), valid)
 
 
 def test_field_weights_are_those_of_steps_taken_first(clicks):
     data, valid = clicks
-    stepped = model_of(list(train(data, resolve(task="binary", model="fm", ranks=2, calibrate="off"), valid)))
-    events = list(train(data, options(n_epochs=8), valid))
+    stepped = model_of(list(run_recipe(data, resolve(task="binary", model="fm", ranks=2, calibrate="off"), valid)))
+    events = list(run_recipe(data, options(n_epochs=8), valid))
     (begun,) = (event for event in events if isinstance(event, Begun))
     assert not begun.is_given
     model = model_of(events)
     assert (stepped.parameters.fields > 0).all()
     np.testing.assert_array_equal(model.parameters.fields, stepped.parameters.fields)
-    again = model_of(list(train(data, options(n_epochs=8), valid, start=stepped)))
+    again = model_of(list(run_recipe(data, options(n_epochs=8), valid, start=stepped)))
     for name, array in again.parameters.arrays().items():
         np.testing.assert_array_equal(array, model.parameters.arrays()[name])
-    assert model_of(list(train(data, options(n_epochs=2, field_weights="off"), valid))).parameters.fields is None
+    assert model_of(list(run_recipe(data, options(n_epochs=2, field_weights="off"), valid))).parameters.fields is None
 
 
 def test_field_weights_of_a_model_need_fields_and_cannot_be_switched(clicks):
     data, valid = clicks
     steps = {"task": "binary", "model": "fm", "ranks": 2, "n_epochs": 2}
     plain, weighted = (
-        model_of(list(train(data, resolve(**steps, field_weights=choice), valid))) for choice in ("off", "on")
+        model_of(list(run_recipe(data, resolve(**steps, field_weights=choice), valid))) for choice in ("off", "on")
     )
     with pytest.raises(ConfigError, match="cannot begin from a model that has field weights"):
-        list(train(data, options(field_weights="off"), valid, start=weighted))
+        list(run_recipe(data, options(field_weights="off"), valid, start=weighted))
     with pytest.raises(ConfigError, match="cannot begin from a model that has none"):
-        list(train(data, options(field_weights="on"), valid, start=plain))
+        list(run_recipe(data, options(field_weights="on"), valid, start=plain))
     with pytest.raises(DataValueError, match="the model to begin from has field weights, which need fields"):
-        list(train(data.rows, options(), valid, start=weighted))
+        list(run_recipe(data.rows, options(), valid, start=weighted))
 
 
 def test_steps_that_learn_nothing_are_not_begun_from(clicks):
     valid = changed_rows(clicks[1], labels=1 - clicks[1].labels)  # every epoch is worse than a constant
-    events = list(train(clicks[0], options(n_epochs=2), valid))
+    events = list(run_recipe(clicks[0], options(n_epochs=2), valid))
     assert not any(isinstance(event, Begun) for event in events)
     assert not model_of(events).parameters.factors[0].any()  # nor is what is sampled from nothing
 
 
 @pytest.mark.parametrize("has_fields", [False, True])
 def test_without_validation_rows_a_model_comes_out_too(has_fields, clicks):
-    model = model_of(list(train(clicks[0] if has_fields else clicks[0].rows, options(n_epochs=20), None)))
+    model = model_of(list(run_recipe(clicks[0] if has_fields else clicks[0].rows, options(n_epochs=20), None)))
     assert log_loss(model, clicks[1]) < 0.68
     assert (model.parameters.fields is not None) == has_fields
 
@@ -255,7 +256,7 @@ def test_without_validation_rows_a_model_comes_out_too(has_fields, clicks):
 )
 def test_labels_between_and_weights_are_refused(changes, clicks, message):
     with pytest.raises(DataValueError, match=message):
-        list(train(changed_rows(clicks[0].rows, **changes), options(n_epochs=1), clicks[1]))
+        list(run_recipe(changed_rows(clicks[0].rows, **changes), options(n_epochs=1), clicks[1]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""How sampled models are cut: the best way on validation rows is found, kept, and used again on all rows."""
+"""How sampled models are cut: the best settings on validation rows are found, kept, and used again on all rows."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +9,11 @@ from worlds import changed_rows, planted
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train import selection
+from rafm.train import train, trial
+from rafm.train.dispatch import run_recipe
 from rafm.train.events import Distilled, Finished
-from rafm.train.gibbs.cut import PULLS, Ways
-from rafm.train.schedule import Schedule, Way
-from rafm.train.selection import train_and_select
-from rafm.train.trainer import train
+from rafm.train.gibbs.cut import PRIOR_PRECISIONS, SampledCuts
+from rafm.train.schedule import CutSettings
 
 N_ROWS, USER, ITEM, CITY = 2000, 0, 1, 2
 FIELDS = Fields.of_ranges(("user", "item", "city"), (0, 30, 50, 65))
@@ -49,45 +47,38 @@ def fields_with_vectors(model):
 
 
 def test_the_way_with_the_lowest_validation_loss_is_chosen(ratings, monkeypatch):
-    events = list(train(ratings[0], chosen(), ratings[1]))
-    best, found = last_of(events, Finished).schedule.way, last_of(events, Distilled).metrics["rmse"]
+    events = list(run_recipe(ratings[0], chosen(), ratings[1]))
+    best, found = last_of(events, Finished).schedule.settings, last_of(events, Distilled).metrics["rmse"]
     losses = {}
     for is_balanced in (False, True):
         for without in ((), (CITY,)):
-            for pull in PULLS:
-                way = Way(is_balanced, without, pull)
-                monkeypatch.setattr(Ways, "best", lambda self, way=way: way)
-                again = last_of(train(ratings[0], chosen(), ratings[1]), Distilled)
-                losses[way] = again.metrics["rmse"]
+            for prior_precision in PRIOR_PRECISIONS:
+                settings = CutSettings(is_balanced, without, prior_precision)
+                monkeypatch.setattr(SampledCuts, "best", lambda self, settings=settings: settings)
+                again = last_of(run_recipe(ratings[0], chosen(), ratings[1]), Distilled)
+                losses[settings] = again.metrics["rmse"]
     assert losses[best] == found
-    assert found <= min(loss for way, loss in losses.items() if way.is_balanced == best.is_balanced)
-    assert found <= min(loss for way, loss in losses.items() if not way.without)
-    assert len(set(losses.values())) == len(losses)  # each is a way of its own
+    assert found <= min(loss for settings, loss in losses.items() if settings.is_balanced == best.is_balanced)
+    assert found <= min(loss for settings, loss in losses.items() if not settings.without)
+    assert len(set(losses.values())) == len(losses)  # each is a cut of its own
 
 
 def test_the_way_that_rows_held_out_chose_is_taken_on_all_rows(ratings, monkeypatch):
-    monkeypatch.setattr(Ways, "best", lambda self: Way(True, (CITY,), 15.0))
-    monkeypatch.setattr(selection, "NOISE_SWEEPS", 12)
-    last = list(train_and_select(ratings[0], chosen()))[-1]
+    monkeypatch.setattr(SampledCuts, "best", lambda self: CutSettings(True, (CITY,), 15.0))
+    monkeypatch.setattr(trial, "NOISE_SWEEPS", 12)
+    last = list(train(ratings[0], chosen()))[-1]
     assert last.model.n_rows == N_ROWS
     assert fields_with_vectors(last.model) == {USER, ITEM}
-    monkeypatch.setattr(Ways, "best", lambda self: Way())
-    assert fields_with_vectors(list(train_and_select(ratings[0], chosen()))[-1].model) == {USER, ITEM, CITY}
+    monkeypatch.setattr(SampledCuts, "best", lambda self: CutSettings())
+    assert fields_with_vectors(list(train(ratings[0], chosen()))[-1].model) == {USER, ITEM, CITY}
 
 
 def test_rows_without_fields_are_cut_along_principal_axes(ratings):
     source = InMemory(ratings[0].rows)
-    assert not last_of(train(source, chosen(), ratings[1]), Finished).schedule.way.is_balanced
+    assert not last_of(run_recipe(source, chosen(), ratings[1]), Finished).schedule.settings.is_balanced
 
 
 def test_out_of_time_no_ways_are_tried(ratings, monkeypatch):
-    monkeypatch.setattr(Ways, "best", None)
-    last = list(train(ratings[0], replace(chosen(), max_seconds=1e-9), ratings[1]))[-1]
+    monkeypatch.setattr(SampledCuts, "best", None)
+    last = list(run_recipe(ratings[0], replace(chosen(), max_seconds=1e-9), ratings[1]))[-1]
     assert (last.reason, last.model.n_parameters <= 200) == ("time", True)
-
-
-def test_a_schedule_with_a_way_survives_a_checkpoint():
-    known = Schedule(None, None, (), 32, 1000, way=Way(True, (3, 1), 15.0), history_bytes=7)
-    assert Schedule.from_plain(json.loads(json.dumps(known.plain()))) == known
-    older = {name: value for name, value in known.plain().items() if name not in ("way", "history_bytes")}
-    assert Schedule.from_plain(older) == Schedule(None, None, (), 32, 1000)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from commands import run
+from deciding import decision_for
 from scipy.sparse import csr_matrix
 from worlds import changed_rows, planted
 
@@ -11,13 +12,12 @@ from rafm.lab.paper.large import job_of
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train import sampler_choice, selection
+from rafm.rows.stats import count_rows
+from rafm.train import policy, train, trial
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.event_log import event_record
-from rafm.train.events import Cut, Distilled, EpochFinished, Finished, HeldOut, Planned, SamplerChosen, Selected
+from rafm.train.events import Cut, Decided, Distilled, EpochFinished, Finished, HeldOut, Planned, Selected
 from rafm.train.gibbs.measured import train_sampled_sizes
-from rafm.train.sampler_choice import sampler_for
-from rafm.train.selection import train_and_select
+from rafm.train.resources import Resources
 
 N_ROWS, N_FEATURES, LIMIT = 3000, 50, 200
 FIELDS = Fields.of_ranges(("user", "item"), (0, 30, N_FEATURES))
@@ -27,8 +27,8 @@ NAMES = ["user"] * 30 + ["item"] * 20
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Let as few rows and sweeps as the tests have be enough."""
-    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 1000)
-    monkeypatch.setattr(selection, "NOISE_SWEEPS", 12)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 1000)
+    monkeypatch.setattr(trial, "NOISE_SWEEPS", 12)
     monkeypatch.setattr("rafm.optimizers.gibbs.Gibbs.n_epochs", 20)
 
 
@@ -60,20 +60,22 @@ def bytes_of(model):
 
 @pytest.mark.parametrize("sizes", [{}, {"max_parameters": LIMIT}, {"max_bytes": 9000}], ids=str)
 def test_ratings_of_measured_ranks_are_sampled_within_the_same_limits(sizes, ratings):
-    found = sampler_for(ratings[0], options(seed=3, **sizes), True)
-    assert (found.options.optimizer.name, found.options.measured, found.options.seed) == ("gibbs", True, 3)
-    assert {name: getattr(found.options, name) for name in sizes} == sizes
-    assert event_record(found) == {"event": "sampler_chosen", "rank": 8, "rows": N_ROWS}
+    found = decision_for(ratings[0], options(seed=3, **sizes))
+    (recipe,) = found.recipes
+    assert (recipe.optimizer.name, recipe.measured, recipe.seed) == ("gibbs", True, 3)
+    assert {name: getattr(recipe, name) for name in sizes} == sizes
+    told = Decided(found, N_ROWS).record()
+    assert told == {"event": "decided", "reason": "sampled", "rank": 8, "rows": N_ROWS}
 
 
 def test_the_model_to_be_cut_is_as_large_as_rows_time_and_memory_allow(ratings, monkeypatch):
-    monkeypatch.setattr(sampler_choice, "ROWS_PER_RANK", 10)
-    assert sampler_for(ratings[0], options(), True).rank == 32
+    monkeypatch.setattr(policy, "ROWS_PER_SAMPLED_RANK", 10)
+    assert decision_for(ratings[0], options()).recipes[0].large_rank == 32
     seconds = 300 * 5e-9 * 2 * N_ROWS * 17  # of two features per row and rank 16
-    monkeypatch.setattr(sampler_choice, "MOST_SECONDS", 1.01 * seconds)
-    assert sampler_for(ratings[0], options(), True).rank == 16
-    monkeypatch.setattr(sampler_choice, "MOST_SECONDS", 0.1 * seconds)
-    assert sampler_for(ratings[0], options(), True) is None
+    monkeypatch.setattr(policy, "MOST_SECONDS", 1.01 * seconds)
+    assert decision_for(ratings[0], options()).recipes[0].large_rank == 16
+    monkeypatch.setattr(policy, "MOST_SECONDS", 0.1 * seconds)
+    assert decision_for(ratings[0], options()).reason == "given"
 
 
 # Sizes
@@ -81,7 +83,7 @@ def test_the_model_to_be_cut_is_as_large_as_rows_time_and_memory_allow(ratings, 
 
 @pytest.mark.parametrize("sizes", [{"max_parameters": LIMIT}, {"max_parameters": 51}], ids=str)
 def test_a_number_of_parameters_is_met_and_nearly_used(sizes, ratings):
-    events = list(train_and_select(ratings[0], options(**sizes), ratings[1]))
+    events = list(train(ratings[0], options(**sizes), ratings[1]))
     model, limit = events[-1].model, sizes["max_parameters"]
     assert limit - 2 < model.n_parameters <= limit
     assert of_kind(events, Cut)[0].parameters == model.n_parameters
@@ -98,7 +100,7 @@ def test_the_size_of_a_file_is_met(ratings, tmp_path):
 
 
 def test_the_history_that_chose_counts_to_the_size_of_a_file(ratings, tmp_path, monkeypatch):
-    monkeypatch.setattr(selection, "NOISE_SWEEPS", 100)  # entries of sweeps that were judged are twice as long
+    monkeypatch.setattr(trial, "NOISE_SWEEPS", 100)  # entries of sweeps that were judged are twice as long
     X, y = matrix(ratings[0].rows), ratings[0].rows.labels
     asked = {"ranks": "auto", "optimizer": "gibbs", "n_epochs": 100, "patience": None}
 
@@ -111,19 +113,19 @@ def test_the_history_that_chose_counts_to_the_size_of_a_file(ratings, tmp_path, 
 
 
 def test_a_model_that_is_small_enough_is_not_cut(ratings):
-    events = list(train_and_select(ratings[0], options(max_parameters=1000), ratings[1]))
+    events = list(train(ratings[0], options(max_parameters=1000), ratings[1]))
     assert not of_kind(events, Cut)
     assert (events[-1].model.plan.family, events[-1].model.n_parameters) == ("fm", 1 + 9 * N_FEATURES)
 
 
 def test_one_chain_gives_the_models_of_several_sizes(ratings):
     source, valid = ratings
-    chosen = sampler_for(source, options(max_parameters=400), True).options
-    job, chosen = job_of(source, valid, chosen)
+    (chosen,) = decision_for(source, options(max_parameters=400)).recipes
+    job, chosen = job_of(source, valid, chosen, count_rows([source.rows]))
     sizes = (400, 80, 200)
     found = of_kind(train_sampled_sizes(job, chosen, sizes), Finished)
     for size, event in zip(sizes, found, strict=True):
-        alone = list(train_and_select(source, options(max_parameters=size), valid))[-1]
+        alone = list(train(source, options(max_parameters=size), valid))[-1]
         assert bytes_of(event.model) == bytes_of(alone.model)
 
 
@@ -134,15 +136,15 @@ def test_one_chain_gives_the_models_of_several_sizes(ratings):
 def unjudged(ratings):
     """Return the events of runs without validation rows, by their limit."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampler_choice, "LEAST_ROWS", 1000)
-        return {limit: list(train_and_select(ratings[0], options(max_parameters=limit))) for limit in (LIMIT, None)}
+        patch.setattr(policy, "FOLD_ROWS", 1000)
+        return {limit: list(train(ratings[0], options(max_parameters=limit))) for limit in (LIMIT, None)}
 
 
 @pytest.mark.parametrize("limit", [LIMIT, None])
 def test_what_rows_held_out_have_chosen_is_done_again_on_all_rows(limit, unjudged):
     events = unjudged[limit]
     kinds = [type(event) for event in events]
-    assert kinds[0] is SamplerChosen
+    assert kinds[0] is Decided
     assert kinds.index(HeldOut) < kinds.index(Selected)
     first, again = of_kind(events, Cut)
     assert again.value is None
@@ -161,7 +163,7 @@ def test_a_killed_run_under_a_budget_ends_with_the_same_model(ratings, tmp_path)
 
     def life(folder, epochs):
         with Checkpoint(folder, seconds=0, tell=lambda text: None) as checkpoint:
-            for event in train_and_select(ratings[0], options(max_parameters=LIMIT), None, checkpoint):
+            for event in train(ratings[0], options(max_parameters=LIMIT), None, Resources(checkpoint=checkpoint)):
                 epochs -= isinstance(event, EpochFinished)
                 if not epochs:
                     raise Killed

@@ -9,9 +9,10 @@ from worlds import one_hot
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import Finished
 from rafm.train.gibbs import engine as gibbs_engine
 from rafm.train.gibbs import run as gibbs_run
-from rafm.train.trainer import Finished, train
 
 
 def world(n_users, n_items, n_rows, noise, with_pairs, seed=0):
@@ -31,7 +32,7 @@ def world(n_users, n_items, n_rows, noise, with_pairs, seed=0):
 def error(data, valid, test, truth, **chosen):
     """Train a model; return its distance from the truth."""
     given = {"task": "regression", "model": "fm", "ranks": 2, "n_epochs": 40, "patience": None, **chosen}
-    *_, last = train(data, resolve(optimizer="gibbs", **given), valid)
+    *_, last = run_recipe(data, resolve(optimizer="gibbs", **given), valid)
     assert isinstance(last, Finished)
     return float(np.sqrt(np.mean((last.model.predict(test) - truth) ** 2)))
 
@@ -66,7 +67,7 @@ def test_weak_pairs_are_found_by_a_second_start(monkeypatch):
 def test_what_samples_do_not_know_is_no_noise():
     data, valid, *_ = world(300, 100, 8000, noise=0.7, with_pairs=True)
     given = {"task": "regression", "model": "fm", "ranks": 2, "n_epochs": 60, "patience": None}
-    *events, last = train(data, resolve(optimizer="gibbs", **given), valid)
+    *events, last = run_recipe(data, resolve(optimizer="gibbs", **given), valid)
     missed = last.model.history[-1]["valid_rmse"] ** 2
     assert events[-1].noise == pytest.approx(0.49, rel=0.1)
     assert missed > 1.15 * events[-1].noise

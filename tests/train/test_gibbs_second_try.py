@@ -7,12 +7,14 @@ from worlds import changed_rows, planted
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
-from rafm.train.checkpoint import Checkpoint
+from rafm.train import train
+from rafm.train.checkpoint import Checkpoint, NoCheckpoint
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import Distilled
 from rafm.train.gibbs import run as gibbs_run
 from rafm.train.gibbs.engine import GibbsEngine
 from rafm.train.gibbs.run import GibbsRun
-from rafm.train.selection import train_and_select
-from rafm.train.trainer import Distilled, train
+from rafm.train.resources import Resources
 
 FIELDS = Fields.of_ranges(("user", "item"), (0, 30, 50))
 
@@ -39,9 +41,9 @@ def bytes_of(model):
 
 
 def run(data, valid, checkpoint=None, **chosen):
-    *events, last = train(data, options(**chosen), valid, checkpoint)
+    *events, last = run_recipe(data, options(**chosen), valid, Resources(checkpoint=checkpoint or NoCheckpoint()))
     (distilled,) = (event for event in events if isinstance(event, Distilled))
-    return bytes_of(last.model), distilled.heat
+    return bytes_of(last.model), distilled.inverse_temperature
 
 
 def test_the_size_of_pairs_is_what_their_priors_expect(ratings):
@@ -68,14 +70,18 @@ def test_the_size_of_pairs_is_what_their_priors_expect(ratings):
 def test_only_faint_pairs_are_tried_again(ratings, monkeypatch):
     begun = []
     restart = GibbsEngine.restart
-    monkeypatch.setattr(GibbsEngine, "restart", lambda engine, heat: begun.append(heat) or restart(engine, heat))
+    monkeypatch.setattr(
+        GibbsEngine,
+        "restart",
+        lambda engine, inverse_temperature: begun.append(inverse_temperature) or restart(engine, inverse_temperature),
+    )
     assert (run(*ratings)[1], begun) == (1.0, [])
     monkeypatch.setattr(gibbs_run, "FAINT", np.inf)
     for chosen in ({"n_epochs": 30}, {"model": "lr", "ranks": None}):  # too short a run, and no pairs
         assert run(*ratings, **chosen)[1] == 1.0
     assert begun == []
     run(*ratings)
-    assert begun == [gibbs_run.HEAT]
+    assert begun == [gibbs_run.INVERSE_TEMPERATURE]
 
 
 @pytest.mark.parametrize("is_won", [False, True])
@@ -89,8 +95,8 @@ def test_the_better_chain_goes_on(is_won, ratings, monkeypatch):
         return is_won if len(judged) == 30 else compare(metric, value, best)
 
     monkeypatch.setattr(gibbs_run, "is_better", is_better)
-    again, heat = run(*ratings)
-    assert heat == (gibbs_run.HEAT if is_won else 1.0)
+    again, inverse_temperature = run(*ratings)
+    assert inverse_temperature == (gibbs_run.INVERSE_TEMPERATURE if is_won else 1.0)
     assert (again == plain) == (not is_won)
 
 
@@ -115,5 +121,7 @@ def test_a_run_killed_during_a_second_try_ends_with_the_same_model(ratings, monk
 def test_what_validation_rows_chose_is_repeated_on_all_rows(ratings, monkeypatch):
     monkeypatch.setattr(gibbs_run, "FAINT", np.inf)
     monkeypatch.setattr(gibbs_run, "is_better", lambda metric, value, best: True)
-    events = train_and_select(ratings[0], options(n_epochs=90))
-    assert [event.heat for event in events if isinstance(event, Distilled)] == [gibbs_run.HEAT] * 2
+    events = train(ratings[0], options(n_epochs=90))
+    assert [event.inverse_temperature for event in events if isinstance(event, Distilled)] == [
+        gibbs_run.INVERSE_TEMPERATURE
+    ] * 2

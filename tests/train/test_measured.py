@@ -16,13 +16,16 @@ from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.source import InMemory
 from rafm.rows.stats import count_rows
-from rafm.train.checkpoint import Checkpoint, NoCheckpoint
-from rafm.train.event_log import event_record
-from rafm.train.progress import event_lines
+from rafm.train import policy
+from rafm.train.checkpoint import Checkpoint
+from rafm.train.dispatch import run_recipe, train_model
+from rafm.train.events import Cut, EpochFinished, Finished, Measuring, Planned, Resumed
+from rafm.train.policy import adapted
+from rafm.train.recipe import Recipe
+from rafm.train.resources import Resources
 from rafm.train.steps import measured, record_engine
-from rafm.train.steps.job import Job, Stop
+from rafm.train.steps.job import Job
 from rafm.train.steps.run import choose_label_scale
-from rafm.train.trainer import Cut, EpochFinished, Finished, Measuring, Planned, Resumed, train, train_model
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +58,20 @@ def of_kind(events, kind):
 
 @pytest.mark.parametrize("limit", [51, 80, 200, 420])
 def test_the_number_of_parameters_is_met_and_prefix_vectors_are_left(limit, clicks):
-    *_, last = train(clicks[0], options(max_parameters=limit), clicks[1])
+    *_, last = run_recipe(clicks[0], options(max_parameters=limit), clicks[1])
     assert limit - 12 < last.model.n_parameters <= limit
     assert last.model.plan.family == ("lr" if limit == 51 else "difacto")
 
 
 @pytest.mark.parametrize("limit", [6500, 7000])
 def test_the_size_of_the_file_is_met(limit, ratings):
-    *_, last = train(ratings[0], options("regression", max_bytes=limit), ratings[1])
+    *_, last = run_recipe(ratings[0], options("regression", max_bytes=limit), ratings[1])
     assert limit - 3000 < file_bytes(Saved(last.model)) <= limit
 
 
 def test_without_a_budget_the_smallest_model_near_the_best_is_kept(clicks):
     """The truth has rank 2: far less than the large model is enough, and better than none."""
-    events = list(train(clicks[0], options(), clicks[1]))
+    events = list(run_recipe(clicks[0], options(), clicks[1]))
     (cut,) = of_kind(events, Cut)
     assert 51 < cut.parameters < cut.before / 2
     assert cut.value < 1.02 * cut.value_before
@@ -76,21 +79,21 @@ def test_without_a_budget_the_smallest_model_near_the_best_is_kept(clicks):
 
 
 def test_stages_are_told_and_epochs_go_on_counting(clicks):
-    events = list(train(clicks[0], options(max_parameters=150), clicks[1]))
+    events = list(run_recipe(clicks[0], options(max_parameters=150), clicks[1]))
     assert isinstance(events[0], Measuring)
     assert [event.plan.family for event in of_kind(events, Planned)] == ["fm", "difacto"]
     epochs = [event.epoch for event in of_kind(events, EpochFinished)]
     assert epochs == list(range(1, len(epochs) + 1))
     model = events[-1].model
     assert [entry["epoch"] for entry in model.history] == epochs
-    assert all(json.dumps(event_record(event), allow_nan=False) for event in events)
-    lines = [line for event in events for line in event_lines(event)]
+    assert all(json.dumps(event.record(), allow_nan=False) for event in events)
+    lines = [line for event in events for line in event.lines()]
     assert lines[0].startswith("measuring ranks: starting from rank 16, 851 parameters, about")
     assert any(line.startswith("cut from 851 to ") for line in lines)
 
 
 def test_the_best_of_the_cut_and_the_epochs_after_it_is_kept(clicks):
-    events = list(train(clicks[0], options(max_parameters=120), clicks[1]))
+    events = list(run_recipe(clicks[0], options(max_parameters=120), clicks[1]))
     (cut,), model = of_kind(events, Cut), events[-1].model
     after = [event for event in events[events.index(cut) :] if isinstance(event, EpochFinished)]
     best = min(cut.value, *(event.metrics["log_loss"] for event in after))
@@ -102,13 +105,16 @@ def test_the_best_of_the_cut_and_the_epochs_after_it_is_kept(clicks):
 def test_a_run_killed_in_either_stage_ends_with_the_same_model(task, clicks, ratings, tmp_path):
     data, valid = clicks if task == "binary" else ratings
     chosen = options(task, max_parameters=150, n_epochs=3)
-    expected = bytes_of(list(train(data, chosen, valid))[-1].model)
+    expected = bytes_of(list(run_recipe(data, chosen, valid))[-1].model)
     stages = set()
     for life in range(200):
         with Checkpoint(tmp_path, 0) as checkpoint:
             seen = []
-            for event in train(
-                data, options(task, max_parameters=150, n_epochs=3, threads=1 + life % 2), valid, checkpoint
+            for event in run_recipe(
+                data,
+                options(task, max_parameters=150, n_epochs=3, threads=1 + life % 2),
+                valid,
+                Resources(checkpoint=checkpoint),
             ):
                 seen.append(event)
                 if len(seen) == 8 or isinstance(event, Finished):
@@ -121,7 +127,7 @@ def test_a_run_killed_in_either_stage_ends_with_the_same_model(task, clicks, rat
 
 
 def test_two_threads_give_the_same_bytes(clicks):
-    one, two = (list(train(clicks[0], options(threads=n, max_parameters=150), clicks[1]))[-1] for n in (1, 2))
+    one, two = (list(run_recipe(clicks[0], options(threads=n, max_parameters=150), clicks[1]))[-1] for n in (1, 2))
     assert bytes_of(one.model) == bytes_of(two.model)
 
 
@@ -131,7 +137,7 @@ def test_values_and_labels_of_any_scale_are_measured_alike(ratings):
 
     chosen = options("regression", max_parameters=200, n_epochs=2)
     large = [changed_rows(rows, values=rows.values * 64, labels=rows.labels * 16) for rows in ratings]
-    first, second = (list(train(rows[0], chosen, rows[1]))[-1].model for rows in (ratings, large))
+    first, second = (list(run_recipe(rows[0], chosen, rows[1]))[-1].model for rows in (ratings, large))
     assert first.plan == second.plan
     np.testing.assert_allclose(second.scores(large[1]), first.scores(ratings[1]) * 16, rtol=1e-4, atol=1e-3)
 
@@ -142,33 +148,31 @@ def test_one_training_gives_every_size_the_model_of_its_own_training(task, click
     sizes, chosen = (420, 80, 200), options(task, max_parameters=420, averaging=True, calibrate="off")
     found = count_rows([rows])
     scale = choose_label_scale(found.label_spread, chosen.loss)
-    job = Job(InMemory(rows), InMemory(valid), found, scale, NoCheckpoint(), None, Stop())
-    fitted = chosen.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
+    job = Job(InMemory(rows), InMemory(valid), found, scale, Resources(), None)
+    fitted = adapted(Recipe.of(chosen), found)
     cut = [event.model for event in measured.train_sizes(job, fitted, sizes) if isinstance(event, Finished)]
     for size, model in zip(sizes, cut, strict=True):
         assert bytes_of(model) == bytes_of(train_model(rows, replace(chosen, max_parameters=size), valid))
 
 
 def test_out_of_time_the_model_is_cut_all_the_same(clicks):
-    *_, last = train(clicks[0], options(max_parameters=150, max_seconds=1e-9), clicks[1])
+    *_, last = run_recipe(clicks[0], options(max_parameters=150, max_seconds=1e-9), clicks[1])
     assert last.reason == "time"
     assert last.model.n_parameters <= 150
 
 
 def test_the_large_model_is_bounded_by_rows_and_memory_or_ranks_go_by_counts(clicks):
-    from dataclasses import replace
-
     many = planted(n_rows=80_000)[0]
-    first = next(iter(train(many, options(), clicks[1])))
+    first = next(iter(run_recipe(many, options(), clicks[1])))
     assert (first.rank, first.parameters, first.fallback) == (512, 1 + 50 * 513, None)
-    assert next(iter(train(many, options(max_parameters=300), clicks[1]))).rank == 512
-    narrow = next(iter(train(many, replace(options(), memory=6.05), clicks[1])))
+    assert next(iter(run_recipe(many, options(max_parameters=300), clicks[1]))).rank == 512
+    narrow = next(iter(run_recipe(many, options(), clicks[1], Resources(memory=6.05))))
     assert narrow.rank < 256
     assert narrow.megabytes <= 6.05
     assert narrow.fallback is None
-    events = list(train(many, replace(options(max_parameters=300, n_epochs=1), memory=0.001), clicks[1]))
+    events = list(run_recipe(many, options(max_parameters=300, n_epochs=1), clicks[1], Resources(memory=0.001)))
     assert "MB in training, more than 0.001" in events[0].fallback
-    assert event_lines(events[0])[0].startswith("ranks by count, not measured: a model of rank 16")
+    assert events[0].lines()[0].startswith("ranks by count, not measured: a model of rank 16")
     assert events[-1].model.plan.family == "rafm"
     assert events[-1].model.n_parameters <= 300
 
@@ -182,13 +186,13 @@ def resident(name="VmRSS"):
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux tells the peak of memory")
 def test_the_memory_that_is_told_is_taken(monkeypatch, clicks):
     """Arrays of over 32 MB are always given back when they are freed, so that the peak does not depend on the past."""
-    monkeypatch.setattr(measured, "CLICK_RANK", 64)
+    monkeypatch.setattr(policy, "CLICK_RANK", 64)
     monkeypatch.setattr(measured, "FINE_EPOCHS", 1)
     train_model(clicks[0], options(n_epochs=1, max_parameters=150), clicks[1])  # loads the kernels
     n, told, before = 140_000, 0.0, 0.0
     ids, labels = np.arange(n).reshape(n // 4, 4), np.arange(n // 4) % 2
     rows = check_batch(Batch(np.arange(0, n + 1, 4), ids.ravel(), np.ones(n), n, labels.astype(float)))
-    for event in train(rows, options(n_epochs=2, max_parameters=7_000_000), rows):
+    for event in run_recipe(rows, options(n_epochs=2, max_parameters=7_000_000), rows):
         if isinstance(event, Measuring):
             told = event.megabytes
         elif not before:
@@ -200,7 +204,7 @@ def test_the_memory_that_is_told_is_taken(monkeypatch, clicks):
 
 def test_without_validation_rows_it_says_what_is_missing(clicks):
     with pytest.raises(ConfigError, match="needs validation rows"):
-        list(train(clicks[0], options()))
+        list(run_recipe(clicks[0], options()))
 
 
 @pytest.mark.parametrize("kind", [RaFMClassifier, RaFMRegressor])

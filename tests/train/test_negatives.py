@@ -15,11 +15,12 @@ from rafm.rows.fields import Fields
 from rafm.rows.numbering import Numbering
 from rafm.rows.source import InMemory
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.dispatch import run_recipe, train_model
 from rafm.train.events import CheckpointWritten, EpochFinished, Finished
+from rafm.train.resources import Resources
 from rafm.train.steps import record_engine
 from rafm.train.steps.loader import Blocks
 from rafm.train.steps.negatives import Negatives
-from rafm.train.trainer import train, train_model
 
 N_USERS, N_ITEMS, N_TASTES = 30, 24, 3
 FIELDS = Fields.of_ranges(("user", "item", "genre"), [0, N_USERS, N_USERS + N_ITEMS, N_USERS + N_ITEMS + 4])
@@ -127,7 +128,7 @@ def test_validation_rows_are_judged_by_the_same_differences_every_time():
 @pytest.mark.parametrize("family", ["rafm", "difacto", "fm", "lr"])
 def test_pairs_teach_what_users_like(family):
     chosen = options(model=family, ranks=None if family == "lr" else 8 if family == "fm" else (4, 8), n_epochs=10)
-    epochs = list(train(InMemory(choices(), FIELDS), chosen, choices(600, seed=1)))
+    epochs = list(run_recipe(InMemory(choices(), FIELDS), chosen, choices(600, seed=1)))
     best = max(event.metrics["pair_auc"] for event in epochs if isinstance(event, EpochFinished))
     assert (best > 0.6) == (family != "lr")  # a linear model knows no tastes
     assert epochs[-1].model.parameters.bias[0] == 0
@@ -150,7 +151,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch, power):
     written, last = 0, None
     for _ in range(100):
         with Checkpoint(tmp_path, seconds=0) as checkpoint:
-            for event in train(source, chosen, valid, checkpoint):
+            for event in run_recipe(source, chosen, valid, Resources(checkpoint=checkpoint)):
                 last = event
                 if isinstance(event, CheckpointWritten) and (written := written + 1) % 9 == 0:
                     break  # as if killed: nothing more is written
@@ -169,7 +170,7 @@ def test_seeds_draw_different_items():
 
 def test_a_model_goes_on_with_new_rows():
     first = train_model(InMemory(choices(), FIELDS), options())
-    *_, last = train(InMemory(choices(400, seed=5), FIELDS), options(n_epochs=1), start=first)
+    *_, last = run_recipe(InMemory(choices(400, seed=5), FIELDS), options(n_epochs=1), start=first)
     assert last.model.n_rows == 1600
     assert len(last.model.history) == 4
 

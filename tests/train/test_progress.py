@@ -6,12 +6,18 @@ import time
 import pytest
 from event_streams import COUNTS, EVENTS, Gone
 
+from rafm.metrics import shown_metrics
 from rafm.options import resolve
 from rafm.plan.ranks import RankPlan, describe_plan
-from rafm.train.progress import epoch_header, epoch_line, plan_lines, show_events
-from rafm.train.trainer import EpochFinished, PieceFinished, Planned, Resumed
+from rafm.train.events import EpochFinished, PieceFinished, Planned, Resumed, table_header
+from rafm.train.progress import show_events
 
 METRICS = {"binary": {"log_loss": 0.45711, "auc": 0.775}, "regression": {"rmse": 1.25, "mae": 0.5}}
+
+
+def header_of(task, judged):
+    loss = resolve(task=task).loss
+    return table_header(shown_metrics(loss, loss.metrics[0]), judged)
 
 
 def ends_of(header, names):
@@ -24,18 +30,18 @@ def ends_of(header, names):
 def test_the_numbers_of_an_epoch_end_where_their_headings_end(task, judged):
     names = {"binary": ["valid loss", "valid auc"], "regression": ["valid rmse", "valid mae"]}[task]
     first = "train loss" if task == "binary" else "train rmse"
-    header = epoch_header(resolve(task=task), judged)
+    header = header_of(task, judged)
     headings = ["epoch", first, *(names if judged else []), "seconds"]
-    line = epoch_line(EpochFinished(12, 0.45102, METRICS[task] if judged else {}, 3.04, best=True))
+    line = EpochFinished(12, 0.45102, METRICS[task] if judged else {}, 3.04, best=True).lines()[0]
     values = ["12", "0.45102", *(f"{value:.5f}" for value in METRICS[task].values() if judged), "3.0"]
     assert ends_of(header, headings) == ends_of(line, values)
     assert line.endswith("  best") == (line.split()[-1] == "best")
 
 
 def test_an_undefined_metric_is_a_dash():
-    line = epoch_line(EpochFinished(1, 0.5, {"log_loss": 0.1, "auc": None}, 0.0, best=False))
+    line = EpochFinished(1, 0.5, {"log_loss": 0.1, "auc": None}, 0.0, best=False).lines()[0]
     assert line.split() == ["1", "0.50000", "0.10000", "-", "0.0"]
-    assert len(line) == len(epoch_header(resolve(task="binary"), True))
+    assert len(line) == len(header_of("binary", True))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_an_undefined_metric_is_a_dash():
     ids=["rafm", "rafm with an empty level", "difacto", "mrma"],
 )
 def test_the_plan_lists_each_level_then_the_model_and_a_plain_fm(plan):
-    header, *levels, model, fm = plan_lines(Planned(plan, COUNTS, 1000))
+    header, *levels, model, fm = Planned(plan, COUNTS, 1000).lines()
     described = describe_plan(plan, COUNTS, 1000)
     assert len(levels) == plan.n_levels
     for level, (line, told) in enumerate(zip(levels, described), start=1):
@@ -62,12 +68,12 @@ def test_the_plan_lists_each_level_then_the_model_and_a_plain_fm(plan):
 
 
 def test_an_fm_is_not_compared_with_itself():
-    _, level, model = plan_lines(Planned(RankPlan("fm", (4,), (100, 100, 0)), COUNTS, 1000))
+    _, level, model = Planned(RankPlan("fm", (4,), (100, 100, 0)), COUNTS, 1000).lines()
     assert (level.split()[:2], model.split()[:2]) == (["1", "4"], ["model", "501"])
 
 
 def test_the_plan_of_a_linear_model_has_no_levels():
-    _, model = plan_lines(Planned(RankPlan("lr", (), (100, 0)), COUNTS, 1000))
+    _, model = Planned(RankPlan("lr", (), (100, 0)), COUNTS, 1000).lines()
     assert model.split()[:2] == ["model", "101"]
 
 
@@ -117,7 +123,7 @@ def test_a_terminal_shows_speed_and_time_left_between_the_lines(monkeypatch):
     assert list(shown) == events[3:]
     assert "epoch 2" in out.getvalue()
     assert "32,768 rows/s 0:00:02 left train loss 0.40000" in out.getvalue()
-    for line in [*plan_lines(EVENTS[0]), epoch_line(EVENTS[1]), epoch_line(EVENTS[2])]:
+    for line in [*EVENTS[0].lines(), EVENTS[1].lines()[0], EVENTS[2].lines()[0]]:
         assert line in out.getvalue()
 
 

@@ -22,11 +22,13 @@ from rafm.rows.blocks import take_rows
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.numbering import Numbering
 from rafm.rows.stats import count_rows
-from rafm.train.checkpoint import Checkpoint
+from rafm.train.checkpoint import Checkpoint, NoCheckpoint
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import Continued, Finished, PieceFinished
+from rafm.train.resources import Resources
 from rafm.train.steps import promotion
 from rafm.train.steps.loader import as_source
 from rafm.train.steps.warm_start import warm_start
-from rafm.train.trainer import Continued, Finished, PieceFinished, train
 
 RULE = {"others": promotion.OTHERS, "ridge": promotion.RIDGE, "least": promotion.LEAST_RIDGE}
 
@@ -170,7 +172,7 @@ def options(family="rafm", optimizer="adagrad", threshold=60, replan=True, task=
 
 
 def events_of(data, chosen, start=None, checkpoint=None):
-    return list(train(data, chosen, None, checkpoint, start))
+    return list(run_recipe(data, chosen, None, Resources(checkpoint=checkpoint or NoCheckpoint()), start))
 
 
 def trained(data, chosen, start=None):
@@ -236,7 +238,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bytes(tmp_path):
     start, chosen = trained(first, options()), options(n_epochs=2)
     whole = trained(rest, chosen, start)
     with Checkpoint(tmp_path, 0) as states:
-        for event in train(rest, chosen, None, states, start):
+        for event in run_recipe(rest, chosen, None, Resources(checkpoint=states), start):
             if not isinstance(event, PieceFinished | Continued) and states.number:
                 break
     with Checkpoint(tmp_path, 0) as states:

@@ -1,10 +1,10 @@
 """Models that compete where no option asks for one: which, what is kept of them, and learning rates that diverge."""
 
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
+from deciding import decision_for
 from scipy.sparse import csr_matrix
 from worlds import changed_rows, one_hot, planted
 
@@ -15,14 +15,11 @@ from rafm.rows.blocks import take_rows
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import contest, rivals, sampler_choice, selection
+from rafm.train import policy, train, trial
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.event_log import event_record
-from rafm.train.events import Challenged, EpochFinished, Finished, HeldOut, NotRetrained, Planned, RivalsJudged, Slowed
-from rafm.train.progress import event_lines
-from rafm.train.rivals import rivals_of
-from rafm.train.selection import train_and_select
-from rafm.train.steps.job import Stop
+from rafm.train.events import Chosen, EpochFinished, Finished, HeldOut, NotRetrained, Planned, Slowed, Trying
+from rafm.train.recipe import Recipe
+from rafm.train.resources import Resources, Stop
 
 FIELDS = Fields.of_ranges(("user", "item"), (0, 30, 50))
 
@@ -45,8 +42,8 @@ def pairs():
 @pytest.fixture
 def many_rows(monkeypatch):
     """Let as few rows as the tests have be held out by share, and be enough to sample."""
-    monkeypatch.setattr(selection, "FEW_ROWS", 500)
-    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 500)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 500)
 
 
 def bytes_of(model):
@@ -57,11 +54,9 @@ def of_kind(events, kind):
     return [event for event in events if isinstance(event, kind)]
 
 
-def names(rows, task="binary", usual=None, switches=None, **given):
-    options = replace(resolve(task=task, **given), **(switches or {}))
-    source = rows if hasattr(rows, "block") else InMemory(rows, FIELDS)
-    found = rivals_of(source, options, options if usual is None else usual)
-    return [(one.model, one.ranks, one.optimizer.name) for one in found]
+def names(rows, task="binary", **given):
+    _, *others = decision_for(rows, resolve(task=task, **given), FIELDS).recipes
+    return [(one.model, one.ranks, one.optimizer.name) for one in others]
 
 
 # Which models compete
@@ -73,10 +68,9 @@ SAMPLED = ("fm", (8,), "gibbs")
 def test_few_rows_have_two_rivals_and_many_a_sampled_one_too(pairs, monkeypatch):
     assert names(pairs) == STEPPED
     assert names(pairs, seed=3, threads=2, metric="auc", calibrate="off", field_weights="off") == STEPPED
-    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 500)
     assert names(pairs) == [*STEPPED, SAMPLED]
-    assert names(pairs, task="regression") == [*STEPPED, SAMPLED]
-    assert names(pairs, task="regression", usual=resolve(task="regression", optimizer="gibbs")) == STEPPED
+    assert names(pairs, task="regression") == STEPPED  # the usual one is sampled
     assert names(pairs, task="count") == STEPPED
 
 
@@ -97,28 +91,26 @@ def test_whoever_asks_for_something_has_no_rivals(pairs, given):
     assert names(pairs, **given) == []
 
 
-@pytest.mark.parametrize("case", ["many rows", "one pass in order", "rivals switched off"])
+@pytest.mark.parametrize("case", ["many rows", "one pass in order", "a recipe"])
 def test_no_rivals_where_they_would_take_too_long_or_are_not_wanted(pairs, case, monkeypatch):
-    switches = {}
+    options = resolve(task="binary", shuffle=case != "one pass in order")
     if case == "many rows":
-        monkeypatch.setattr(rivals, "MOST_ROWS", 999)
-    if case == "one pass in order":
-        switches = {"shuffle": False}
-    if case == "rivals switched off":
-        switches = {"rivals": ()}
-    assert names(pairs, switches=switches) == []
+        monkeypatch.setattr(policy, "MOST_ROWS_TO_COMPARE", 999)
+    if case == "a recipe":
+        options = Recipe.of(options)
+    assert len(decision_for(pairs, options, FIELDS).recipes) == 1
 
 
 def test_rows_on_disk_have_the_same_rivals_and_give_the_same_model(pairs, tmp_path):  # case 117
     spilled = SpilledRows([pairs], SpillOptions(1e-3, str(tmp_path)), 50)
     assert names(spilled) == STEPPED
-    models = [list(train_and_select(rows, resolve(task="binary")))[-1].model for rows in (pairs, spilled)]
+    models = [list(train(rows, resolve(task="binary")))[-1].model for rows in (pairs, spilled)]
     assert bytes_of(models[0]) == bytes_of(models[1])
 
 
 @pytest.mark.parametrize("changed", [{"weights": np.full(1000, 2, np.float32)}, {"labels": np.ones(1000, np.float32)}])
 def test_clicks_with_weights_or_of_one_class_are_not_sampled(pairs, changed, monkeypatch):
-    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 500)
     assert names(changed_rows(pairs, **changed)) == STEPPED
 
 
@@ -126,78 +118,75 @@ def test_clicks_with_weights_or_of_one_class_are_not_sampled(pairs, changed, mon
 
 
 def test_a_linear_truth_gives_the_linear_model_that_could_have_been_asked_for(linear):
-    events = list(train_and_select(linear, resolve(task="binary")))
-    (judged,) = of_kind(events, RivalsJudged)
-    assert judged.chosen == "lr" == min(judged.values, key=judged.values.get)
+    events = list(train(linear, resolve(task="binary")))
+    (judged,) = of_kind(events, Chosen)
+    assert judged.recipe.name == "lr" == min(judged.metrics, key=judged.metrics.get)
     assert len(of_kind(events, HeldOut)) == 1
-    assert len(of_kind(events, Challenged)) == 2
-    *_, asked = train_and_select(linear, resolve(task="binary", model="lr"))
+    assert len(of_kind(events, Trying)) == 2
+    *_, asked = train(linear, resolve(task="binary", model="lr"))
     assert bytes_of(events[-1].model) == bytes_of(asked.model)
     assert events[-1].model.options == asked.model.options
-    assert "; using lr (to choose another, set `model`)" in event_lines(judged)[0]
-    assert event_record(judged) == {
-        "event": "rivals_judged",
+    assert "; using lr (to choose another, set `model`)" in judged.lines()[0]
+    assert judged.record() == {
+        "event": "chosen",
         "metric": "log_loss",
-        "values": judged.values,
+        "values": judged.metrics,
         "chosen": "lr",
     }
 
 
 def test_a_rival_must_be_better_by_a_thousandth(linear, monkeypatch):
-    monkeypatch.setattr(rivals, "LEAST_GAIN", 0.5)
-    events = list(train_and_select(linear, resolve(task="binary")))
-    assert of_kind(events, RivalsJudged)[0].chosen == "rafm"
-    *_, asked = train_and_select(linear, resolve(task="binary", model="rafm"))
+    monkeypatch.setattr(policy, "LEAST_GAIN", 0.5)
+    events = list(train(linear, resolve(task="binary")))
+    assert of_kind(events, Chosen)[0].recipe.name == "rafm"
+    *_, asked = train(linear, resolve(task="binary", model="rafm"))
     assert bytes_of(events[-1].model) == bytes_of(asked.model)
 
 
 def test_hopeless_rivals_are_given_up_early(many_rows, monkeypatch):
     """A linear model learns nothing from pairs; patience would grant it more epochs, and a lower learning rate."""
-    monkeypatch.setattr(rivals, "HOPELESS", ({2: 0.05}, {20: 0.05}))
-    events = list(train_and_select(InMemory(planted(n_rows=3000)[0], FIELDS), resolve(task="binary")))
-    first, second, *_ = [place for place, event in enumerate(events) if isinstance(event, Challenged)]
+    monkeypatch.setattr(policy, "GIVEN_UP", ({2: 0.05}, {20: 0.05}))
+    events = list(train(InMemory(planted(n_rows=3000)[0], FIELDS), resolve(task="binary")))
+    first, second, *_ = [place for place, event in enumerate(events) if isinstance(event, Trying)]
     epochs = of_kind(events[first:second], EpochFinished)
-    (judged,) = of_kind(events, RivalsJudged)
+    (judged,) = of_kind(events, Chosen)
     assert len(epochs) == 2
-    assert min(event.metrics["log_loss"] for event in epochs) > 1.05 * judged.values["rafm"]
-    assert judged.values["lr"] is None
-    assert ", lr given up" in event_lines(judged)[0]
+    assert min(event.metrics["log_loss"] for event in epochs) > 1.05 * judged.metrics["rafm"]
+    assert judged.metrics["lr"] is None
+    assert ", lr given up" in judged.lines()[0]
 
 
 def test_a_sampled_rival_is_not_given_up_when_its_burn_in_ends(pairs, many_rows, monkeypatch):
     """The mean of one sample is far worse than the moving average before, and than the mean of many samples."""
-    monkeypatch.setattr(rivals, "HOPELESS", ({}, {20: 10.0, 60: 10.0}))
-    events = list(train_and_select(InMemory(pairs, FIELDS), resolve(task="binary")))
-    sampled = [place for place, event in enumerate(events) if isinstance(event, Challenged)][-1]
+    monkeypatch.setattr(policy, "GIVEN_UP", ({}, {20: 10.0, 60: 10.0}))
+    events = list(train(InMemory(pairs, FIELDS), resolve(task="binary")))
+    sampled = [place for place, event in enumerate(events) if isinstance(event, Trying)][-1]
     losses = [event.metrics["log_loss"] for event in of_kind(events[sampled:], EpochFinished)]
     assert losses[30] > max(losses[29], losses[-1])
-    assert of_kind(events, RivalsJudged)[0].values["sampled fm"] < losses[30]
+    assert of_kind(events, Chosen)[0].metrics["sampled fm"] < losses[30]
 
 
 def test_a_sampled_rival_is_kept_as_it_was_judged(pairs, many_rows, monkeypatch):
-    monkeypatch.setattr(rivals, "is_worth_more", lambda metric, value, usual: True)
-    monkeypatch.setattr(contest, "is_worth_more", lambda metric, value, usual: True)
-    monkeypatch.setattr(rivals, "HOPELESS", ({}, {}))
+    monkeypatch.setattr("rafm.train.is_worth_more", lambda metric, value, usual: True)
+    monkeypatch.setattr(policy, "GIVEN_UP", ({}, {}))
     source = InMemory(pairs, FIELDS)
-    events = list(train_and_select(source, resolve(task="binary")))
-    assert of_kind(events, RivalsJudged)[0].chosen == "sampled fm"
+    events = list(train(source, resolve(task="binary")))
+    assert of_kind(events, Chosen)[0].recipe.name == "sampled fm"
     (told,) = of_kind(events, NotRetrained)
     assert (told.n_rows, told.n_valid) == (events[-1].model.n_rows, 1000 - events[-1].model.n_rows)
-    assert event_lines(told) == [
-        f"the model was trained on {told.n_rows} rows; the {told.n_valid} held out calibrate it"
-    ]
-    assert event_record(told) == {"event": "not_retrained", "rows": told.n_rows, "valid_rows": told.n_valid}
-    *_, asked = train_and_select(source, resolve(task="binary", model="fm", ranks=8, optimizer="gibbs"))
+    assert told.lines() == [f"the model was trained on {told.n_rows} rows; the {told.n_valid} held out calibrate it"]
+    assert told.record() == {"event": "not_retrained", "rows": told.n_rows, "valid_rows": told.n_valid}
+    *_, asked = train(source, resolve(task="binary", model="fm", ranks=8, optimizer="gibbs"))
     assert bytes_of(events[-1].model) == bytes_of(asked.model)
 
 
 @pytest.mark.parametrize("every", [17, 31])
 def test_a_killed_run_ends_with_the_same_bytes(pairs, many_rows, tmp_path, every):
     source, given = InMemory(pairs, FIELDS), resolve(task="binary")
-    *_, expected = train_and_select(source, given)
-    for _ in range(60):
+    *_, expected = train(source, given)
+    for _ in range(150):
         with Checkpoint(tmp_path, 0) as checkpoint:
-            seen = list(islice(train_and_select(source, given, checkpoint=checkpoint), every))
+            seen = list(islice(train(source, given, resources=Resources(checkpoint=checkpoint)), every))
         if isinstance(event := seen[-1], Finished):
             break
     assert isinstance(event, Finished)
@@ -211,33 +200,33 @@ def given(rows, n_valid):
 
 def test_rows_that_are_given_judge_too(linear):
     data, valid = given(linear, 200)
-    events = list(train_and_select(data, resolve(task="binary"), valid))
-    (judged,) = of_kind(events, RivalsJudged)
-    assert judged.chosen == "lr" == min(judged.values, key=judged.values.get)
+    events = list(train(data, resolve(task="binary"), valid))
+    (judged,) = of_kind(events, Chosen)
+    assert judged.recipe.name == "lr" == min(judged.metrics, key=judged.metrics.get)
     assert len(of_kind(events, Planned)) == 1  # that of the usual model
-    *_, asked = train_and_select(data, resolve(task="binary", model="lr"), valid)
+    *_, asked = train(data, resolve(task="binary", model="lr"), valid)
     assert bytes_of(events[-1].model) == bytes_of(asked.model)
-    assert events[-1].best_value == asked.best_value == judged.values["lr"]
+    assert events[-1].best_value == asked.best_value == judged.metrics["lr"]
 
 
 def test_the_usual_model_stays_if_no_rival_is_better_on_given_rows(linear, monkeypatch):
-    monkeypatch.setattr(rivals, "LEAST_GAIN", 0.5)
+    monkeypatch.setattr(policy, "LEAST_GAIN", 0.5)
     data, valid = given(linear, 200)
-    *_, last = train_and_select(data, resolve(task="binary"), valid)
-    *_, asked = train_and_select(data, replace(resolve(task="binary"), rivals=()), valid)
+    *_, last = train(data, resolve(task="binary"), valid)
+    *_, asked = train(data, Recipe.of(resolve(task="binary")), valid)
     assert bytes_of(last.model) == bytes_of(asked.model)
 
 
 @pytest.mark.parametrize("every", [37, 61])
 def test_a_run_killed_with_given_rows_ends_with_the_same_bytes(pairs, monkeypatch, tmp_path, every):
-    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 500)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 500)
     data, valid = given(pairs, 300)
     source, options = InMemory(data, FIELDS), resolve(task="binary")
-    *events, expected = train_and_select(source, options, valid)
-    assert len(of_kind(events, Challenged)) == 3
-    for _ in range(60):
+    *events, expected = train(source, options, valid)
+    assert len(of_kind(events, Trying)) == 3
+    for _ in range(150):
         with Checkpoint(tmp_path, 0) as checkpoint:
-            seen = list(islice(train_and_select(source, options, valid, checkpoint=checkpoint), every))
+            seen = list(islice(train(source, options, valid, resources=Resources(checkpoint=checkpoint)), every))
         if isinstance(event := seen[-1], Finished):
             break
     assert isinstance(event, Finished)
@@ -247,10 +236,10 @@ def test_a_run_killed_with_given_rows_ends_with_the_same_bytes(pairs, monkeypatc
 def test_a_callback_that_ends_the_usual_model_ends_all(linear):
     data, valid = given(linear, 200)
     stop, events = Stop(), []
-    for event in train_and_select(data, resolve(task="binary"), valid, stop=stop):
+    for event in train(data, resolve(task="binary"), valid, resources=Resources(stop=stop)):
         events.append(event)
         stop.requested |= isinstance(event, EpochFinished)
-    assert not of_kind(events, Challenged)
+    assert not of_kind(events, Trying)
     assert events[-1].reason == "callback"
 
 
@@ -264,8 +253,8 @@ def test_an_estimator_goes_on_from_the_rival_that_won(linear):
 
 
 def test_without_time_there_are_no_rivals(linear):
-    events = list(train_and_select(linear, resolve(task="binary", max_seconds=1e-6)))
-    assert not of_kind(events, Challenged)
+    events = list(train(linear, resolve(task="binary", max_seconds=1e-6)))
+    assert not of_kind(events, Trying)
 
 
 # Learning rates that diverge
@@ -280,22 +269,22 @@ def counts():
 
 def test_a_lower_rate_is_tried_if_the_default_one_diverges(monkeypatch):
     """Models whose rate is ten times the limit diverge here, by decree; those of a given rate say so."""
-    real = selection.train_on_folds
+    real = trial.run_on_folds
 
-    def train_on_folds(pairs, options, *rest):
-        if options.learning_rate > 0.05:
+    def run_on_folds(recipe, *rest):
+        if recipe.learning_rate > 0.05:
             raise DivergenceError("training diverged: by decree", epoch=1)
-        yield from real(pairs, options, *rest)
+        yield from real(recipe, *rest)
 
-    monkeypatch.setattr(selection, "train_on_folds", train_on_folds)
+    monkeypatch.setattr(trial, "run_on_folds", run_on_folds)
     rows = changed_rows(planted(n_rows=300)[0], labels=np.random.default_rng(0).poisson(2.0, 200).astype(np.float32))
-    events = list(train_and_select(rows, resolve(task="count", model="fm", ranks=2)))
+    events = list(train(rows, resolve(task="count", model="fm", ranks=2)))
     slowed = of_kind(events, Slowed)
     assert (slowed[0].share, slowed[0].diverged) == (0.25, True)
-    assert event_lines(slowed[0]) == ["training diverged: trying 0.25 times the learning rate"]
+    assert slowed[0].lines() == ["training diverged: trying 0.25 times the learning rate"]
     assert events[-1].model.options["learning_rate"] <= 0.025
     with pytest.raises(DivergenceError):
-        list(train_and_select(rows, resolve(task="count", model="fm", ranks=2, learning_rate=0.1)))
+        list(train(rows, resolve(task="count", model="fm", ranks=2, learning_rate=0.1)))
 
 
 def test_large_counts_do_not_diverge_without_options():

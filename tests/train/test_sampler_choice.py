@@ -1,10 +1,9 @@
 """Regressors without options: which rows are sampled, what is said of it, and how such a model goes on."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from commands import run
+from deciding import decision_for
 from scipy.sparse import csr_matrix
 from worlds import changed_rows, planted
 
@@ -15,12 +14,11 @@ from rafm.rows.blocks import join_rows
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import rivals, sampler_choice, selection
+from rafm.train import policy, train, trial
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.event_log import event_record
-from rafm.train.events import Distilled, EpochFinished, Finished, HeldOut, SamplerChosen, Selected
-from rafm.train.sampler_choice import sampler_for
-from rafm.train.selection import train_and_select
+from rafm.train.events import Decided, Distilled, EpochFinished, Finished, HeldOut, Selected
+from rafm.train.policy import Freedom
+from rafm.train.resources import Resources
 
 NOISE, N_ROWS = 0.5, 3000
 FIELDS = Fields.of_ranges(("user", "item"), (0, 30, 50))
@@ -30,8 +28,8 @@ NAMES = ["user"] * 30 + ["item"] * 20
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
     """Let as few rows as the tests have be enough, and no other model compete."""
-    monkeypatch.setattr(rivals, "MOST_ROWS", 0)
-    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 1000)
+    monkeypatch.setattr(policy, "MOST_ROWS_TO_COMPARE", 0)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 1000)
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +43,9 @@ def ratings():
 def sampled(ratings):
     """Return the events of a run without options."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampler_choice, "LEAST_ROWS", 1000)
-        patch.setattr(rivals, "MOST_ROWS", 0)
-        return list(train_and_select(InMemory(ratings[0], FIELDS), resolve(task="regression")))
+        patch.setattr(policy, "FOLD_ROWS", 1000)
+        patch.setattr(policy, "MOST_ROWS_TO_COMPARE", 0)
+        return list(train(InMemory(ratings[0], FIELDS), resolve(task="regression")))
 
 
 def matrix(rows):
@@ -66,11 +64,13 @@ def bytes_of(model):
 
 
 def choice(rows, fields=FIELDS, is_judged=True, **given):
-    return sampler_for(InMemory(rows, fields), resolve(task="regression", **given), is_judged)
+    """Return the recipe if it samples, else None."""
+    found = decision_for(rows, resolve(task="regression", **given), fields, is_judged)
+    return found.recipes[0] if found.reason == "sampled" else None
 
 
 def test_ratings_of_known_fields_are_sampled(ratings):
-    found = choice(ratings[0], seed=7, threads=2, metric="mae", max_seconds=60, loss="squared").options
+    found = choice(ratings[0], seed=7, threads=2, metric="mae", max_seconds=60, loss="squared")
     assert (found.optimizer.name, found.model, found.ranks, found.n_epochs) == ("gibbs", "fm", (8,), 200)
     assert (found.seed, found.threads, found.metric, found.max_seconds) == (7, 2, "mae", 60)
 
@@ -102,7 +102,7 @@ def test_options_that_ask_for_another_model_are_heard(given, ratings):
 
 
 def test_rows_without_fields_are_sampled_if_they_have_two_features(ratings):
-    assert choice(ratings[0], fields=None).options.optimizer.name == "gibbs"
+    assert choice(ratings[0], fields=None).optimizer.name == "gibbs"
     alone = {"indptr": np.arange(N_ROWS + 1), "indices": np.arange(N_ROWS) % 50, "values": np.ones(N_ROWS)}
     assert choice(changed_rows(ratings[0], **alone), fields=None) is None
 
@@ -114,12 +114,12 @@ def test_rows_that_are_no_ratings_are_trained_by_steps(ratings, monkeypatch):
     assert choice(rows, is_judged=False) is None  # nothing tells the noise
     assert choice(changed_rows(rows, labels=tail)) is None
     assert choice(changed_rows(rows, values=np.full(rows.indices.size, 0.5))) is None
-    monkeypatch.setattr(sampler_choice, "MOST_NONZEROS", 1)
+    monkeypatch.setattr(policy, "MOST_NONZEROS", 1)
     assert choice(rows) is None
     monkeypatch.undo()
     assert choice(rows) is None  # of at most 5,000 rows
-    monkeypatch.setattr(sampler_choice, "LEAST_ROWS", 1000)
-    monkeypatch.setattr(sampler_choice, "MOST_SECONDS", 0.01)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 1000)
+    monkeypatch.setattr(policy, "MOST_SECONDS", 0.01)
     assert choice(rows) is None
 
 
@@ -127,16 +127,17 @@ def test_rows_on_disk_are_sampled_if_they_fit_into_memory(ratings, tmp_path):
     def spilled(megabytes):
         source = SpilledRows([ratings[0]], SpillOptions(0, tmp_path), 50)
         source.fields = FIELDS
-        return sampler_for(source, replace(resolve(task="regression"), memory=megabytes), True)
+        return decision_for(source, resolve(task="regression"), memory=megabytes).reason
 
-    assert spilled(megabytes=1) is not None
-    assert spilled(megabytes=0.1) is None
+    assert spilled(megabytes=1) == "sampled"
+    assert spilled(megabytes=0.1) == "given"
 
 
 def test_clicks_and_counts_are_never_sampled_unless_asked():
-    assert resolve(task="regression", field_weights="off").may_sample  # sampled ratings have none
-    assert not resolve(task="binary").may_sample
-    assert not resolve(task="count").may_sample
+    freedom = {task: Freedom.of(resolve(task=task, field_weights="off")) for task in ("regression", "binary", "count")}
+    assert freedom["regression"].may_sample  # sampled ratings have no field weights
+    assert not freedom["binary"].may_sample
+    assert not freedom["count"].may_sample
 
 
 # What is trained
@@ -144,13 +145,13 @@ def test_clicks_and_counts_are_never_sampled_unless_asked():
 
 def test_the_noise_is_measured_on_rows_held_out_then_all_rows_are_sampled(ratings, sampled):
     kinds = [type(event) for event in sampled]
-    assert kinds[0] is SamplerChosen
+    assert kinds[0] is Decided
     assert kinds.index(HeldOut) < kinds.index(Selected)
     assert next(event for event in sampled if isinstance(event, Selected)) == Selected(200, N_ROWS)
     first, second = (event for event in sampled if isinstance(event, Distilled))
     assert first.noise == pytest.approx(NOISE**2, rel=0.25)  # of 300 rows
     assert second.noise == pytest.approx(first.noise)
-    assert second.pull == first.pull
+    assert second.prior_precision == first.prior_precision
     last = sampled[-1]
     assert isinstance(last, Finished)
     assert last.model.n_rows == N_ROWS
@@ -158,13 +159,13 @@ def test_the_noise_is_measured_on_rows_held_out_then_all_rows_are_sampled(rating
 
 
 def test_a_sampled_model_is_closer_to_the_truth_than_one_of_steps(ratings, sampled):
-    stepped = list(train_and_select(InMemory(ratings[0], FIELDS), resolve(task="regression", optimizer="adagrad")))
+    stepped = list(train(InMemory(ratings[0], FIELDS), resolve(task="regression", optimizer="adagrad")))
     assert rmse(sampled[-1].model, ratings[1]) < 0.8 * rmse(stepped[-1].model, ratings[1])
 
 
 def test_one_line_says_so_and_how_to_switch_it_off(ratings, sampled, tmp_path, monkeypatch):
-    assert event_record(sampled[0]) == {"event": "sampler_chosen", "rank": 8, "rows": N_ROWS}
-    monkeypatch.setattr(selection, "NOISE_SWEEPS", 12)
+    assert sampled[0].record() == {"event": "decided", "reason": "sampled", "rank": 8, "rows": N_ROWS}
+    monkeypatch.setattr(trial, "NOISE_SWEEPS", 12)
     rows = zip(ratings[0].labels, ratings[0].indices.reshape(-1, 2))
     (tmp_path / "r.csv").write_text("stars,user,item\n" + "".join(f"{y:.3f},u{a},i{b}\n" for y, (a, b) in rows))
     common = ("train", tmp_path / "r.csv", "--label", "stars", "--task", "regression", "--out", tmp_path / "m.rafm")
@@ -183,13 +184,15 @@ def test_a_killed_run_without_options_ends_with_the_same_model(ratings, monkeypa
 
     def life(folder, epochs):
         with Checkpoint(folder, seconds=0, tell=lambda text: None) as checkpoint:
-            for event in train_and_select(InMemory(ratings[0], FIELDS), resolve(task="regression"), None, checkpoint):
+            for event in train(
+                InMemory(ratings[0], FIELDS), resolve(task="regression"), None, Resources(checkpoint=checkpoint)
+            ):
                 epochs -= isinstance(event, EpochFinished)
                 if not epochs:
                     raise Killed
         return event.model
 
-    monkeypatch.setattr(selection, "NOISE_SWEEPS", 12)
+    monkeypatch.setattr(trial, "NOISE_SWEEPS", 12)
     monkeypatch.setattr("rafm.optimizers.gibbs.Gibbs.n_epochs", 20)
     expected = bytes_of(life(tmp_path / "whole", -1))
     for kill in (5, 9, 7):

@@ -8,9 +8,10 @@ from worlds import planted
 from rafm.errors import ConfigError
 from rafm.options import resolve
 from rafm.train.checkpoint import Checkpoint
-from rafm.train.progress import event_lines
+from rafm.train.dispatch import run_recipe, train_model
+from rafm.train.events import Finished, Resumed, Searched
+from rafm.train.resources import Resources
 from rafm.train.steps import search
-from rafm.train.trainer import Finished, Resumed, Searched, train, train_model
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def ratings():
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch):
     monkeypatch.setattr(search, "RATING_RANK", 4)
-    monkeypatch.setattr(search, "CLICK_RANK", 4)
+    monkeypatch.setattr(search, "SEARCH_RANK", 4)
     monkeypatch.setattr(search, "EPOCHS", 6)
 
 
@@ -38,9 +39,9 @@ def loss_of(pair, rows):
 
 
 def test_no_neighbour_of_what_is_found_is_better(ratings):
-    *_, last = events = list(train(ratings[0], options(), ratings[1]))
-    rate, l2, runs, rank = vars(events[0]).values()
-    assert rank is None  # ranks are given
+    *_, last = events = list(run_recipe(ratings[0], options(), ratings[1]))
+    rate, l2, runs = events[0].learning_rate, events[0].l2, events[0].runs
+    assert events[0].rank is None  # ranks are given
     assert isinstance(events[0], Searched)
     assert runs >= 4
     assert (rate, l2) != (0.1, 0.1)  # the truth is noiseless: less of a penalty is better
@@ -48,26 +49,26 @@ def test_no_neighbour_of_what_is_found_is_better(ratings):
     for factor in (3**-0.5, 3**0.5):  # half a step
         assert loss_of((rate, l2 * factor), ratings) > best * (1 - 1e-3)
     assert (last.model.options["learning_rate"], last.model.options["l2"]) == (rate, l2)
-    assert event_lines(events[0]) == [
+    assert events[0].lines() == [
         f"learning rate {rate:.3g} and L2 {l2:.3g} chosen by {runs} short runs on validation rows"
     ]
 
 
 def test_only_what_is_open_is_searched(ratings, monkeypatch):
-    found = next(iter(train(ratings[0], options(l2=0.07), ratings[1])))
+    found = next(iter(run_recipe(ratings[0], options(l2=0.07), ratings[1])))
     assert found.l2 == 0.07
     assert found.learning_rate != 0.1
-    monkeypatch.setattr(search, "TRAIN_ROWS", 500)  # a sample needs another penalty than all rows
-    assert next(iter(train(ratings[0], options(), ratings[1]))).l2 == 0.1
-    assert not isinstance(next(iter(train(ratings[0], options(l2=0.1, learning_rate=0.1), ratings[1]))), Searched)
+    monkeypatch.setattr(search, "SEARCH_ROWS", 500)  # a sample needs another penalty than all rows
+    assert next(iter(run_recipe(ratings[0], options(), ratings[1]))).l2 == 0.1
+    assert not isinstance(next(iter(run_recipe(ratings[0], options(l2=0.1, learning_rate=0.1), ratings[1]))), Searched)
 
 
 def test_a_killed_run_goes_on_with_what_was_found(ratings, tmp_path):
-    *_, whole = train(ratings[0], options(), ratings[1])
+    *_, whole = run_recipe(ratings[0], options(), ratings[1])
     for threads in (1, 2) * 20:
         with Checkpoint(tmp_path, 0) as checkpoint:
             seen = []
-            for event in train(ratings[0], options(threads=threads), ratings[1], checkpoint):
+            for event in run_recipe(ratings[0], options(threads=threads), ratings[1], Resources(checkpoint=checkpoint)):
                 seen.append(event)
                 if len(seen) == 5 or isinstance(event, Finished):
                     break
@@ -86,14 +87,14 @@ def test_measured_ranks_search_unless_told_otherwise(ratings):
     assert (chosen.averaging, chosen.rate_drops) == (True, 1)
     assert resolve(task="regression", ranks="auto", learning_rate=0.1, l2=0.1).searched == ()
     assert resolve(task="regression").searched == ()
-    events = list(train(ratings[0], resolve(task="regression", ranks="auto", n_epochs=2), ratings[1]))
+    events = list(run_recipe(ratings[0], resolve(task="regression", ranks="auto", n_epochs=2), ratings[1]))
     assert isinstance(events[1], Searched)
     assert events[-1].model.options["learning_rate"] == events[1].learning_rate
 
 
 def test_without_validation_rows_it_says_what_is_missing(ratings):
     with pytest.raises(ConfigError, match="learning_rate='auto' needs validation rows"):
-        list(train(ratings[0], options()))
+        list(run_recipe(ratings[0], options()))
     with pytest.raises(ConfigError, match="l2='auto' is not available for model='mrma'"):
         options(model="mrma", learning_rate=0.1)
 

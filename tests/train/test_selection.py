@@ -17,8 +17,9 @@ from rafm.model.file import load as load_file
 from rafm.options import resolve
 from rafm.rows.blocks import join_rows, take_rows
 from rafm.rows.spill import SpilledRows, SpillOptions
-from rafm.train import selection
+from rafm.train import policy, train
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.dispatch import train_model
 from rafm.train.events import (
     EpochFinished,
     Finished,
@@ -30,9 +31,8 @@ from rafm.train.events import (
     Slowed,
     StartEvaluated,
 )
-from rafm.train.selection import train_and_select
+from rafm.train.resources import Resources
 from rafm.train.steps import record_engine
-from rafm.train.trainer import train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
 
@@ -49,7 +49,7 @@ def clicks():
 @pytest.fixture
 def many_rows(monkeypatch):
     """Let a share be held out, as of more rows than the tests have."""
-    monkeypatch.setattr(selection, "FEW_ROWS", 100)
+    monkeypatch.setattr(policy, "FOLD_ROWS", 100)
 
 
 def bytes_of(model):
@@ -72,7 +72,7 @@ def of_kind(events, kind):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_model_is_trained_on_all_rows_for_the_epochs_that_were_best(family, clicks, many_rows):
     chosen = options(model=family, ranks=FAMILIES[family], learning_rate=0.1)
-    events = list(train_and_select(clicks, chosen))
+    events = list(train(clicks, chosen))
     (held_out,), (selected,), last = of_kind(events, HeldOut), of_kind(events, Selected), events[-1]
     assert held_out == HeldOut(3000, held_out.n_valid)
     assert 270 <= held_out.n_valid <= 330
@@ -88,7 +88,7 @@ def test_the_model_is_trained_on_all_rows_for_the_epochs_that_were_best(family, 
 
 def test_few_rows_are_all_held_out_fold_by_fold(clicks):
     data, chosen = take_rows(clicks, 0, 400), options(learning_rate=0.1, n_epochs=5, patience=None)
-    events = list(train_and_select(data, chosen))
+    events = list(train(data, chosen))
     assert of_kind(events, HeldOut) == [HeldOut(400, 400, 10)]
     history = events[-1].model.history
     assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]
@@ -101,13 +101,13 @@ def test_few_rows_are_all_held_out_fold_by_fold(clicks):
 def test_labels_of_one_class_are_told_before_the_work(clicks):
     few = take_rows(clicks, 0, 60)
     same = changed_rows(few, labels=np.ones(60, np.float32))
-    assert next(train_and_select(same, options())) == OneClass(60)
-    assert not of_kind(train_and_select(few, options(n_epochs=1)), OneClass)
+    assert next(train(same, options())) == OneClass(60)
+    assert not of_kind(train(few, options(n_epochs=1)), OneClass)
 
 
 def test_a_fraction_of_zero_trains_as_without_validation_rows(clicks):
     chosen = options(validation_fraction=0, n_epochs=2)
-    events = list(train_and_select(clicks, chosen))
+    events = list(train(clicks, chosen))
     assert not of_kind(events, HeldOut | Selected | StartEvaluated)
     expected = train_model(clicks, chosen)
     assert bytes_of(events[-1].model) == bytes_of(expected)
@@ -117,7 +117,7 @@ def test_a_fraction_of_zero_trains_as_without_validation_rows(clicks):
 
 def test_given_validation_rows_are_used_instead(clicks):
     data, valid = take_rows(clicks, 0, 2500), take_rows(clicks, 2500, 3000)
-    events = list(train_and_select(data, options(), valid))
+    events = list(train(data, options(), valid))
     assert not of_kind(events, HeldOut | Selected)
     assert bytes_of(events[-1].model) == bytes_of(train_model(data, options(), valid))
 
@@ -125,7 +125,7 @@ def test_given_validation_rows_are_used_instead(clicks):
 def test_noise_gives_a_constant_and_says_so(clicks, many_rows):
     draw = np.random.default_rng(0)
     noise = changed_rows(clicks, labels=(draw.random(3000) < 0.3).astype(np.float32))
-    events = list(train_and_select(noise, options()))
+    events = list(train(noise, options()))
     model = events[-1].model
     assert model.best_epoch == 0 < len(model.history)
     assert np.ptp(model.predict(noise)) < 0.01
@@ -150,7 +150,7 @@ def test_few_rows_of_noise_are_no_worse_than_a_constant_on_average():
 
 def test_a_lower_learning_rate_is_tried_if_the_best_epoch_is_one_of_the_first(clicks, many_rows):
     """Which of the rates is better is told by their metrics; a rate that was given is never changed."""
-    events = list(train_and_select(clicks, options(averaging=False)))
+    events = list(train(clicks, options(averaging=False)))
     (slowed, *_), model = of_kind(events, Slowed), events[-1].model
     assert slowed.share == 0.25
     at = events.index(slowed)
@@ -160,7 +160,7 @@ def test_a_lower_learning_rate_is_tried_if_the_best_epoch_is_one_of_the_first(cl
     first = min(event.metrics["log_loss"] for place, event in epochs if place < at)
     second = min(event.metrics["log_loss"] for place, event in epochs if place > at)
     assert (model.options["learning_rate"] < 0.2) == (second < first)
-    assert not of_kind(train_and_select(clicks, options(learning_rate=0.2)), Slowed)
+    assert not of_kind(train(clicks, options(learning_rate=0.2)), Slowed)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def early(clicks):
 
 def test_a_lower_learning_rate_is_tried_with_given_validation_rows_too(early):
     data, valid, chosen = early
-    events = list(train_and_select(data, chosen, valid))
+    events = list(train(data, chosen, valid))
     shares = [event.share for event in of_kind(events, Slowed)]
     assert shares == [0.25, 0.0625][: len(shares)]
     assert shares
@@ -180,24 +180,20 @@ def test_a_lower_learning_rate_is_tried_with_given_validation_rows_too(early):
     assert events[-1].best_value == min(losses)
     rate = model_of(events).options["learning_rate"]
     alone = model_of(
-        train_and_select(
-            data, replace(chosen, learning_rate=rate, adaptable=chosen.adaptable - {"learning_rate"}), valid
-        )
+        train(data, replace(chosen, learning_rate=rate, adaptable=chosen.adaptable - {"learning_rate"}), valid)
     )
     assert bytes_of(alone) == bytes_of(model_of(events))
-    assert not of_kind(
-        train_and_select(data, replace(chosen, adaptable=chosen.adaptable - {"learning_rate"}), valid), Slowed
-    )
+    assert not of_kind(train(data, replace(chosen, adaptable=chosen.adaptable - {"learning_rate"}), valid), Slowed)
 
 
 def test_runs_with_lower_rates_resume_where_they_were_killed(early, monkeypatch, tmp_path):
     monkeypatch.setattr(record_engine, "PIECE_ROWS", 256)
     data, valid, chosen = early
-    expected, seen, resumed = model_of(train_and_select(data, chosen, valid)), [], 0
+    expected, seen, resumed = model_of(train(data, chosen, valid)), [], 0
     for stop_after in range(5, 200, 3):
         seen = []
         with suppress(Killed), Checkpoint(tmp_path, seconds=0) as checkpoint:
-            for event in train_and_select(data, chosen, valid, checkpoint):
+            for event in train(data, chosen, valid, Resources(checkpoint=checkpoint)):
                 seen.append(event)
                 if len(seen) == stop_after:
                     raise Killed
@@ -212,10 +208,10 @@ def test_runs_with_lower_rates_resume_where_they_were_killed(early, monkeypatch,
 @pytest.mark.parametrize("metric", ["auc", "normalized_entropy"])
 @pytest.mark.parametrize("few", [100, 5000])
 def test_a_rare_class_is_among_the_rows_that_are_held_out(metric, few, clicks, monkeypatch):  # case 107
-    monkeypatch.setattr(selection, "FEW_ROWS", few)
+    monkeypatch.setattr(policy, "FOLD_ROWS", few)
     labels = np.zeros(3000, np.float32)
     labels[[17, 801, 2222]] = 1
-    model = model_of(train_and_select(changed_rows(clicks, labels=labels), options(metric=metric, n_epochs=2)))
+    model = model_of(train(changed_rows(clicks, labels=labels), options(metric=metric, n_epochs=2)))
     assert all(entry[f"valid_{metric}"] is not None for entry in model.history)
 
 
@@ -224,12 +220,12 @@ def test_labels_of_rows_to_be_held_out_are_checked_too(clicks):
         labels = clicks.labels.copy()
         labels[row] = 5
         with pytest.raises(DataValueError, match="binary labels must be between 0 and 1"):
-            next(iter(train_and_select(changed_rows(clicks, labels=labels), options())))
+            next(iter(train(changed_rows(clicks, labels=labels), options())))
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 5])
 def test_hardly_any_rows_are_enough(n_rows, clicks):
-    assert model_of(train_and_select(take_rows(clicks, 0, n_rows), options(n_epochs=2))).n_rows == n_rows
+    assert model_of(train(take_rows(clicks, 0, n_rows), options(n_epochs=2))).n_rows == n_rows
 
 
 @pytest.mark.parametrize("value", [1, 1.5, -0.1, float("nan"), "0.1", None])
@@ -248,7 +244,7 @@ def test_memory_disk_batches_and_threads_make_no_difference(clicks, many_rows, m
         parts = [take_rows(clicks, first, min(first + size, 3000)) for first in range(0, 3000, size)]
         room = SpillOptions(megabytes)
         source = SpilledRows(iter(parts), room, clicks.n_features)
-        model = model_of(train_and_select(source, options(threads=threads, n_epochs=4), room=room))
+        model = model_of(train(source, options(threads=threads, n_epochs=4), resources=Resources(room=room)))
         found = {**bytes_of(model), "history": model.history}
         assert found == (expected or found)
         expected = found
@@ -262,16 +258,16 @@ class Killed(BaseException):
 @pytest.mark.parametrize("family", ["rafm", "mrma"])
 def test_a_run_killed_after_every_few_events_ends_with_the_same_model(family, few, clicks, monkeypatch, tmp_path):
     monkeypatch.setattr(record_engine, "PIECE_ROWS", 256)
-    monkeypatch.setattr(selection, "FEW_ROWS", few)
+    monkeypatch.setattr(policy, "FOLD_ROWS", few)
     data = take_rows(clicks, 0, 900)
     chosen = options(model=family, n_epochs=4)
-    expected = model_of(train_and_select(data, chosen))
+    expected = model_of(train(data, chosen))
     places = []
     for stop_after in [*range(6, 60, 7)] * 9:
         seen = []
         try:
             with Checkpoint(tmp_path, seconds=0) as checkpoint:
-                for event in train_and_select(data, chosen, checkpoint=checkpoint):
+                for event in train(data, chosen, resources=Resources(checkpoint=checkpoint)):
                     seen.append(event)
                     if len(seen) == stop_after:
                         raise Killed
@@ -293,7 +289,9 @@ def test_another_share_is_another_run(clicks, many_rows, tmp_path):
     data = take_rows(clicks, 0, 300)
     for share in (0.2, 0.25):
         with Checkpoint(tmp_path) as checkpoint:
-            events = train_and_select(data, options(validation_fraction=share, n_epochs=2), checkpoint=checkpoint)
+            events = train(
+                data, options(validation_fraction=share, n_epochs=2), resources=Resources(checkpoint=checkpoint)
+            )
             if share == 0.2:
                 model_of(events)
             else:

@@ -7,8 +7,8 @@ from sklearn.metrics import log_loss
 
 import rafm
 from rafm import RaFMClassifier
-from rafm.train import selection
-from rafm.train.events import Challenged, EpochFinished, HeldOut, Measuring, Planned, Searched
+from rafm.train import policy
+from rafm.train.events import EpochFinished, HeldOut, Measuring, Planned, Searched, Trying
 from rafm.train.steps import record_engine
 
 MODEL = {"model": "fm", "ranks": 4, "l2": 1e-3, "calibrate": "off"}
@@ -42,7 +42,7 @@ class StopAt:
 def split(request, monkeypatch):
     """Let the rows be dealt out into folds, or one share be held out as of more rows."""
     if request.param == "one share":
-        monkeypatch.setattr(selection, "FEW_ROWS", 100)
+        monkeypatch.setattr(policy, "FOLD_ROWS", 100)
     return request.param
 
 
@@ -69,8 +69,8 @@ STOPS = {
     "in a large model": (EpochFinished, 2, {"ranks": "auto"}),
     "in the model that is cut": (Planned, 2, {"ranks": "auto"}),
     "in the usual model of a competition": (EpochFinished, 2, {}),
-    "where a rival begins": (Challenged, 1, {}),
-    "where the last rival begins": (Challenged, 2, {}),
+    "where a rival begins": (Trying, 1, {}),
+    "where the last rival begins": (Trying, 2, {}),
     "in a chain of samples": (EpochFinished, 3, {"optimizer": "gibbs"}),
 }
 

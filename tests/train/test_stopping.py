@@ -12,16 +12,10 @@ from rafm import RaFMClassifier, load
 from rafm.errors import ConfigError, DataValueError
 from rafm.options import resolve
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.dispatch import run_recipe, train_model
+from rafm.train.events import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed
+from rafm.train.resources import Resources
 from rafm.train.steps import record_engine
-from rafm.train.trainer import (
-    CheckpointWritten,
-    EpochFinished,
-    Finished,
-    PieceFinished,
-    Resumed,
-    train,
-    train_model,
-)
 
 WRONG_METRICS = {"binary": "rmse", "regression": "auc"}
 
@@ -89,7 +83,7 @@ def test_a_metric_of_another_task_is_refused(task):
 def test_a_metric_that_one_class_has_not_is_refused_before_training(metric, label, clicks, tmp_path):  # case 107
     data, valid = clicks
     same = one_hot(valid.indices.reshape(-1, 2), np.full(valid.n_rows, float(label)))
-    events = train(data, options(metric=metric), same)
+    events = run_recipe(data, options(metric=metric), same)
     with pytest.raises(DataValueError, match=f"metric '{metric}' is undefined for the validation rows: .* one class"):
         next(events)
     X, rest = np.eye(8), np.tile(np.eye(8)[:3], (10, 1))
@@ -107,7 +101,7 @@ def test_rows_without_weight_are_of_no_class(clicks):  # case 107
     data, valid = clicks
     weights = (valid.labels > 0).astype(np.float32)
     with pytest.raises(DataValueError, match="all of one class"):
-        next(train(data, options(metric="auc"), changed_rows(valid, weights=weights)))
+        next(run_recipe(data, options(metric="auc"), changed_rows(valid, weights=weights)))
 
 
 # Time
@@ -127,9 +121,9 @@ def small_pieces(monkeypatch):
 
 
 def test_time_ends_training_between_pieces_with_the_best_epoch(clicks, small_pieces, monkeypatch):
-    whole = list(train(clicks[0], options(n_epochs=50, patience=None), clicks[1]))
+    whole = list(run_recipe(clicks[0], options(n_epochs=50, patience=None), clicks[1]))
     Clock(monkeypatch)
-    events = list(train(clicks[0], options(n_epochs=50, patience=None, max_seconds=100), clicks[1]))
+    events = list(run_recipe(clicks[0], options(n_epochs=50, patience=None, max_seconds=100), clicks[1]))
     assert events[-1].reason == "time"
     assert whole[-1].reason == "epochs"
     n_epochs = len(events[-1].model.history)
@@ -141,7 +135,7 @@ def test_time_ends_training_between_pieces_with_the_best_epoch(clicks, small_pie
 
 def test_time_that_ends_before_the_first_epoch_keeps_what_is_trained(clicks, small_pieces, monkeypatch):
     Clock(monkeypatch)
-    *_, last = train(clicks[0], options(max_seconds=10), clicks[1])
+    *_, last = run_recipe(clicks[0], options(max_seconds=10), clicks[1])
     assert (last.reason, last.model.best_epoch, last.model.history) == ("time", 0, [])
     assert np.any(last.model.parameters.weights)
 
@@ -150,7 +144,11 @@ def test_time_counts_in_all_lives_together_and_more_of_it_goes_on(clicks, small_
     def life(max_seconds):
         Clock(monkeypatch)
         with Checkpoint(tmp_path, 3600) as checkpoint:
-            return list(train(clicks[0], options(max_seconds=max_seconds, patience=None), None, checkpoint))
+            return list(
+                run_recipe(
+                    clicks[0], options(max_seconds=max_seconds, patience=None), None, Resources(checkpoint=checkpoint)
+                )
+            )
 
     first, again, more, all_of_it = (life(limit) for limit in (60, 60, 120, 1e9))
     assert [events[-1].reason for events in (first, again, more, all_of_it)] == ["time", "time", "time", "epochs"]
@@ -174,7 +172,7 @@ def test_the_seconds_of_an_epoch_count_those_before_it_was_resumed(clicks, small
     """An epoch that took 3 s before the stop and 4 s after it took 7 s, whatever the clocks of both processes say."""
     clock = SetClock(monkeypatch, 50.0)
     with Checkpoint(tmp_path, 0) as checkpoint:
-        for event in train(clicks[0], options(n_epochs=2), None, checkpoint):
+        for event in run_recipe(clicks[0], options(n_epochs=2), None, Resources(checkpoint=checkpoint)):
             if isinstance(event, PieceFinished) and event.epoch == 1:
                 clock.now += 20
             if isinstance(event, EpochFinished):
@@ -183,7 +181,7 @@ def test_the_seconds_of_an_epoch_count_those_before_it_was_resumed(clicks, small
                 break
     clock = SetClock(monkeypatch, 7.0)
     with Checkpoint(tmp_path, 3600) as checkpoint:
-        events = train(clicks[0], options(n_epochs=2), None, checkpoint)
+        events = run_recipe(clicks[0], options(n_epochs=2), None, Resources(checkpoint=checkpoint))
         resumed = next(event for event in events if isinstance(event, Resumed))
         assert (resumed.epoch, resumed.rows > 0) == (2, True)
         clock.now += 4
@@ -269,7 +267,7 @@ def test_the_command_takes_metric_and_rate(tmp_path):
 
 
 def test_finished_by_patience_is_told(clicks):
-    *events, last = train(clicks[0], options(patience=1, n_epochs=40), clicks[1])
+    *events, last = run_recipe(clicks[0], options(patience=1, n_epochs=40), clicks[1])
     assert isinstance(last, Finished)
     assert last.reason == "patience"
     assert not events[-1].best

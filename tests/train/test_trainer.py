@@ -21,12 +21,13 @@ from rafm.read.converted.reader import ArrowRows
 from rafm.read.converted.writer import write_arrow
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.stats import count_rows
+from rafm.train.dispatch import run_recipe, train_model
+from rafm.train.events import EpochFinished, Finished, Planned, StartEvaluated
 from rafm.train.steps.engine import PIECE_ROWS, RowShape, arrange
 from rafm.train.steps.probe import TRIAL_ROWS, Probe
 from rafm.train.steps.record_engine import RecordEngine
 from rafm.train.steps.run import choose_label_scale
 from rafm.train.steps.team import ThreadTeam
-from rafm.train.trainer import EpochFinished, Finished, Planned, StartEvaluated, train, train_model
 
 FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4, 8)}
 
@@ -63,7 +64,7 @@ def test_kernels_without_other_optimisers_write_the_same_bytes(clicks, monkeypat
 
 def test_events_come_in_order(clicks):
     data, valid = clicks
-    first, judged, *epochs, last = train(data, options(), valid)
+    first, judged, *epochs, last = run_recipe(data, options(), valid)
     assert isinstance(first, Planned)
     assert isinstance(judged, StartEvaluated)
     assert judged.metrics["log_loss"] == pytest.approx(np.log(2), abs=0.01)  # both classes are equally likely
@@ -77,13 +78,13 @@ def test_events_come_in_order(clicks):
 
 
 def test_the_plan_is_known_before_anything_is_trained(clicks):
-    events = train(clicks[0], options())
+    events = run_recipe(clicks[0], options())
     assert next(events).plan.n_features == 50
     events.close()
 
 
 def test_an_epoch_is_best_when_its_validation_loss_is_the_least_so_far(clicks):
-    events = train(clicks[0], options(n_epochs=8, l2=0, patience=None), clicks[1])
+    events = run_recipe(clicks[0], options(n_epochs=8, l2=0, patience=None), clicks[1])
     epochs = [event for event in events if isinstance(event, EpochFinished)]
     least = np.inf
     for event in epochs:
@@ -104,7 +105,7 @@ def test_the_training_loss_is_that_of_the_scores_before_each_update():
     """One batch, so all scores are those of the fresh model: its bias is the prior, and vectors hardly matter."""
     labels = np.array([0, 0, 0, 1.0])
     data = one_hot(np.array([[0], [0], [1], [1]]), labels)
-    *_, event, _ = train(data, options(model="lr", n_epochs=1))
+    *_, event, _ = run_recipe(data, options(model="lr", n_epochs=1))
     assert event.train_loss == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4, rel=1e-6)
 
 
@@ -148,7 +149,7 @@ def test_ids_do_not_matter_when_no_two_features_are_seen_equally_often():
 def test_early_stopping_keeps_the_best_epoch(family, clicks):
     """As the history shows it, and as training for exactly that many epochs leaves it; epoch 0 is not trained."""
     chosen = {"model": family, "ranks": FAMILIES[family], "l2": 0, "n_epochs": 50}
-    events = list(train(clicks[0], options(patience=2, **chosen), clicks[1]))
+    events = list(run_recipe(clicks[0], options(patience=2, **chosen), clicks[1]))
     (start,), model = [event for event in events if isinstance(event, StartEvaluated)], events[-1].model
     losses = [entry["valid_log_loss"] for entry in model.history]
     assert model.best_epoch == int(np.argmin([start.metrics["log_loss"], *losses]))
@@ -315,7 +316,7 @@ def test_a_learning_rate_far_too_high_is_an_error_and_no_model(family, task, opt
     chosen = options(task, model=family, ranks=FAMILIES[family], learning_rate=1e6, optimizer=optimizer)
     events = []
     with pytest.raises(DivergenceError, match=r"Lower learning_rate \(now 1e\+06\)") as caught:
-        events.extend(train(data, chosen))
+        events.extend(run_recipe(data, chosen))
     assert caught.value.epoch == 1
     assert f"epoch {caught.value.epoch}" in str(caught.value)
     assert not any(isinstance(event, Finished) for event in events)
@@ -413,7 +414,7 @@ def test_long_rows_make_small_batches(monkeypatch):
     """The scratch of a batch stays bounded however long rows are."""
     monkeypatch.setattr("rafm.train.steps.engine.LONG_BATCH", 10)
     data = one_hot(np.arange(12).reshape(3, 4), np.array([0, 1, 1]))
-    events = list(train(data, options(optimizer=AdaGrad(batch_size=64))))
+    events = list(run_recipe(data, options(optimizer=AdaGrad(batch_size=64))))
     assert isinstance(events[-1], Finished)
     plan, counts = events[0].plan, events[0].counts
     chosen = options(optimizer=AdaGrad(batch_size=64))

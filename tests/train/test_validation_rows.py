@@ -13,7 +13,7 @@ from rafm.errors import DataWarning
 from rafm.rows import overlap
 from rafm.rows.overlap import Copies
 from rafm.train.events import Calibrated
-from rafm.train.validation import FEW_ROWS
+from rafm.train.policy import FEW_VALID_ROWS
 
 MODEL = {"model": "fm", "ranks": 4, "n_epochs": 4}
 COPIES = r"% of the validation rows are training rows"
@@ -138,10 +138,10 @@ def test_pairs_that_a_ranker_was_trained_on_are_told():  # case 123
 # Few
 
 
-@pytest.mark.parametrize("n_rows", [1, 3, FEW_ROWS - 1, FEW_ROWS])
+@pytest.mark.parametrize("n_rows", [1, 3, FEW_VALID_ROWS - 1, FEW_VALID_ROWS])
 def test_so_few_validation_rows_that_luck_decides_are_told(n_rows):
     found = said(RaFMClassifier(**MODEL), *rows(300, n_ids=20), *rows(n_rows, seed=1, n_ids=20))
-    if n_rows == FEW_ROWS:
+    if n_rows == FEW_VALID_ROWS:
         assert found == []
     else:
         start = "a single validation row decides" if n_rows == 1 else f"only {n_rows} validation rows decide"

@@ -18,7 +18,8 @@ from rafm.optimizers import OPTIMIZERS
 from rafm.options import resolve
 from rafm.plan.ranks import Thresholds
 from rafm.rows.blocks import take_rows
-from rafm.train.trainer import Continued, Finished, train
+from rafm.train.dispatch import run_recipe
+from rafm.train.events import Continued, Finished
 
 CASES = [(family, name) for family in ("lr", "fm", "difacto", "rafm") for name in OPTIMIZERS] + [("mrma", "adagrad")]
 
@@ -32,7 +33,7 @@ def options(task="binary", family="rafm", optimizer="adagrad", n_epochs=1, **cho
 
 
 def trained(data, chosen, start=None):
-    *_, last = train(data, chosen, start=start)
+    *_, last = run_recipe(data, chosen, start=start)
     assert isinstance(last, Finished)
     return last.model
 
@@ -72,7 +73,7 @@ def test_chunks_are_close_to_one_pass_over_their_rows():
 def test_without_states_they_start_anew_and_that_is_told():
     data, _ = planted(n_rows=900)
     start = trained(data, options()).for_scoring()
-    told = [event for event in train(data, options(), start=start) if isinstance(event, Continued)]
+    told = [event for event in run_recipe(data, options(), start=start) if isinstance(event, Continued)]
     assert [event.with_states for event in told] == [False]
 
 

@@ -8,7 +8,8 @@ from worlds import changed_rows, planted
 
 from rafm.options import resolve
 from rafm.plan.ranks import Thresholds
-from rafm.train.trainer import StartEvaluated, train, train_model
+from rafm.train.dispatch import run_recipe, train_model
+from rafm.train.events import StartEvaluated
 
 FAMILIES = {"lr": (), "fm": (8,), "mrma": (4, 8), "rafm": (4, 8)}
 
@@ -55,7 +56,7 @@ def test_equal_weights_are_no_weights_to_the_sampler():
 def test_small_weights_leave_the_constant_at_the_weighted_mean(clicks):
     data, valid = clicks
     weights = np.where(data.labels > 0, 3e-7, 1e-7).astype(np.float32)
-    events = train(changed_rows(data, weights=weights), options(n_epochs=1), valid)
+    events = run_recipe(changed_rows(data, weights=weights), options(n_epochs=1), valid)
     start = next(event for event in events if isinstance(event, StartEvaluated))
     heavy = 3 * data.labels.sum()
     p = heavy / (heavy + (1 - data.labels).sum())
@@ -71,7 +72,7 @@ def test_weights_of_later_rows_compare_with_those_of_the_first_training(clicks):
     assert first.options["weight_scale"] == pytest.approx(0.001)
     moved = []
     for rows in (light, heavy):
-        *_, last = train(rows, chosen, start=first)
+        *_, last = run_recipe(rows, chosen, start=first)
         assert last.model.options["weight_scale"] == first.options["weight_scale"]
         moved.append(float(np.abs(last.model.parameters.weights - first.parameters.weights).sum()))
     assert moved[1] > 2 * moved[0]

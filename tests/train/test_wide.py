@@ -11,8 +11,10 @@ from rafm.estimators import RaFMClassifier
 from rafm.options import resolve
 from rafm.plan.steps import short_steps, step_order
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.dispatch import run_recipe, train_model
+from rafm.train.events import Finished
+from rafm.train.resources import Resources
 from rafm.train.steps import record_engine
-from rafm.train.trainer import Finished, train, train_model
 
 STEP = 32
 
@@ -59,11 +61,11 @@ def test_a_run_killed_after_every_few_events_ends_with_the_same_model(clicks, tm
     monkeypatch.setattr(record_engine, "PIECE_ROWS", 1024)
     data, valid = clicks
     chosen = options(n_epochs=2)
-    *_, expected = train(data, chosen, valid)
+    *_, expected = run_recipe(data, chosen, valid)
     for _ in range(50):
         try:
             with Checkpoint(tmp_path, seconds=0) as checkpoint:
-                for number, event in enumerate(train(data, chosen, valid, checkpoint)):
+                for number, event in enumerate(run_recipe(data, chosen, valid, Resources(checkpoint=checkpoint))):
                     last = event
                     if number == 7:
                         raise Killed

@@ -83,8 +83,7 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
     """Return the description of a model file as a dict and as lines of text."""
     from ..model.file import load
     from ..plan.ranks import describe_plan
-    from ..train.progress import plan_lines
-    from ..train.trainer import Planned
+    from ..train.events import Planned
 
     saved = load(path)
     model = saved.model
@@ -111,7 +110,7 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
     }
     lines = _listed(report, skip=("kind", "plan", "fm_of_top_rank", "history", "options", "fields", "columns"))
     lines += [f"{name:14} {value}" for name, value in model.options.items()]
-    lines += ["", *plan_lines(Planned(model.plan, model.counts, model.n_rows)), ""]
+    lines += ["", *Planned(model.plan, model.counts, model.n_rows).lines(), ""]
     lines += _column_lines(report["columns"]) if "columns" in report else []
     if "columns" not in report or model.plan.n_field_weights:
         lines += _field_lines(report.get("fields", []))
@@ -176,7 +175,7 @@ def _data_report(
     from ..inspect.examine import examine
     from ..inspect.report import as_json, as_lines, plan_for
     from ..options import resolve
-    from ..train.progress import level_lines
+    from ..train.events import level_lines
 
     found = examine(path, files)
     summary = as_json(found)

@@ -36,7 +36,7 @@ from .reading import ReadingFlags, check_flags
 if TYPE_CHECKING:
     from ..model.file import Saved
     from ..model.model import Model
-    from ..options import TrainingOptions
+    from ..options import Options
 
 
 @dataclass(frozen=True)
@@ -123,27 +123,25 @@ def train(
 
 def _options(
     context: typer.Context, task: str, training: TrainingFlags, running: RunFlags, start: Saved | None
-) -> TrainingOptions:
+) -> Options:
     """Return the checked options, with those not given taken from the model to resume from."""
     from ..errors import ConfigError
     from ..optimizers import SAMPLERS
     from ..options import resolve
 
     chosen = {"task": task, **training}
-    options = resolve(**(chosen if start is None else _options_to_resume(context, start.model, chosen)))
+    given = chosen if start is None else _options_to_resume(context, start.model, chosen)
+    # A model that was saved with its optimiser state keeps it, or the next --resume-from would lose it.
+    needs_state = running.keep_state or (start is not None and start.model.parameters.states is not None)
+    samples_anew = chosen["optimizer"] in SAMPLERS and "optimizer" in given_options(context)  # from these parameters
+    shuffle = start is None or samples_anew
+    options = resolve(**given, shuffle=shuffle, needs_state=needs_state, replan=running.replan)
     if running.keep_state and options.optimizer.is_sampler:
         raise ConfigError(
             f"--keep-state is for optimizers that can continue; {options.optimizer.name!r} cannot: drop --keep-state",
             key="keep_state",
         )
-    # A model that was saved with its optimiser state keeps it, or the next --resume-from would lose it.
-    had_states = start is not None and start.model.parameters.states is not None
-    kept = running.keep_state or had_states
-    begins = options.optimizer.is_sampler and "optimizer" in given_options(context)  # anew, from these parameters
-    may_sample = options.may_sample and not kept  # a sampled model has no state to keep
-    rivals = tuple(name for name in options.rivals if not (kept and name in SAMPLERS))
-    options = replace(options, may_sample=may_sample, rivals=rivals)
-    return replace(options, shuffle=start is None or begins, keep_state=kept, replan=running.replan)
+    return options
 
 
 def _checkpoint(folder: str | None, seconds: float) -> Any:
@@ -254,39 +252,43 @@ def _run(
     from ..jit.compiling import compile_seconds, seconds_without_compiling
     from ..model.file import Saved, extra_bytes, save
     from ..read.open import validation_rows
+    from ..train import train as train_rows
     from ..train.event_log import log_events
-    from ..train.events import Continued, Finished, MeasuringChosen, Planned, RivalsJudged, SamplerChosen
+    from ..train.events import Chosen, Continued, Decided, Finished, Planned
     from ..train.progress import show_events
-    from ..train.selection import train_and_select
+    from ..train.resources import Resources
     from ..train.steps.engines import threads_used
 
     begun = seconds_without_compiling()
     rows, encoder = open_rows(data, files, start, stream)
     check_size(encoder)
     before = _renumbered(start, encoder)
-    if options.measured or options.optimizer.is_sampler or options.may_sample or options.may_measure:
-        options = replace(
-            options, memory=files.room.megabytes, reserved_bytes=extra_bytes(encoder, files.labels.classes)
-        )
+    resources = Resources(
+        memory=files.room.megabytes,
+        reserved_bytes=extra_bytes(encoder, files.labels.classes),
+        checkpoint=states,
+        room=files.room,
+    )
     # Read only now: a table of validation rows needs the encoder of the training rows.
     known = rows if start is None else None
     held_out = None if valid is None else validation_rows(valid, files, encoder, known)
-    events = log_events(train_and_select(rows, options, held_out, states, before, files.room), log)
-    told, is_planned, is_warned = {}, False, False  # type: dict[str, Any], bool, bool
+    events = log_events(train_rows(rows, options, held_out, resources, before), log)
+    told, is_planned, is_warned, recipe = {}, False, False, options  # type: dict[str, Any], bool, bool, Options
     for event in show_events(
         events, options, stream=stream, spell=in_flags
     ):  # training runs as the events are consumed
         last = event
-        if isinstance(event, SamplerChosen | MeasuringChosen):
-            options = event.options or options
+        if isinstance(event, Decided):
+            recipe = event.decision.recipes[0]
         if isinstance(event, Continued) and options.replan:
             told |= {"promoted": event.promoted, "pair_error": event.pair_error}
-        if isinstance(event, RivalsJudged):
-            told |= {"competition": event.values}
+        if isinstance(event, Chosen):
+            told |= {"competition": event.metrics}
+            recipe = event.recipe
         if not is_warned:
             is_warned = _warn_of_one_class(event, data)
         if isinstance(event, Planned) and not is_planned:  # once, if there are several runs
-            note_threads(options.threads, threads_used(options, event.n_rows))
+            note_threads(options.threads, threads_used(recipe, event.n_rows))
             is_planned = True
     assert isinstance(last, Finished)
     fitted = last.model
@@ -299,7 +301,7 @@ def _run(
         "model_bytes": size,
         "stopped_by": last.reason,
         **told,
-        "threads": threads_used(options, fitted.n_rows - (0 if before is None else before.n_rows)),
+        "threads": threads_used(recipe, fitted.n_rows - (0 if before is None else before.n_rows)),
         "seconds": round(seconds_without_compiling() - begun, 3),
         "compile_seconds": round(compile_seconds(), 3),
     }

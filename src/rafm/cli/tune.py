@@ -123,6 +123,7 @@ def _search(
     from ..model.file import extra_bytes
     from ..options import declared_options
     from ..read.open import validation_rows
+    from ..train.resources import Resources
     from ..train.steps.engines import threads_used
     from ..tuning.display import show_trials
     from ..tuning.study import import_optuna
@@ -142,8 +143,9 @@ def _search(
     check_size(encoder)
     held_out = None if valid is None else validation_rows(valid, files, encoder, rows)
     classes = files.labels.classes if checked.loss.is_classification else None
-    switches = {"memory": files.room.megabytes, "reserved_bytes": extra_bytes(encoder, files.labels.classes)}
-    subject = Subject(rows, held_out, task, open_options, fixed, files.room, switches)
+    n_bytes = extra_bytes(encoder, files.labels.classes)
+    resources = Resources(memory=files.room.megabytes, reserved_bytes=n_bytes, room=files.room)
+    subject = Subject(rows, held_out, task, open_options, fixed, resources)
     keeper = FileKeeper(out, encoder, files.index_base, classes)
     for event in show_trials(run_trials(subject, limits, keeper, study, begun), checked.metric, stream):
         last = event

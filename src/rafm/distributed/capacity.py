@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..options import TrainingOptions
+from ..options import Options
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan, assign_levels
 from .hashing import LOAD
@@ -81,7 +81,7 @@ def counts_of_data(path: str, label: str | None) -> Counts:
     return Counts(found.rows, counts.astype(float), features.astype(float))
 
 
-def capacity(counts: Counts, options: TrainingOptions, step_rows: int, slots: int, cluster: Cluster) -> dict[str, Any]:
+def capacity(counts: Counts, options: Options, step_rows: int, slots: int, cluster: Cluster) -> dict[str, Any]:
     """Return memory, traffic and time per epoch for 1, 2, 4, ... machines."""
     plan, levels = _plan(counts, options)
     layout = RecordLayout(plan, True, options.optimizer.n_slots)
@@ -112,7 +112,7 @@ def capacity(counts: Counts, options: TrainingOptions, step_rows: int, slots: in
     }
 
 
-def held_bytes(counts: Counts, options: TrainingOptions) -> float:
+def held_bytes(counts: Counts, options: Options) -> float:
     """Return the memory of all shards together: records, their average over epochs, the best ones, and the index."""
     plan, levels = _plan(counts, options)
     layout = RecordLayout(plan, True, options.optimizer.n_slots)
@@ -121,7 +121,7 @@ def held_bytes(counts: Counts, options: TrainingOptions) -> float:
     return records * (2 if options.averaging else 1) + best + float(counts.features.sum()) * FEATURE_BYTES
 
 
-def _plan(counts: Counts, options: TrainingOptions) -> tuple[RankPlan, np.ndarray]:
+def _plan(counts: Counts, options: Options) -> tuple[RankPlan, np.ndarray]:
     """Return the plan, and the level of the features of each count."""
     n_levels = len(options.ranks)
     levels = np.full(counts.counts.size, n_levels)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..encode.encoder import TableEncoder
 from ..errors import ConfigError, DataValueError
 from ..losses import loss_for
-from ..options import TrainingOptions
+from ..options import Options
 from ..read.converted.layout import KEY
 from ..read.converted.matching import check_match
 from ..read.converted.reader import ArrowRows
@@ -91,7 +91,7 @@ def open_like(path: str, like: Input, index_base: int = 0) -> Source:
     return replace(own, encoder=like.encoder, classes=classes)
 
 
-def choose_units(source: Source, options: TrainingOptions, has_valid: bool) -> tuple[list[int], list[int]]:
+def choose_units(source: Source, options: Options, has_valid: bool) -> tuple[list[int], list[int]]:
     """Return the units to train on, and those held out for validation: a share of all, by seed."""
     share, n_units = options.validation_fraction, len(source.units)
     if has_valid or not share:
@@ -104,7 +104,7 @@ def choose_units(source: Source, options: TrainingOptions, has_valid: bool) -> t
     return hold_out(n_units, share, options.seed)
 
 
-def check_options(options: TrainingOptions) -> None:
+def check_options(options: Options) -> None:
     """Refuse options that a cluster has no use for."""
     refused = {
         f"--task {options.loss.task}": options.loss.is_pairwise,

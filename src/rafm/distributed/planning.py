@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import ConfigError, DataValueError
-from ..options import TrainingOptions
+from ..options import Options
 from ..plan.features import common_scale
 from ..plan.fields import OTHER
 from ..plan.ranks import RankPlan
 from ..plan.steps import LEAST_DAMPING, STEPS_PER_EPOCH
 from ..rows.fields import Fields
 from ..rows.stats import RowStats
+from ..train.policy import adapted
+from ..train.recipe import Recipe
 from ..train.steps.field_choice import FIELDS_FROM, has_weights
 from ..train.steps.run import choose_label_scale
 from .group import Group
@@ -25,7 +27,7 @@ SLOTS, SLOT_ROWS = 8, 1 << 12  # of a step of the largest size; see decision 003
 NO_IDS = np.zeros(0, np.int64)
 
 
-def plan_slots(options: TrainingOptions, n_rows: int, slots: int) -> SlotPlan:
+def plan_slots(options: Options, n_rows: int, slots: int) -> SlotPlan:
     """Return the slots of a step: step_rows in all, by default at most a fiftieth of the rows.
 
     >>> from rafm.options import resolve
@@ -78,7 +80,7 @@ def merge(parts: Sequence[RowStats]) -> RowStats:
 
 
 def plan_model(
-    group: Group, found: RowStats, options: TrainingOptions, n_units: int, fields: Fields | None, slot_rows: int
+    group: Group, found: RowStats, options: Options, n_units: int, fields: Fields | None, slot_rows: int
 ) -> tuple[ModelSpec, RankPlan, int]:
     """Let the shards assign levels; return the model in training, its plan, and the largest id."""
     wanted = fields if has_weights(2, options) else None
@@ -95,7 +97,7 @@ def plan_model(
         names, numbers = (), None
     sizes = tuple(sum(one.sizes[k] for one in totals) for k in range(len(totals[0].sizes)))
     spec = ModelSpec(
-        options=adapted(options, found, sizes[0]),
+        options=adapted(Recipe.of(options), found, sizes[0]),
         life=1,
         common_scale=common_scale(squares, values),
         label_scale=choose_label_scale(found.label_spread, options.loss),
@@ -108,11 +110,6 @@ def plan_model(
         field_numbers=numbers,
     )
     return spec, spec.plan(sizes, with_fields=True), max(one.largest_id for one in totals)
-
-
-def adapted(options: TrainingOptions, found: RowStats, n_features: int) -> TrainingOptions:
-    """Return the options with defaults that suit the rows."""
-    return options.for_rows(found.rows, found.counts.sum() / found.rows, n_features, found.label_spread)
 
 
 def _used_fields(fields: Fields | None, totals: Sequence[Totals]) -> tuple[tuple[str, ...], np.ndarray | None]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import ClusterError
-from ..options import TrainingOptions
+from ..options import Options
 from .capacity import SHARD_BYTES, WORKER_BYTES, Counts, held_bytes
 from .config import ScalingConfig
 from .hashing import IdTable
@@ -26,7 +26,7 @@ RARE = 1.2  # features for each that Chao's estimator expects, which is a lower 
 
 
 def with_reservations(
-    scaling: ScalingConfig, source: Source, units: Sequence[int], options: TrainingOptions, n_inputs: int | None
+    scaling: ScalingConfig, source: Source, units: Sequence[int], options: Options, n_inputs: int | None
 ) -> ScalingConfig:
     """Return the scaling with the memory that shards and workers will need, where none was given."""
     if not scaling.num_workers or None not in (scaling.memory_per_worker, scaling.memory_per_shard):

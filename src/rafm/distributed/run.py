@@ -16,10 +16,11 @@ from ..kernels.tables import GROUPS, FieldWeights, Tables
 from ..metrics import is_better, shown_metrics
 from ..metrics.evaluation import Metrics
 from ..model.model import Model
-from ..options import TrainingOptions
+from ..options import Options
 from ..plan.layout import RecordLayout
 from ..plan.scratch import make_field_scratch
 from ..rows.stats import RowStats
+from ..train.dispatch import check_labels
 from ..train.events import (
     CheckpointWritten,
     EpochFinished,
@@ -31,14 +32,15 @@ from ..train.events import (
     Resumed,
     StartEvaluated,
 )
+from ..train.policy import adapted
+from ..train.recipe import Recipe
 from ..train.steps.engine import FIRST_FIELD_WEIGHT, PIECE_ROWS, first_bias
 from ..train.steps.run import DIVERGED_RATIO
-from ..train.trainer import check_labels
 from .export import gather_model
 from .group import Group
 from .lanes import SlotPlan, Step
 from .manifest import Checkpoints
-from .planning import adapted, count_units, plan_model
+from .planning import count_units, plan_model
 from .shard import AVERAGE, CURRENT
 from .sources import Source
 from .spec import Hook, ModelSpec, ShardLost, no_hook
@@ -56,7 +58,7 @@ class Job:
     """
 
     train: Source
-    options: TrainingOptions
+    options: Options
     slots: SlotPlan
     chosen: Sequence[int]
     held: Sequence[int] = ()
@@ -144,7 +146,7 @@ class Run:
     def _count_and_build(self) -> None:
         job = self.job
         self.found = found = count_units(self.group, job.chosen)
-        check_labels(found.rows, found.label_range, job.options.loss)
+        check_labels(found, job.options.loss)
         planned = (found, job.options, len(job.chosen), job.train.fields, job.slots.slot_rows)
         self.spec, self.plan, self.largest_id = plan_model(self.group, *planned)
         self.group.ask_shards("build", lambda _: (self.spec,))
@@ -186,7 +188,7 @@ class Run:
             values = found["model"]
             self.found = RowStats(**{**values["found"], "counts": np.array(values["found"]["counts"])})
             numbers = values["field_numbers"]
-            options = adapted(self.job.options, self.found, values["sizes"][0])
+            options = adapted(Recipe.of(self.job.options), self.found, values["sizes"][0])
             life = 1 + (self.spec.life if hasattr(self, "spec") else int(values["life"]))
             self.spec = ModelSpec(
                 options=options,

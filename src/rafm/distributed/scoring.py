@@ -19,6 +19,7 @@ from ..metrics.evaluation import Evaluation
 from ..model.file import Saved, load
 from ..model.folder import load_common, read_manifest
 from ..options import resolve
+from ..train.recipe import Recipe
 from .capacity import SHARD_BYTES, WORKER_BYTES
 from .config import FailureConfig, ScalingConfig
 from .group import Group
@@ -143,7 +144,7 @@ class PartScorer:
             return
         self.life += 1
         plan, names = self.common.plan, () if self.common.fields is None else self.common.fields.names
-        options = resolve(task=self.common.loss.task, model=plan.family, ranks=plan.ranks or None)
+        options = Recipe.of(resolve(task=self.common.loss.task, model=plan.family, ranks=plan.ranks or None))
         names = names if plan.n_field_weights else ()
         spec = ModelSpec(options, self.life, 1.0, 1.0, 1.0, 1.0, 1, 1, False, names)
         self.group.ask_shards("open_parts", lambda _: (spec, os.path.abspath(self.path), self.manifest.parts))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..kernels.tables import Settings
-from ..options import TrainingOptions
 from ..plan.layout import FirstSlot
 from ..plan.ranks import RankPlan
+from ..train.recipe import Recipe
 
 Hook = Callable[..., None]  # called with the name of a moment and the step; lets tests stop a process there
 
@@ -41,7 +41,7 @@ class ModelSpec:
     damping: of wide steps. longest: nonzeros of the longest row. field_names: of the fields that have weights.
     """
 
-    options: TrainingOptions
+    options: Recipe
     life: int
     common_scale: float
     label_scale: float

@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..files.lock import lock_file
 from ..model.file import Saved, save
 from ..model.folder import begin_folder
-from ..options import TrainingOptions, resolve
+from ..options import Options, resolve
 from ..read.open import ReadOptions
 from ..rows.classes import BinaryLabels
 from ..train.checkpoint import plain_value
@@ -122,7 +122,7 @@ def train(
 
 def train_events(
     given: Input,
-    options: TrainingOptions,
+    options: Options,
     valid: str | None = None,
     address: str = "local",
     slots: int = SLOTS,
@@ -157,7 +157,7 @@ def train_events(
         yield from Run(ready, replace(job, collect=export or gather_model)).events()
 
 
-def identity(given: Input, options: TrainingOptions, valid: str | None, slots: int) -> dict[str, Any]:
+def identity(given: Input, options: Options, valid: str | None, slots: int) -> dict[str, Any]:
     """Return what determines the result of a run, under names that messages can show."""
     chosen = {name: plain_value(value) for name, value in options.identity().items()}
     source = given.source

@@ -20,20 +20,7 @@ from ..read.frames import as_table, is_frame
 from ..read.matrices import id_columns
 from ..rows.fields import Fields
 from ..train.checkpoint import Checkpoint, NoCheckpoint
-from ..train.events import (
-    Calibrated,
-    Event,
-    Finished,
-    HeldOut,
-    MeasuringChosen,
-    NotHeldOut,
-    NotRetrained,
-    RivalsJudged,
-    SamplerChosen,
-    Selected,
-    Slowed,
-)
-from ..train.progress import calibrated_line, choice_line, finished_lines, rival_line, sampler_line, selection_line
+from ..train.events import Event
 
 LOGGER = logging.getLogger("rafm")
 
@@ -200,20 +187,10 @@ def wants_to_stop(callbacks: Any, event: Event) -> bool:
 
 def log_notices(events: Iterable[Event]) -> Iterator[Event]:
     """Pass events through; log which rows were held out, what they chose, and what is doubtful about the model."""
+    first = ""  # name of the first candidate; of others, only the results count
     for event in events:
-        if isinstance(event, SamplerChosen):
-            LOGGER.info(sampler_line(event).replace("`", ""))
-        if isinstance(event, MeasuringChosen):
-            LOGGER.info(choice_line(event).replace("`", ""))
-        if isinstance(event, HeldOut | NotRetrained | Slowed | Selected):
-            LOGGER.info(selection_line(event))
-        if isinstance(event, RivalsJudged):
-            LOGGER.info(rival_line(event).replace("`", ""))
-        if isinstance(event, Calibrated):
-            LOGGER.info(calibrated_line(event))
-        if isinstance(event, NotHeldOut):
-            LOGGER.warning(selection_line(event).removeprefix("warning: ").replace("`", ""))
-        if isinstance(event, Finished):
-            for line in finished_lines(event):
-                LOGGER.log(logging.INFO if event.model.best_epoch else logging.WARNING, line.replace("`", ""))
+        first = first or event.candidate
+        if event.level is not None and event.candidate in ("", first):
+            for line in event.lines():
+                LOGGER.log(event.level, line.removeprefix("warning: ").replace("`", ""))
         yield event

@@ -22,18 +22,19 @@ from ..files.atomic import PathLike
 from ..files.terminal import say
 from ..model import file as storage
 from ..model.model import Model, naming_rows
-from ..options import TrainingOptions, resolve
+from ..options import Options, resolve
 from ..read.frames import is_table
 from ..read.matrices import check_matrix, rows_of_matrix
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.overlap import known_ids
 from ..rows.source import InMemory
-from ..train.events import Finished, HeldOut, RivalsJudged
+from ..train import train
+from ..train.dispatch import run_recipe
+from ..train.events import Chosen, Finished, HeldOut
 from ..train.progress import show_events
-from ..train.selection import train_and_select
-from ..train.steps.job import Stop
-from ..train.trainer import train
+from ..train.recipe import Recipe
+from ..train.resources import Resources
 from .arguments import (
     about_pipeline,
     about_text,
@@ -100,23 +101,22 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         -------
         self
         """
-        options = replace(self._options(), keep_state=True)  # so that partial_fit can follow
+        options = self._options(keep_state=True)  # so that partial_fit can follow
         self.__dict__.pop("model_", None)  # a failure below must not leave a mixture of two models
         data = self._rows(X, y, sample_weight, fitting=True)
         if self._task() == "regression":
             warn_of_classes(np.asarray(data.labels))
-        options = replace(options, reserved_bytes=self._extra_bytes())
         valid = None if eval_set is None else self._validation_rows(*single_pair(eval_set), data)
         with open_checkpoint(checkpoint, checkpoint_seconds) as states:
             self.n_validation_rows_, self.competition_ = 0 if valid is None else valid.n_rows, {}
-            stop = Stop()
-            events = train_and_select(self._source(data), options, valid, states, stop=stop)
+            resources = Resources(reserved_bytes=self._extra_bytes(), checkpoint=states)
+            events = train(self._source(data), options, valid, resources)
             for event in show_events(log_notices(events), options, enabled=self.verbose):
-                stop.requested |= wants_to_stop(self.callbacks, event)
+                resources.stop.requested |= wants_to_stop(self.callbacks, event)
                 if isinstance(event, HeldOut):
                     self.n_validation_rows_ = event.n_valid
-                if isinstance(event, RivalsJudged):
-                    self.competition_ = event.values
+                if isinstance(event, Chosen):
+                    self.competition_ = event.metrics
                 if isinstance(event, Finished):
                     self._keep(event.model)
         return self
@@ -136,7 +136,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     @one_at_a_time
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, replan: bool, classes: Any = None) -> Self:
         """Train for one pass over the rows, in order, starting from the current model if there is one."""
-        options = replace(self._options(), n_epochs=1, averaging=False, shuffle=False, keep_state=True, replan=replan)
+        options = self._options(shuffle=False, keep_state=True, replan=replan)
+        recipe = replace(Recipe.of(options), n_epochs=1, averaging=False)
         start, encoder = None, None
         if not hasattr(self, "model_"):
             data = self._rows(X, y, sample_weight, fitting=True, classes=classes)
@@ -148,7 +149,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
             start = self._trained.with_ids(self.encoder_.ids_in(encoder), encoder.n_features)
             data = self._with_targets(join_rows(list(rows)), column_or_1d(y, warn=True), sample_weight)
         source = self._source(data, encoder)
-        for event in show_events(train(source, options, start=start), options, enabled=self.verbose):
+        for event in show_events(run_recipe(source, recipe, start=start), options, enabled=self.verbose):
             if isinstance(event, Finished):
                 with locks_of(self).exchange:
                     self._keep(event.model)
@@ -168,9 +169,9 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         """Return the kind of labels."""
         raise NotImplementedError
 
-    def _options(self) -> TrainingOptions:
+    def _options(self, **wishes: bool) -> Options:
         """Return the checked options of training."""
-        return resolve(task=self._task(), **self._given())
+        return resolve(task=self._task(), **self._given(), **wishes)
 
     def _given(self) -> dict[str, Any]:
         """Return the options as they were given."""

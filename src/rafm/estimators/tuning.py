@@ -12,6 +12,7 @@ from ..model.file import file_bytes
 from ..model.model import Model
 from ..options import declared_options
 from ..rows.source import InMemory
+from ..train.resources import Resources
 from ..tuning.display import show_trials
 from ..tuning.tune import Limits, Subject, Tuned
 from ..tuning.tune import tune as run_trials
@@ -82,10 +83,10 @@ def tune(
     options = found._options()
     data = found._rows(X, y, sample_weight, fitting=True)
     valid = None if eval_set is None else InMemory(found._rows(*single_pair(eval_set), None, fitting=False))
-    switches = {"keep_state": True, "reserved_bytes": found._extra_bytes()}
+    resources = Resources(reserved_bytes=found._extra_bytes())
     given = {name: value for name, value in found._given().items() if name not in ("max_parameters", "max_bytes")}
     limits, keeper = Limits(trials, budget_seconds, max_parameters, max_bytes), MemoryKeeper(found)
-    subject = Subject(found._source(data), valid, options.loss.task, given, _fixed(found), None, switches)
+    subject = Subject(found._source(data), valid, options.loss.task, given, _fixed(found), resources, True)
     events = run_trials(subject, limits, keeper, study)
     for event in show_trials(events, options.metric) if found.verbose else events:
         if isinstance(event, Tuned):

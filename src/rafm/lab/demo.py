@@ -18,9 +18,10 @@ from ..rows.blocks import take_rows
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.fields import Fields
 from ..rows.source import InMemory
+from ..train import train
+from ..train.dispatch import train_model
+from ..train.events import Finished
 from ..train.progress import show_events
-from ..train.selection import train_and_select
-from ..train.trainer import Finished, train_model
 from .click_log import ClickLog, make_click_log, write_fields, write_libsvm
 
 N_ROWS = 300_000
@@ -108,7 +109,7 @@ def _train_one(name: str, sources: list[InMemory], folder: str, seed: int, out: 
     options = resolve(task="binary", seed=seed, **CONTESTANTS[name])
     print(f"\n{name}", file=out)
     start = time.perf_counter()
-    for event in show_events(train_and_select(training, options, valid), options, stream=out):
+    for event in show_events(train(training, options, valid), options, stream=out):
         last = event
     assert isinstance(last, Finished)
     seconds = time.perf_counter() - start

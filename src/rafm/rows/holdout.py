@@ -8,6 +8,7 @@ shares is dealt out copy by copy, by a hash of the row number.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,6 +89,12 @@ class RowCounts:
         self.by_bin = np.zeros(N_BINS, np.int64)
         self.weight, self.positive = np.zeros(N_BINS), np.zeros(N_BINS)
         self.label_range = (np.inf, -np.inf)
+
+    def watch(self, blocks: Iterable[CheckedRows]) -> Iterator[CheckedRows]:
+        """Pass blocks through, adding each."""
+        for block in blocks:
+            self.add(block)
+            yield block
 
     def add(self, block: CheckedRows) -> None:
         """Add a block of rows with labels."""

@@ -31,6 +31,7 @@ class RowStats:
     label_spread: float
     label_range: tuple[float, float]
     n_weighted: int = 0  # rows of a positive weight
+    has_unit_weights: bool = True  # whether all weights are 1
 
     @property
     def weight_scale(self) -> float:
@@ -104,7 +105,7 @@ def count_rows(batches: Iterable[CheckedRows]) -> RowStats:
     >>> found.ids, found.counts, found.squares, found.label_mean
     (array([5]), array([2]), array([5.]), 0.5)
     """
-    features, rows, nonzeros, longest, n_weighted = _FeatureTotals(), 0, 0, 0, 0
+    features, rows, nonzeros, longest, n_weighted, is_unit = _FeatureTotals(), 0, 0, 0, 0, True
     weight, mean, deviation, low, high = 0.0, 0.0, 0.0, np.inf, -np.inf
     for batch in batches:
         require_checked(batch)
@@ -112,6 +113,7 @@ def count_rows(batches: Iterable[CheckedRows]) -> RowStats:
         longest = max(longest, features.add(batch, weights))
         rows, nonzeros = rows + batch.n_rows, nonzeros + int(np.count_nonzero(batch.values))
         n_weighted += int(np.count_nonzero(weights))
+        is_unit &= batch.weights is None or bool((weights == 1).all())
         labels = np.zeros(batch.n_rows) if batch.labels is None else batch.labels.astype(float)
         if (own := float(weights.sum())) > 0:  # merge means and deviations: sums of squares lose digits to large labels
             center = float(np.average(labels, weights=weights))
@@ -121,4 +123,4 @@ def count_rows(batches: Iterable[CheckedRows]) -> RowStats:
             low, high = min(low, float(labels.min())), max(high, float(labels.max()))
     spread = float(np.sqrt(deviation / weight)) if weight else 0.0
     span = (low, high) if weight else (0.0, 0.0)
-    return RowStats(rows, nonzeros, longest, *features.found(), weight, mean, spread, span, n_weighted)
+    return RowStats(rows, nonzeros, longest, *features.found(), weight, mean, spread, span, n_weighted, is_unit)

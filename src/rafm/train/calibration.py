@@ -14,9 +14,9 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..model.model import Model
-from ..options import TrainingOptions
 from ..rows.source import RowSource
 from .events import Calibrated, Event, Finished
+from .recipe import Recipe
 from .steps.loader import labelled_blocks
 
 LEAST_GAIN = 14.0  # of twice the log likelihood: two numbers without effect gain more once in a thousand times
@@ -36,40 +36,40 @@ class Fit:
     after: float
 
 
-def with_calibration(events: Iterable[Event], valid: RowSource | None, options: TrainingOptions) -> Iterator[Event]:
+def with_calibration(events: Iterable[Event], valid: RowSource | None, recipe: Recipe) -> Iterator[Event]:
     """Pass events through; calibrate the model of the last one to the validation rows, if requested and if it helps."""
     for event in events:
-        if isinstance(event, Finished) and valid is not None and is_wanted(options):
-            scores, labels, weights = _scored(event.model, valid, options)
-            found = fit(scores, labels, weights, 0.0 if options.calibrate == "on" else LEAST_GAIN)
+        if isinstance(event, Finished) and valid is not None and is_wanted(recipe):
+            scores, labels, weights = _scored(event.model, valid, recipe)
+            found = fit(scores, labels, weights, 0.0 if recipe.calibrate == "on" else LEAST_GAIN)
             if found is not None:
                 yield Calibrated(found.scale, found.offset, labels.size, found.before, found.after)
                 event = replace(event, model=calibrated(event.model, found.scale, found.offset))
         yield event
 
 
-def is_wanted(options: TrainingOptions) -> bool:
+def is_wanted(recipe: Recipe) -> bool:
     """Return whether models are calibrated; `on` where that is impossible is an error."""
-    is_tied = options.keep_state and options.optimizer.has_l1  # its state gives the parameters
-    if options.calibrate == "on" and is_tied:
+    is_tied = recipe.keep_state and recipe.optimizer.has_l1  # its state gives the parameters
+    if recipe.calibrate == "on" and is_tied:
         raise ConfigError("calibrate='on' cannot keep the optimiser state of 'ftrl', which would undo it", "calibrate")
-    can_be = options.loss.is_classification and not options.optimizer.is_sampler and options.negative_rate == 1
-    return options.calibrate != "off" and can_be and not is_tied
+    can_be = recipe.loss.is_classification and not recipe.optimizer.is_sampler and recipe.negative_rate == 1
+    return recipe.calibrate != "off" and can_be and not is_tied
 
 
 def calibrated(model: Model, scale: float, offset: float) -> Model:
     """Return the model with scores scale * score + offset; its options store the two numbers."""
-    options = {**model.options, KEY: [scale, offset]}
-    return replace(model, parameters=model.parameters.rescaled(scale, offset), options=options)
+    recipe = {**model.options, KEY: [scale, offset]}
+    return replace(model, parameters=model.parameters.rescaled(scale, offset), options=recipe)
 
 
-def _scored(model: Model, valid: RowSource, options: TrainingOptions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scored(model: Model, valid: RowSource, recipe: Recipe) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return scores, labels and weights of validation rows, at most MOST_ROWS and some."""
     parts: list[tuple[Any, ...]] = []
     rows = 0
-    for block in labelled_blocks(valid, options.family):
+    for block in labelled_blocks(valid, recipe.family):
         weights = np.ones(block.n_rows, np.float32) if block.weights is None else block.weights
-        parts.append((model.scores(block, threads=options.threads), block.labels, weights))
+        parts.append((model.scores(block, threads=recipe.threads), block.labels, weights))
         rows += block.n_rows
         if rows >= MOST_ROWS:
             break

@@ -1,5 +1,7 @@
 """Checkpoints: a directory from which an interrupted run resumes, to a bit-identical model.
 
+    FOLDER/training.json        options and checksums of a training of several runs
+    FOLDER/run-2/               the same of the second one of its runs
     FOLDER/lock                 locked by the training process; the system unlocks it when the process ends
     FOLDER/checkpoint-12.rafm   the newest state: a container (files/container.py) whose header is
                                 {"kind": "checkpoint", "identity": ..., "finished": ..., "position": ..., ...}
@@ -11,6 +13,7 @@ options and a checksum of all rows. A checkpoint of another run is rejected with
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -22,22 +25,25 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..errors import CheckpointError, ConfigError, ModelFileError
-from ..files.atomic import PathLike
+from ..files.atomic import PathLike, write_atomically
 from ..files.container import read_container, write_container
 from ..files.lock import lock_file
 from ..model.model import Model
-from ..options import TrainingOptions
+from ..options import Options
 from ..rows.checked import CheckedRows
 from ..rows.fields import Fields
 from ..rows.source import RowSource
 from ..version import __version__
 
-KIND = "checkpoint"
+if TYPE_CHECKING:
+    from .resources import Resources
+
+KIND, IDENTITY_FILE = "checkpoint", "training.json"
 KEPT_STATES = 2  # newest states to keep
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 MAX_NAMED = 3  # differences that a message lists
@@ -56,6 +62,11 @@ class NoCheckpoint:
 
     wanted = False
     name = ""
+    expected: dict[str, Any] | None = None
+
+    def expect(self, identity: dict[str, Any]) -> None:
+        pass
+
     capture: Callable[[], State | None] = _nothing
 
     def __enter__(self) -> Self:
@@ -102,6 +113,7 @@ class Checkpoint:
             raise ConfigError(f"checkpoint_seconds must be at least 0, found {seconds!r}", "checkpoint")
         self.folder, self.name, self.seconds, self.tell = Path(folder), os.fspath(folder), seconds, tell
         self.identity: dict[str, Any] = {}
+        self.expected: dict[str, Any] | None = None  # identity of a whole training, if this is of one of its runs
         self.capture: Callable[[], State | None] = _nothing
         self.number, self.last, self.complaints = 0, time.monotonic(), set[str]()
         self.is_uninterruptible, self.pending, self.handlers = False, 0, dict[int, Any]()
@@ -142,7 +154,22 @@ class Checkpoint:
         if number == 1:
             return nullcontext(self)
         self.capture = _nothing  # the runs before are complete
-        return Checkpoint(self.folder / f"run-{number}", self.seconds, self.tell)
+        own = Checkpoint(self.folder / f"run-{number}", self.seconds, self.tell)
+        own.expected, own.complaints = self.expected, self.complaints
+        return own
+
+    def expect(self, identity: dict[str, Any]) -> None:
+        """Say what determines the results of all runs; reject the states of another training at once."""
+        self.expected, path = identity, self.folder / IDENTITY_FILE
+        before = identity
+        if path.exists() and any(self.folder.rglob("checkpoint-*.rafm")):
+            with suppress(ValueError):  # damaged: each state has its identity, too
+                before = json.loads(path.read_text("utf-8"))
+        check_same_run(self.name, before, identity)
+        try:
+            write_atomically(path, [json.dumps(identity).encode()])
+        except OSError as error:
+            self._complain(error)
 
     def find(self, identity: dict[str, Any]) -> State | None:
         """Return the newest state of this run, None if there is none; reject that of another run."""
@@ -279,14 +306,18 @@ class RowsFingerprint:
 
 
 def identity(
-    options: TrainingOptions,
+    options: Options,
+    resources: Resources,
     training: RowsFingerprint,
     valid: RowsFingerprint | None,
     start: Model | None = None,
     fields: Fields | None = None,
 ) -> dict[str, Any]:
     """Return everything that determines the result of a run, under names that messages can show."""
-    chosen = {name: plain_value(value) for name, value in options.identity().items()}
+    chosen = options.identity()
+    if options.measured:
+        chosen |= {"memory": resources.memory, "reserved_bytes": resources.reserved_bytes}
+    chosen = {name: plain_value(value) for name, value in chosen.items()}
     rows = {"training rows": training, "validation rows": valid or RowsFingerprint()}
     counted = {name: own.rows for name, own in rows.items()}
     counted |= {f"nonzeros of the {name}": own.nonzeros for name, own in rows.items()}

@@ -4,80 +4,53 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..metrics import is_better, metric_class
 from ..model.model import Model
-from ..options import TrainingOptions
-from ..rows.source import RowSource
+from .checkpoint import NoCheckpoint
+from .dispatch import run_recipe
 from .events import EpochFinished, Event, StartEvaluated
-from .schedule import Schedule
-from .steps.job import Stop
-from .trainer import train
+from .outcome import Outcome
+from .recipe import Recipe
+from .resources import Resources
+from .validation import Part, weight_of
 
 FEW_ROWS = 60.0  # so few rows need twice the standard errors of many; see decision 0016
 Metrics = dict[str, float | None]
 
 
-@dataclass
-class Course:
-    """What the epochs of all folds have shown so far, on average."""
-
-    history: list[dict[str, Any]] = field(default_factory=list)
-    best_epoch: int = 0
-    best_value: float | None = None
-    reason: str = "epochs"
-    seconds: float = 0.0
-    calibration: list[float] | None = None  # scale and offset of scores, of folds none
-    noise: float | None = None  # variance of labels, found by a sampler
-    schedule: Schedule | None = None  # what was searched besides
-    pull: float | None = None  # of its distillation
-    last_value: float | None = None  # metric after distillation or calibration
-    heat: float | None = None  # of its first sweeps
-
-    def note(self, event: EpochFinished, metric: str) -> EpochFinished:
-        """Add an epoch; return it with the mark of the best one so far."""
-        value = event.metrics[metric]
-        event = replace(event, best=is_better(metric, value, self.best_value))
-        if event.best:
-            self.best_epoch, self.best_value = event.epoch, value
-        self.history.append(event.entry())
-        return event
-
-
-def train_on_folds(
-    pairs: Sequence[tuple[RowSource, RowSource]],
-    options: TrainingOptions,
-    start: Model | None,
-    stop: Stop,
-    course: Course,
+def run_on_folds(
+    recipe: Recipe, parts: Sequence[Part], resources: Resources, start: Model | None, outcome: Outcome
 ) -> Iterator[Event]:
-    """Train on the first rows of each pair and evaluate on the second; yield epochs, and write them to the course."""
-    begun, pairs = time.perf_counter(), [pair for pair in pairs if all(_weight(side) > 0 for side in pair)]
-    weights = [_weight(valid) for _, valid in pairs]
-    single = replace(options, patience=None, threads=1, keep_state=False, calibrate="off")
-    runs = [train(rest, single, valid, start=start, stop=stop) for rest, valid in pairs]
+    """Train on the rows of each part and judge by its validation rows; yield epochs, and write them to the outcome."""
+    begun, weights = time.perf_counter(), [weight_of(part.valid) for part in parts]
+    single = replace(recipe, patience=None, threads=1, keep_state=False, calibrate="off")
+    unkept = replace(resources, checkpoint=NoCheckpoint())  # so few rows are trained again
+    runs = [run_recipe(one.rows, single, one.valid, unkept, start, None, one.found) for one in parts]
     first, best = [], []  # type: list[Metrics], list[Metrics]
     if start is None:
         first = [_next(events, StartEvaluated).metrics for events in runs]
         yield StartEvaluated(_mean_metrics(first, weights))
-    while len(course.history) < options.n_epochs:
+    while len(outcome.history) < recipe.n_epochs:
         done = [_next(events, EpochFinished) for events in runs]
         if None in done:
-            course.reason = "callback" if stop.requested else "time"
+            outcome.reason = "callback" if resources.stop.requested else "time"
             break
-        event = course.note(_mean_epoch(done, weights), options.metric)
+        event = _mean_epoch(done, weights)
+        event = replace(event, best=is_better(recipe.metric, event.metrics[recipe.metric], outcome.best_value))
         best = [own.metrics for own in done] if event.best else best
+        outcome.note(event)
         yield event
-        if options.patience is not None and len(course.history) - course.best_epoch >= options.patience:
-            course.reason = "patience"
+        if recipe.patience is not None and len(outcome.history) - outcome.best_epoch >= recipe.patience:
+            outcome.reason = "patience"
             break
-    if first and best and not is_clearly_better(options.metric, best, first, weights):
-        course.best_epoch, course.best_value = 0, _mean_metrics(first, weights)[options.metric]
-    course.seconds = time.perf_counter() - begun
+    if first and best and not is_clearly_better(recipe.metric, best, first, weights):
+        outcome.best_epoch, outcome.best_value = 0, _mean_metrics(first, weights)[recipe.metric]
+    outcome.seconds = time.perf_counter() - begun
 
 
 def is_clearly_better(
@@ -106,11 +79,6 @@ def is_clearly_better(
 
 def _next(events: Iterator[Event], kind: type) -> Any:
     return next((event for event in events if isinstance(event, kind)), None)
-
-
-def _weight(source: RowSource) -> float:
-    blocks = (source.block(number) for number in range(source.n_blocks))
-    return float(sum(block.n_rows if block.weights is None else block.weights.sum() for block in blocks))
 
 
 def _mean_metrics(found: Sequence[Metrics], weights: Sequence[float]) -> Metrics:

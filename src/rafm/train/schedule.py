@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Way:
+class CutSettings:
     """How a sampled model is cut and distilled.
 
     is_balanced: whether axes suit the products of the largest field with all others. without: fields, by number, whose
-    features keep no vectors. pull: towards the vectors that were cut.
+    features keep no vectors. prior_precision: of the prior around the vectors that were cut.
     """
 
     is_balanced: bool = False
     without: tuple[int, ...] = ()
-    pull: float = 50.0
+    prior_precision: float = 50.0
 
 
 @dataclass(frozen=True)
@@ -25,37 +24,28 @@ class Schedule:
 
     epochs: at each learning rate, of which every further one is a fifth of the one before. rank: that of the large
     model to be cut, None if ranks are not measured; parameters: the size that it was cut to; fine_epochs: those after
-    the cut, and fine_drops how often the learning rate has dropped by then. Of samplers: rank and parameters, the way
-    of the cut, and the bytes that the history takes in a file.
+    the cut, and fine_drops how often the learning rate has dropped by then. Of samplers: rank and parameters,
+    settings of the cut, the bytes that the history takes in a file, the variance of the labels, and the precision of the
+    prior in distillation and the inverse temperature of the first sweeps that were best.
     """
 
-    learning_rate: float
+    learning_rate: float | None  # None: of a sampler, which has none
     l2: float | None  # None: as given, one per rank
     epochs: tuple[int, ...]
     rank: int | None = None
     parameters: int = 0
     fine_epochs: int = 0
     fine_drops: int = 0
-    way: Way | None = None
+    settings: CutSettings | None = None
     history_bytes: int = 0
+    noise: float | None = None
+    prior_precision: float | None = None
+    inverse_temperature: float | None = None
 
     @property
     def n_epochs(self) -> int:
         """Number of epochs before the cut."""
         return sum(self.epochs)
-
-    def plain(self) -> dict[str, Any]:
-        """Return the schedule as a checkpoint has it: JSON has no tuples."""
-        return {**asdict(self), "epochs": [*self.epochs]}
-
-    @classmethod
-    def from_plain(cls, kept: dict[str, Any] | None) -> Schedule | None:
-        """Return the schedule of a checkpoint, if there is one."""
-        if kept is None:
-            return None
-        way = kept.get("way")
-        way = None if way is None else Way(**{**way, "without": tuple(way["without"])})
-        return cls(**{**kept, "epochs": tuple(kept["epochs"]), "way": way})
 
     def ends_at(self, epoch: int) -> bool:
         """Return whether the learning rate drops after this epoch.

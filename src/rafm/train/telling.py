@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import DataWarning, caller_level
 from ..files.terminal import printable
 from ..metrics.auc import auc
-from ..options import TrainingOptions
+from ..options import Options
 from ..rows.blocks import pick_rows
 from ..rows.source import RowSource
 from .events import Event, Finished
@@ -29,7 +29,7 @@ PRIOR_ROWS = 2.0  # that pull the slope of a feature towards 0
 MOST_NAMES = 5  # in the message
 
 
-def with_telling_columns(events: Iterable[Event], source: RowSource, options: TrainingOptions) -> Iterator[Event]:
+def with_telling_columns(events: Iterable[Event], source: RowSource, options: Options) -> Iterator[Event]:
     """Pass events through; warn before the last one of columns that tell the label."""
     for event in events:
         if isinstance(event, Finished) and (found := telling_columns(source, options)):
@@ -37,7 +37,7 @@ def with_telling_columns(events: Iterable[Event], source: RowSource, options: Tr
         yield event
 
 
-def telling_line(found: list[tuple[str, float]], options: TrainingOptions) -> str:
+def telling_line(found: list[tuple[str, float]], options: Options) -> str:
     """Return the warning of these columns."""
     what = "AUC" if options.loss.is_classification else "correlation"
     shown = ", ".join(f"{name} ({what} {power:.4f})" for name, power in found[:MOST_NAMES])
@@ -48,7 +48,7 @@ def telling_line(found: list[tuple[str, float]], options: TrainingOptions) -> st
     )
 
 
-def telling_columns(source: RowSource, options: TrainingOptions) -> list[tuple[str, float]]:
+def telling_columns(source: RowSource, options: Options) -> list[tuple[str, float]]:
     """Return name and AUC, or correlation, of each column that tells nearly all about the label, the best one first."""
     block = source.block(0)
     if block.labels is None or options.loss.is_pairwise or not block.n_rows:
@@ -75,7 +75,7 @@ def telling_columns(source: RowSource, options: TrainingOptions) -> list[tuple[s
     return sorted(found, key=lambda one: -one[1])
 
 
-def _least_entries(labels: np.ndarray, options: TrainingOptions) -> float | None:
+def _least_entries(labels: np.ndarray, options: Options) -> float | None:
     """Return in how many rows a column must be nonzero to tell the labels; None if there are too few of them."""
     if not options.loss.is_classification:
         return 0.0 if labels.size >= LEAST_ROWS and np.ptp(labels) > 0 else None
@@ -104,7 +104,7 @@ def _by_column(columns: np.ndarray, is_other: np.ndarray, least: float) -> Itera
             yield name, places[start:stop]
 
 
-def _power(labels: np.ndarray, scores: np.ndarray, options: TrainingOptions) -> float | None:
+def _power(labels: np.ndarray, scores: np.ndarray, options: Options) -> float | None:
     """Return the AUC of scores, or their correlation with the labels, if they tell nearly all that they can."""
     if np.ptp(scores) == 0:
         return None

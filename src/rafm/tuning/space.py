@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..checks import MEASURED, NEUTRAL_FOR_CLICKS
+from ..checks import MEASURED
 from ..flag_values import AUTO
-from ..options import TrainingOptions
+from ..options import Options
+from ..train.policy import NEUTRAL_FOR_CLICKS
 
 PLAIN, MEASURE, SAMPLE = "plain", "auto", "gibbs"  # recipes: ranks by counts, measured ranks, sampling
 RATE_RANGE, L2_RANGE, WEIGHT_RANGE = (1 / 6, 3.0), (1 / 10, 10.0), (1 / 4, 4.0)  # times the default
@@ -24,7 +25,7 @@ class Space:
 
     Parameters
     ----------
-    options : TrainingOptions
+    options : Options
         What the user gave, completed by the defaults.
     fixed : frozenset of str
         Names of the options that the user gave; they are not tuned.
@@ -37,7 +38,7 @@ class Space:
         Whether the size of models is limited.
     """
 
-    options: TrainingOptions
+    options: Options
     fixed: frozenset[str]
     n_fields: int = 0
     is_judged: bool = True

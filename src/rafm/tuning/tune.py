@@ -7,7 +7,7 @@ ends early if successive halving finds it among the worst at its epoch. The mode
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..errors import ConfigError, DivergenceError
@@ -15,18 +15,20 @@ from ..files.atomic import PathLike
 from ..jit.compiling import seconds_without_compiling
 from ..metrics import is_better
 from ..model.model import Model
-from ..options import TrainingOptions, resolve
+from ..options import Options, resolve
 from ..plan.features import plan_features
 from ..rows.source import RowSource
-from ..rows.spill import SpillOptions
 from ..rows.stats import RowStats, count_rows
+from ..train import train
 from ..train.checkpoint import RowsFingerprint, identity
+from ..train.dispatch import check_labels
 from ..train.events import EpochFinished, Finished, Planned, Selected
-from ..train.selection import train_and_select
+from ..train.policy import adapted
+from ..train.recipe import Recipe
+from ..train.resources import Resources
 from ..train.steps.field_choice import with_field_parameters
 from ..train.steps.loader import labelled_blocks
 from ..train.steps.ranks_by_count import FEATURE_BYTES, HEADER_BYTES, PARAMETER_BYTES
-from ..train.trainer import check_labels
 from .records import COMPLETE, DIVERGED, PRUNED, TIMED_OUT, TOO_LARGE, Record, best_of
 from .space import AUTO, Settings, Space
 from .study import Study, open_study
@@ -76,19 +78,14 @@ class Subject:
     task: str
     given: dict[str, Any]
     fixed: frozenset[str]
-    room: SpillOptions | None = None
-    switches: dict[str, Any] | None = None  # of TrainingOptions, such as keep_state
+    resources: Resources = field(default_factory=Resources)
+    keep_state: bool = False
 
-    def options(self, settings: Settings, limits: Limits | None = None) -> TrainingOptions:
-        """Return the options of a trial."""
+    def options(self, settings: Settings, limits: Limits | None = None) -> Recipe:
+        """Return the recipe of a trial, followed to the letter: samplers and measured ranks are trials of their own."""
         sizes = {} if limits is None or settings.get("ranks") != AUTO else limits.size_options()
-        found = resolve(task=self.task, **{**self.given, **settings, **sizes})
-        switches = dict(self.switches or {})
-        if not found.measured:
-            switches.pop("memory", None)
-            switches.pop("reserved_bytes", None)
-        # Samplers and measured ranks are trials of their own.
-        return replace(found, may_sample=False, may_measure=False, rivals=(), **switches)
+        given = {**self.given, **settings, **sizes}
+        return Recipe.of(resolve(task=self.task, keep_state=self.keep_state, **given))
 
 
 @dataclass(frozen=True)
@@ -152,21 +149,20 @@ def tune(
     begun = seconds_without_compiling() if begun is None else begun
     defaults, fingerprint = subject.options({}), RowsFingerprint()
     found = count_rows(fingerprint.watch(labelled_blocks(subject.source, defaults.family)))
-    check_labels(found.rows, found.label_range, defaults.loss)
+    check_labels(found, defaults.loss)
     check_validation(subject, defaults)
     fields, valid = subject.source.fields, subject.valid
     checked = None if valid is None else RowsFingerprint.of(valid)
-    known = identity(defaults, fingerprint, checked, None, fields) | limits.size_options()
+    known = identity(defaults, subject.resources, fingerprint, checked, None, fields) | limits.size_options()
     known["given"] = ", ".join(sorted(subject.fixed))
     # ranges of the search surround what these rows get by default
-    adapted = defaults.for_rows(found.rows, found.counts.sum() / found.rows, found.ids.size, found.label_spread)
     n_fields = 0 if fields is None else len(fields.names)
-    space = Space(adapted, subject.fixed, n_fields, valid is not None, limits.has_size)
+    space = Space(adapted(defaults, found), subject.fixed, n_fields, valid is not None, limits.has_size)
     with open_study(study, space, known) as opened:
         yield from Tuner(subject, limits, keeper, opened, space, found, begun).events()
 
 
-def check_validation(subject: Subject, options: TrainingOptions) -> None:
+def check_validation(subject: Subject, options: Options) -> None:
     """Reject a search without validation rows."""
     if subject.valid is None and not options.validation_fraction:
         raise ConfigError("validation_fraction=0 leaves no rows to compare trials on", key="validation_fraction")
@@ -218,7 +214,7 @@ class Tuner:
         is_all = self.limits.trials is not None and done >= self.limits.trials
         return bool(done) and (is_all or self.is_out_of_time())
 
-    def planned_parameters(self, options: TrainingOptions) -> int:
+    def planned_parameters(self, options: Options) -> int:
         """Return the number of parameters of ranks by counts."""
         source = self.subject.source
         planned = plan_features(
@@ -226,12 +222,12 @@ class Tuner:
         )
         return with_field_parameters(planned, options).plan.n_parameters
 
-    def is_too_large(self, options: TrainingOptions) -> bool:
+    def is_too_large(self, options: Options) -> bool:
         """Return whether a model may exceed the limits of size; measured ranks meet them by themselves."""
         if options.measured or not self.limits.has_size:
             return False
         parameters, limits = self.planned_parameters(options), self.limits
-        reserved = (self.subject.switches or {}).get("reserved_bytes", 0)
+        reserved = self.subject.resources.reserved_bytes
         n_bytes = reserved + HEADER_BYTES + FEATURE_BYTES * self.found.ids.size + PARAMETER_BYTES * parameters
         has_room = limits.max_parameters is None or parameters <= limits.max_parameters
         return not has_room or (limits.max_bytes is not None and n_bytes > limits.max_bytes)
@@ -272,7 +268,7 @@ class Tuner:
         states = ", ".join(dict.fromkeys(record.state for record in self.study.records))
         return f"no trial gave a model ({states}): raise the limits of size or time, or lower learning_rate"
 
-    def _options(self, settings: Settings) -> TrainingOptions:
+    def _options(self, settings: Settings) -> Options:
         return self.subject.options(settings, self.limits)
 
     def _reject(self, trial: Any, settings: Settings) -> Iterator[Event]:
@@ -318,7 +314,7 @@ class Tuner:
     def _train_again(self, best: Record) -> Model:
         """Return the model of a trial of an earlier process."""
         options, subject = self._options(best.settings), self.subject
-        *_, last = train_and_select(subject.source, options, subject.valid, room=subject.room)
+        *_, last = train(subject.source, options, subject.valid, subject.resources)
         assert isinstance(last, Finished)
         return last.model
 
@@ -330,7 +326,7 @@ class Tuner:
 class TrialRun:
     """One training: its events are reported to the study, which may end it."""
 
-    def __init__(self, tuner: Tuner, trial: Any, options: TrainingOptions, number: int):
+    def __init__(self, tuner: Tuner, trial: Any, options: Options, number: int):
         self.tuner, self.trial, self.options, self.number = tuner, trial, options, number
         self.state, self.value, self.model = COMPLETE, None, None  # type: str, float | None, Model | None
         self.parameters, self.epochs = 0 if options.measured else tuner.planned_parameters(options), 0
@@ -338,8 +334,8 @@ class TrialRun:
     def events(self) -> Iterator[Event]:
         """Train; stop where the study says so, or where nothing better can come."""
         subject, is_first = self.tuner.subject, self.tuner.first_trained() is None
-        options = replace(self.options, max_seconds=self._max_seconds()) if is_first else self.options
-        for event in train_and_select(subject.source, options, subject.valid, room=subject.room):
+        resources = subject.resources.within(self.tuner.limits.seconds) if is_first else subject.resources
+        for event in train(subject.source, self.options, subject.valid, resources):
             if not is_first and self.tuner.is_out_of_time():
                 self.state = TIMED_OUT
                 return
@@ -356,11 +352,6 @@ class TrialRun:
                 self.value = event.best_value if event.best_value is not None else self.value
         if self.value is None:
             self.state = DIVERGED
-
-    def _max_seconds(self) -> float | None:
-        """Return the time of the first trial, whose model is kept even if it is out of time."""
-        limits = [limit for limit in (self.options.max_seconds, self.tuner.limits.seconds) if limit is not None]
-        return min(limits, default=None)
 
     def _is_comparable(self) -> bool:
         """Return whether the trial may end early: not the known ones, nor samplers, whose first epochs say little."""

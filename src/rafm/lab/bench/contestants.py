@@ -77,7 +77,7 @@ def run_rafm(folder: Path, epochs: int, threads: int, kind: str = "libsvm", **se
 
     from ...options import resolve
     from ...read.open import ReadOptions, batches_of, training_rows
-    from ...train.trainer import train_model
+    from ...train.dispatch import train_model
 
     files = ReadOptions("binary", kind)
     rows, _ = training_rows(folder / f"train.{kind}", files)

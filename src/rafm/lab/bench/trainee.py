@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from ...plan.ranks import describe_plan
 from ...rows.fields import Fields
 from ...rows.numbering import number_rows
 from ...rows.stats import count_rows
+from ...train.dispatch import train_model
+from ...train.policy import adapted
+from ...train.recipe import Recipe
 from ...train.steps.engine import RowShape, arrange
 from ...train.steps.engines import make_engine
 from ...train.steps.field_choice import with_field_parameters
 from ...train.steps.record_engine import RecordEngine
-from ...train.trainer import train_model
 from .clock import Seconds, cpu_seconds, least_seconds
 from .shapes import Rows
 
@@ -41,10 +44,11 @@ class Trainee:
         step_rows: int = 0,
         fields: Fields | None = None,
     ):
-        batch, given = rows.batch(), {"learning_rate": learning_rate, "step_rows": step_rows}
+        batch = rows.batch()
+        given: dict[str, Any] = {"learning_rate": learning_rate, "step_rows": step_rows}
         options = resolve(task="binary", model=family, ranks=ranks, threads=threads, **given)
         found = count_rows([batch])
-        options = options.for_rows(batch.n_rows, rows.indices.size / batch.n_rows, found.ids.size)
+        options = adapted(Recipe.of(options), found)
         features = plan_features(found, batch.n_features, options.model, options.ranks, options.rule, fields)
         features = with_field_parameters(features, options)
         shape = RowShape(found.rows, found.longest)

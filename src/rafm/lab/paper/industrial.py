@@ -11,9 +11,9 @@ import numpy as np
 
 from ...metrics.evaluation import evaluate
 from ...model.model import Model
-from ...options import TrainingOptions, resolve
+from ...options import Options, resolve
 from ...rows.blocks import join_rows
-from ...train.trainer import train_model
+from ...train.dispatch import train_model
 from .artefact import Artefact, table
 from .budget import Budget
 from .lab import Lab
@@ -56,7 +56,7 @@ def streams_of(config: dict[str, Any]) -> tuple[Stream, Stream]:
     return Stream(days=tuple(config["days"]), **shape), Stream(days=(config["judge"],), **shape)
 
 
-def options_of(config: dict[str, Any]) -> TrainingOptions:
+def options_of(config: dict[str, Any]) -> Options:
     """Return the training options of a run."""
     return resolve(
         task="binary",

@@ -20,7 +20,7 @@ from ...options import resolve
 from ...rows.checked import Batch, check_batch
 from ...rows.fields import Fields
 from ...rows.source import InMemory
-from ...train.trainer import train_model
+from ...train.dispatch import train_model
 from .store import Store, key_of
 from .tasks import Result, execute, warm_up
 

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from ...model.model import Model
-from ...options import TrainingOptions, resolve
+from ...options import resolve
 from ...rows.source import InMemory
-from ...rows.stats import count_rows
-from ...train.checkpoint import NoCheckpoint
+from ...rows.stats import RowStats, count_rows
+from ...train.dispatch import train_model
 from ...train.events import Finished, Searched
-from ...train.sampler_choice import sampler_for
-from ...train.steps.job import Job, Stop
+from ...train.policy import Facts, adapted, decide
+from ...train.recipe import Recipe
+from ...train.resources import Resources
+from ...train.steps.job import Job
 from ...train.steps.measured import train_sizes
 from ...train.steps.run import choose_label_scale
-from ...train.trainer import train_model
 from .tasks import Result, Run, evaluate_model, fields_of, options_of, rows_of
 
 
@@ -32,14 +33,13 @@ def measured_sizes(config: dict[str, Any], folder: Path) -> Result:
     training, valid, test = found.parts
     source = InMemory(training, fields_of(folder, config["data"]))
     options = resolve(task=found.task, ranks="auto", max_parameters=max(config["sizes"]), seed=config["seed"])
-    sampled, train = sampler_for(source, options, True), train_sizes
-    if sampled is not None:  # imported here: its kernels are compiled only if they are used
+    counts, n_fields = count_rows([source.rows]), None if source.fields is None else len(source.fields.names)
+    recipe, train = decide(Facts(counts, n_fields), options, Resources()).recipes[0], train_sizes
+    if recipe.optimizer.is_sampler:  # imported here: its kernels are compiled only if they are used
         from ...train.gibbs.measured import train_sampled_sizes as train
-
-        options = sampled.options
-    job, options = job_of(source, valid, options)
+    job, recipe = job_of(source, valid, recipe, counts)
     begun, models, settings = time.process_time(), [], {}
-    for event in train(job, options, config["sizes"]):
+    for event in train(job, recipe, config["sizes"]):
         if isinstance(event, Searched):
             settings = {"rate": event.learning_rate, "l2": event.l2}
         if isinstance(event, Finished):
@@ -47,13 +47,11 @@ def measured_sizes(config: dict[str, Any], folder: Path) -> Result:
     return {"models": models, **settings, "train_seconds": time.process_time() - begun}
 
 
-def job_of(source: InMemory, valid: Any, options: TrainingOptions) -> tuple[Job, TrainingOptions]:
-    """Return what trains on these rows, and the options that suit them."""
-    counts = count_rows([source.rows])
-    options = options.for_rows(counts.rows, counts.counts.sum() / counts.rows, counts.ids.size, counts.label_spread)
-    scale = choose_label_scale(counts.label_spread, options.loss)
-    job = Job(source, InMemory(valid), counts, scale, NoCheckpoint(), None, Stop())
-    return job._replace(weight_scale=counts.weight_scale), options
+def job_of(source: InMemory, valid: Any, recipe: Recipe, counts: RowStats) -> tuple[Job, Recipe]:
+    """Return what trains on these rows, and the recipe that suits them."""
+    scale = choose_label_scale(counts.label_spread, recipe.loss)
+    job = Job(source, InMemory(valid), counts, scale, Resources(), None)
+    return job._replace(weight_scale=counts.weight_scale), adapted(recipe, counts)
 
 
 def pruned_sizes(config: dict[str, Any], folder: Path) -> Result:

@@ -12,8 +12,9 @@ import numpy as np
 from ...options import resolve
 from ...rows.blocks import pick_rows
 from ...rows.source import InMemory
+from ...train.dispatch import run_recipe, train_model
 from ...train.events import Finished
-from ...train.trainer import train, train_model
+from ...train.recipe import Recipe
 from .artefact import Artefact, table
 from .budget import Budget, SampledStudy
 from .competition import training_counts
@@ -33,15 +34,15 @@ def sampled_run(config: dict[str, Any], folder: Path) -> Result:
     found = rows_of(folder, config["data"], None)
     training, valid, test = found.parts
     source = InMemory(training, fields_of(folder, config["data"]))
-    shape = {name: config[name] for name in ("ranks", "max_parameters") if name in config}
-    model = {} if "max_parameters" in config else {"model": "fm"}
-    options = resolve(
-        task=found.task, optimizer="gibbs", n_epochs=config["sweeps"], seed=config["seed"], **shape, **model
+    shape: dict[str, Any] = {name: config[name] for name in ("ranks", "max_parameters") if name in config}
+    shape |= {} if "max_parameters" in config else {"model": "fm"}
+    recipe = Recipe.of(
+        resolve(task=found.task, optimizer="gibbs", n_epochs=config["sweeps"], seed=config["seed"], **shape)
     )
     few = pick_rows(training, np.arange(min(WARM_ROWS, training.n_rows)))
-    train_model(InMemory(few, source.fields), replace(options, n_epochs=1), valid)  # times are without compiling
+    train_model(InMemory(few, source.fields), replace(recipe, n_epochs=1), valid)  # times are without compiling
     begun = time.process_time()
-    *_, last = train(source, options, valid)
+    *_, last = run_recipe(source, recipe, valid)
     seconds = time.process_time() - begun
     assert isinstance(last, Finished)
     name = last.model.loss.metrics[0]

@@ -21,14 +21,15 @@ from ...inspect.report import histogram
 from ...inspect.sketch import Frequencies
 from ...metrics.evaluation import evaluate
 from ...model.model import Model
-from ...options import TrainingOptions, resolve
+from ...options import Options, resolve
 from ...plan.ranks import NearestRank, describe_plan
 from ...read.fields import read_fields
 from ...rows.checked import Batch, CheckedRows, check_batch
 from ...rows.fields import Fields
 from ...rows.source import InMemory
 from ...rows.stats import count_rows
-from ...train.trainer import EpochFinished, Finished, train, train_model
+from ...train.dispatch import run_recipe, train_model
+from ...train.events import EpochFinished, Finished
 
 CLIP = 1e-4  # the authors' scripts clip probabilities to [1e-4, 1 - 1e-4]
 RATES = {"binary": 0.2, "regression": 0.1}  # usual learning rates
@@ -106,7 +107,7 @@ def fields_of(folder: Path, data: str) -> Fields:
     return read_fields(folder / data / "features.tsv.gz")
 
 
-def options_of(run: Run, found: DataSet) -> TrainingOptions:
+def options_of(run: Run, found: DataSet) -> Options:
     """Return the training options of a run."""
     levels = None
     if run.protocol == "authors" and run.ranks:
@@ -168,7 +169,7 @@ def train_run(config: dict[str, Any], folder: Path) -> Result:
     options = options_of(run, found)
     start = time.process_time()
     try:
-        *_, last = train(source, options, valid)
+        *_, last = run_recipe(source, options, valid)
     except DivergenceError as error:
         return {"diverged": str(error), "valid": None}
     train_seconds = time.process_time() - start
@@ -219,10 +220,10 @@ def occurrences(config: dict[str, Any], folder: Path) -> Result:
     return {"rows": found.rows, "features": int(found.counts.size), "bins": [list(line) for line in bins]}
 
 
-def time_pass(training: CheckedRows, options: TrainingOptions) -> float:
+def time_pass(training: CheckedRows, options: Options) -> float:
     """Return the CPU seconds of the fastest epoch."""
     seconds, start = [], time.process_time()
-    for event in train(training, options):
+    for event in run_recipe(training, options):
         now = time.process_time()
         if isinstance(event, EpochFinished):
             seconds.append(now - start)

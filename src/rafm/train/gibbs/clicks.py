@@ -28,7 +28,7 @@ from .run import GibbsRun
 LOGIT_SCALE = 1.7  # log odds divided by the score of the probit model, about
 LEAST_PROBABILITY, LEAST_WEIGHT = 1e-4, 0.02  # in distillation
 N_SETS = 6  # of recombined rows; sweeps take turns to score one of them
-DISTILLING_SWEEPS, DISTILLING_PULL = 16, 3.0
+DISTILLING_SWEEPS, DISTILLING_PRECISION = 16, 3.0
 NEWTON_STEPS, LEAST_SCALE = 20, 0.05
 
 
@@ -100,7 +100,7 @@ class ClickEngine(GibbsEngine):
         rows = rows._replace(labels=logit(found).astype(np.float32), weights=weights.astype(np.float32))
         start = self.parameters().undo_scaling(self._scale_to(rows), np.ones(self.plan.n_features, np.float32))
         engine = GibbsEngine(rows, self.plan, self.fields, 0, 0.0, len(self.team.teams))
-        return engine, engine.distil_into(start, rows.labels, DISTILLING_SWEEPS, DISTILLING_PULL)
+        return engine, engine.distil_into(start, rows.labels, DISTILLING_SWEEPS, DISTILLING_PRECISION)
 
     def _scale_to(self, rows: Rows) -> float:
         """Return the factor of the current scores that is best for these labels.
@@ -158,7 +158,7 @@ class ClickRun(GibbsRun):
 
     def _measure(self, held_out: Blocks, sweep: int) -> dict[str, float | None]:
         """Return the metrics of the mean of the sampled probabilities so far; during burn-in, of the moving average."""
-        metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
+        metrics = Metrics(self.recipe.loss, shown_metrics(self.recipe.loss, self.recipe.metric))
         score, start = self.engine.scorer(), 0
         for rows in held_out:
             own = slice(start, start + rows.labels.size)
@@ -174,7 +174,7 @@ class ClickRun(GibbsRun):
             kept, (student, gap) = int(self.engine.collected[0]), self.engine.student()
             # From here on the student is the engine: it scores the validation rows and has the parameters.
             self.engine = student  # type: ignore[assignment]
-            is_wanted = self.held_out is not None and self.options.calibrate != "off"
+            is_wanted = self.held_out is not None and self.recipe.calibrate != "off"
             self.scaled = self._calibrated(self.held_out) if is_wanted else None  # type: ignore[arg-type]
             self.at = replace(self.at, best_epoch=self.at.epoch - 1)
             return self._distilled(kept, gap)
@@ -189,7 +189,7 @@ class ClickRun(GibbsRun):
 
     def _judge(self, held_out: Blocks) -> dict[str, float | None]:
         """Return the metrics of the calibrated model on the validation rows."""
-        metrics, score = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric)), None
+        metrics, score = Metrics(self.recipe.loss, shown_metrics(self.recipe.loss, self.recipe.metric)), None
         scale, shift = self.scaled or (1.0, 0.0)
         for rows in held_out:
             score = score or self.engine.scorer()

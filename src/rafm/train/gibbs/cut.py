@@ -1,4 +1,4 @@
-"""The ways to cut a sampled model, and which of them is the best on validation rows; see decision 0036.
+"""How to cut a sampled model: the settings that are best on validation rows; see decision 0036.
 
 Vectors are cut in principal axes, or in those that suit the products of the largest field with all others. Fields whose
 features say little beyond others, such as where a user lives, may lose all vectors, so that others can be longer.
@@ -19,16 +19,19 @@ from ...compress.rotation import Sides, balancing_map
 from ...metrics import is_better
 from ...model.model import Model
 from ...model.parameters import Parameters
-from ...options import TrainingOptions
 from ...plan.features import PlannedFeatures
 from ..events import Distilled
-from ..schedule import Way
+from ..recipe import Recipe
+from ..schedule import CutSettings
 from ..steps.job import Job
 from ..steps.loader import Blocks
 from ..steps.measured import order_of
 from .run import GibbsRun, make_run
 
-PULLS = 15.0, 50.0  # towards the vectors that were cut, which know more of the samples than the training rows alone
+PRIOR_PRECISIONS = (
+    15.0,
+    50.0,
+)  # towards the vectors that were cut, which know more of the samples than the training rows alone
 LEAST_SHARE, MOST_FIELDS = 0.02, 4  # of factors that a field takes, and how many fields, to try without their vectors
 ROWS = 1 << 15  # whose sums of vectors are in memory at a time
 
@@ -36,65 +39,65 @@ ROWS = 1 << 15  # whose sums of vectors are in memory at a time
 class Candidate:
     """A cut model and the run that distils samples into it."""
 
-    def __init__(self, job: Job, options: TrainingOptions, cut: Model, features: PlannedFeatures):
+    def __init__(self, job: Job, recipe: Recipe, cut: Model, features: PlannedFeatures):
         self.cut, plan = cut, cut.plan
         self.features = features.arranged(order_of(cut, features))._replace(plan=plan)
-        l2 = options.l2[:1] * len(plan.ranks)
-        chosen = replace(options, model=plan.family, ranks=plan.ranks, l2=l2, measured=False, keep_samples=0)
+        l2 = recipe.l2[:1] * len(plan.ranks)
+        chosen = replace(recipe, model=plan.family, ranks=plan.ranks, l2=l2, measured=False, keep_samples=0)
         self.run = make_run(job, self.features, chosen)
 
-    def distil(self, target: np.ndarray, samples: int, pull: float) -> Distilled:
+    def distil(self, target: np.ndarray, samples: int, prior_precision: float) -> Distilled:
         """Fit what is left to the mean scores of the training rows."""
-        return self.run.distil_into(_scaled(self.cut, self.run), target, samples, pull)
+        return self.run.distil_into(_scaled(self.cut, self.run), target, samples, prior_precision)
 
 
 @dataclass(frozen=True)
-class Ways:
-    """Cuts a sampled model within a budget in several ways.
+class SampledCuts:
+    """Cuts a sampled model within a budget by several settings.
 
     target, samples: mean scores of the training rows, and of how many samples.
     """
 
     job: Job
-    options: TrainingOptions
+    recipe: Recipe
     model: Model
     features: PlannedFeatures
     target: np.ndarray
     samples: int
     budget: Budget
 
-    def candidate(self, way: Way) -> Candidate:
-        """Return the model that is left if it is cut in this way."""
+    def candidate(self, settings: CutSettings) -> Candidate:
+        """Return the model that is left if it is cut by these settings."""
         found = self.job.found
         importance = found.squares[np.searchsorted(found.ids, self.model.numbering.ids)]
-        cutter = Cutter(self.model, importance, self._sides() if way.is_balanced else None, FINE_LENGTHS)
-        if way.without:
-            cutter = cutter.without(np.isin(self._fields(), way.without))
-        return Candidate(self.job, self.options, cut_within(cutter, self.budget), self.features)
+        cutter = Cutter(self.model, importance, self._sides() if settings.is_balanced else None, FINE_LENGTHS)
+        if settings.without:
+            cutter = cutter.without(np.isin(self._fields(), settings.without))
+        return Candidate(self.job, self.recipe, cut_within(cutter, self.budget), self.features)
 
-    def best(self) -> Way:
-        """Return the way whose model has the best metric on the validation rows."""
-        best, found = None, Way()
-        ways = [Way(is_balanced) for is_balanced in ((False, True) if len(self._energies()) > 1 else (False,))]
-        tried = {way: self._try(way) for way in ways}
-        for way, (value, pull, _) in tried.items():
-            if best is None or is_better(self.options.metric, value, best):
-                best, found = value, replace(way, pull=pull)
-        shares = tried[replace(found, pull=Way().pull)][2]
+    def best(self) -> CutSettings:
+        """Return the settings whose model has the best metric on the validation rows."""
+        best, found = None, CutSettings()
+        cuts = [CutSettings(is_balanced) for is_balanced in ((False, True) if len(self._energies()) > 1 else (False,))]
+        tried = {settings: self._try(settings) for settings in cuts}
+        for settings, (value, prior_precision, _) in tried.items():
+            if best is None or is_better(self.recipe.metric, value, best):
+                best, found = value, replace(settings, prior_precision=prior_precision)
+        shares = tried[replace(found, prior_precision=CutSettings().prior_precision)][2]
         for field in self._spare(shares):
-            way = replace(found, without=(*found.without, field))
-            value, pull, _ = self._try(way)
-            if is_better(self.options.metric, value, best):
-                best, found = value, replace(way, pull=pull)
+            settings = replace(found, without=(*found.without, field))
+            value, prior_precision, _ = self._try(settings)
+            if is_better(self.recipe.metric, value, best):
+                best, found = value, replace(settings, prior_precision=prior_precision)
         return found
 
-    def _try(self, way: Way) -> tuple[float | None, float, np.ndarray]:
-        """Return the metric of a way with its best pull, that pull, and the share of factors that each field takes."""
-        candidate, best, found = self.candidate(way), None, PULLS[-1]
-        for pull in PULLS:
-            value = candidate.distil(self.target, self.samples, pull).metrics.get(self.options.metric)
-            if best is None or is_better(self.options.metric, value, best):
-                best, found = value, pull
+    def _try(self, settings: CutSettings) -> tuple[float | None, float, np.ndarray]:
+        """Return the metric of settings with the best precision of the prior, that precision, and shares of fields."""
+        candidate, best, found = self.candidate(settings), None, PRIOR_PRECISIONS[-1]
+        for prior_precision in PRIOR_PRECISIONS:
+            value = candidate.distil(self.target, self.samples, prior_precision).metrics.get(self.recipe.metric)
+            if best is None or is_better(self.recipe.metric, value, best):
+                best, found = value, prior_precision
         return best, found, self._shares(candidate)
 
     # Fields

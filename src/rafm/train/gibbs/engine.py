@@ -27,9 +27,9 @@ FIRST_SPREAD = 0.1  # standard deviation of the first factors: with 0 they would
 FIRST_PRECISIONS = 5.0, 20.0  # lambda of weights and of factors; much larger ones keep factors at 0
 FIXED_SWEEPS = 3  # with lambda and alpha as they are: the first weights are 0, and lambda would grow without bound
 RENEWAL_SWEEPS = 16  # sweeps after which the errors are computed anew, without the rounding of many updates
-HEATED_SWEEPS = 10  # first sweeps that take the noise for less than it is, if they do
+TEMPERED_SWEEPS = 10  # first sweeps that take the noise for less than it is, if they do
 PIECE_WORK = 1 << 22  # nonzeros times factors of a call, between two checks of the clock and for Ctrl-C
-DISTILLING_SWEEPS, DISTILLING_PULL = 8, 0.5  # lambda of the prior around the mean of the samples
+DISTILLING_SWEEPS, DISTILLING_PRECISION = 8, 0.5  # lambda of the prior around the mean of the samples
 SCORING_ROWS = 1 << 14  # rows scored by a thread at a time
 WORD_BITS, WORD = 32, (1 << 32) - 1
 
@@ -59,7 +59,8 @@ class GibbsEngine:
         self.team = ThreadTeam(1 if PLAIN else min(threads, parts))
         self.totals = np.zeros(rows.labels.size)  # sums of the sampled scores of the training rows
         self.collected = np.zeros(2)  # how many sweeps, and the sum of their biases
-        self.alpha, self.heat = np.ones(1), np.ones(1)  # heat: factor of alpha in the first sweep, then falling to 1
+        self.alpha = np.ones(1)
+        self.inverse_temperature = np.ones(1)  # factor of alpha in the first sweep, then falling to 1
         self.is_certain = self.arrangement.is_certain()
         self.field_means = np.zeros((2, *self.is_certain.shape))  # mu, of the last sweep and summed
         self.kept: dict[str, np.ndarray] = {}  # samples, by the names of their arrays
@@ -67,15 +68,15 @@ class GibbsEngine:
         self.start = seed, bias
         self.renew()
 
-    def restart(self, heat: float) -> None:
-        """Begin again where the chain began, but with another heat."""
+    def restart(self, inverse_temperature: float) -> None:
+        """Begin again where the chain began, but with another temperature."""
         seed, self.chain.bias[0] = self.start
         self.chain.numbers[:], self.chain.hyper[:] = _first_numbers(self.arrangement, self.n_factors, seed)
         for array in (self.chain.means, self.totals, self.collected, self.field_means, *self.kept.values()):
             array[:] = 0
         for array in self.valid.values():
             array[:] = 0
-        self.heat[0] = heat
+        self.inverse_temperature[0] = inverse_temperature
         self.renew()
 
     def renew(self) -> None:
@@ -100,7 +101,9 @@ class GibbsEngine:
     def state(self) -> dict[str, np.ndarray]:
         """Return all arrays that sampling changes, by name; not copies, so they can be saved and restored."""
         names = ("numbers", "bias", "errors", "hyper", "means", *(("shares",) if self.plan.n_field_weights else ()))
-        own = {name: getattr(self, name) for name in ("totals", "collected", "alpha", "heat", "field_means")}
+        own = {
+            name: getattr(self, name) for name in ("totals", "collected", "alpha", "inverse_temperature", "field_means")
+        }
         own |= {f"kept_{name}": array for name, array in self.kept.items()}
         own |= {f"valid_{name}": array for name, array in self.valid.items()}
         return {name: getattr(self.chain, name) for name in names} | own
@@ -114,7 +117,7 @@ class GibbsEngine:
 
     def sample(self, first: int, stop: int, sweep: int, collects: bool) -> None:
         """Draw factors first .. stop - 1 of a sweep, counted from 0; `collects` sums the means of what is drawn."""
-        alpha = self.alpha[0] * (1 + (self.heat[0] - 1) * max(1 - sweep / HEATED_SWEEPS, 0))
+        alpha = self.alpha[0] * (1 + (self.inverse_temperature[0] - 1) * max(1 - sweep / TEMPERED_SWEEPS, 0))
         draw = Draw(sweep, *self.key, float(alpha), sweep >= FIXED_SWEEPS, collects, 0.0)
         self._run(gibbs.sample_factors, first, stop, draw=draw)
 
@@ -171,7 +174,7 @@ class GibbsEngine:
 
     # Distillation
 
-    def distil(self, pull: float = DISTILLING_PULL) -> Gap:
+    def distil(self, prior_precision: float = DISTILLING_PRECISION) -> Gap:
         """Replace the parameters by those of one model close to the mean of the sampled scores on the training rows.
 
         It starts from the mean of the parameters and moves each in turn to its best value, pulled back to that mean.
@@ -182,7 +185,7 @@ class GibbsEngine:
         target = (self.totals / kept).astype(np.float32)
         chain.numbers[:], chain.bias[0] = chain.means / kept, bias / kept
         self.field_means[0] = self.field_means[1] / kept
-        return self._approach(target, DISTILLING_SWEEPS, pull)
+        return self._approach(target, DISTILLING_SWEEPS, prior_precision)
 
     def mean_scores(self) -> np.ndarray:
         """Return the mean of the sampled scores of the training rows, in their order; the current ones if none."""
@@ -191,11 +194,15 @@ class GibbsEngine:
         return found
 
     def distil_into(
-        self, start: Parameters, target: np.ndarray, sweeps: int = DISTILLING_SWEEPS, pull: float = DISTILLING_PULL
+        self,
+        start: Parameters,
+        target: np.ndarray,
+        sweeps: int = DISTILLING_SWEEPS,
+        prior_precision: float = DISTILLING_PRECISION,
     ) -> Gap:
         """Replace the parameters by those of a model near `start` close to a target for each training row."""
         self._put(start)
-        return self._approach(target[self.arrangement.row_order], sweeps, pull)
+        return self._approach(target[self.arrangement.row_order], sweeps, prior_precision)
 
     def _put(self, given: Parameters) -> None:
         """Set the parameters, given in the order of the plan."""
@@ -208,13 +215,13 @@ class GibbsEngine:
             numbers[first : first + block.shape[1], places[: len(block)]] = block.T
             first += block.shape[1]
 
-    def _approach(self, target: np.ndarray, sweeps: int, pull: float) -> Gap:
+    def _approach(self, target: np.ndarray, sweeps: int, prior_precision: float) -> Gap:
         """Move all parameters in turn to their best values for a target, pulled back to where they are now."""
         self.chain.centres[:] = self.chain.numbers
         self._run(gibbs.renew_errors, target)
         before = self._distance()
         for sweep in range(sweeps):
-            draw = Draw(sweep, *self.key, 1.0, False, False, pull)
+            draw = Draw(sweep, *self.key, 1.0, False, False, prior_precision)
             self._run(gibbs.sample_factors, 0, self.n_factors + 1, draw=draw)
         self._run(gibbs.renew_errors, target)
         return Gap(before, self._distance())

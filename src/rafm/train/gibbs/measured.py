@@ -15,34 +15,34 @@ from ...compress.budget import Budget
 from ...compress.cut import Cutter
 from ...errors import ConfigError
 from ...model.model import Model
-from ...options import TrainingOptions
 from ...plan.features import PlannedFeatures
 from ..events import Cut, Distilled, Event, Finished, Measuring, Planned
-from ..sampler_choice import NUMBER_BYTES, ranks_to_cut
-from ..schedule import Schedule, Way
+from ..policy import NUMBER_BYTES, ranks_to_cut
+from ..recipe import Recipe
+from ..schedule import CutSettings
 from ..steps.job import Job, model_of
 from ..steps.measured import smallest_good, validation_loss
 from ..steps.run import Position
-from .cut import Ways
-from .run import make_run
+from .cut import SampledCuts
+from .run import make_run, schedule_of_sampler
 
 MORE_BYTES = 256  # of a file, for options that the model will have in the end
 
 
-def train_sampled_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
+def train_sampled_measured(job: Job, recipe: Recipe) -> Iterator[Event]:
     """Sample a large model and distil it into one whose vectors have the lengths they need."""
-    large = yield from _sampled(job, options)
-    yield from _cut_and_distil(job, options, large)
+    large = yield from _sampled(job, recipe)
+    yield from _cut_and_distil(job, recipe, large)
 
 
-def train_sampled_sizes(job: Job, options: TrainingOptions, sizes: Sequence[int]) -> Iterator[Event]:
+def train_sampled_sizes(job: Job, recipe: Recipe, sizes: Sequence[int]) -> Iterator[Event]:
     """Sample one large model and cut it to several numbers of parameters; yield a `Finished` for each, in order.
 
     Each is the model that `train_sampled_measured` gives under this budget. There are no checkpoints.
     """
-    large = yield from _sampled(job, options)
+    large = yield from _sampled(job, recipe)
     for size in sizes:
-        yield from _cut_and_distil(job, replace(options, max_parameters=size), large)
+        yield from _cut_and_distil(job, replace(recipe, max_parameters=size), large)
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,17 @@ class Large:
         return len(json.dumps(self.model.history))
 
 
-def _sampled(job: Job, options: TrainingOptions) -> Generator[Event, None, Large]:
+def _sampled(job: Job, recipe: Recipe) -> Generator[Event, None, Large]:
     """Sample the large model."""
     if job.valid is None and job.schedule is None:
         raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
-    rank = options.large_rank or ranks_to_cut(job.found.rows)[0]
+    rank = recipe.large_rank or ranks_to_cut(job.found.rows)[0]
     if job.schedule is not None:
         rank = job.schedule.rank or rank
-    large = replace(options, model="fm", ranks=(rank,), l2=options.l2[:1], measured=False)
+    large = replace(recipe, model="fm", ranks=(rank,), l2=recipe.l2[:1], measured=False)
     features = job.features(large)
     size = features.plan.n_parameters
-    yield Measuring(rank, size, NUMBER_BYTES * size / 1e6, float(rank + 1) / (sum(options.ranks[:1]) + 1))
+    yield Measuring(rank, size, NUMBER_BYTES * size / 1e6, float(rank + 1) / (sum(recipe.ranks[:1]) + 1))
     yield Planned(features.plan, features.counts, job.found.rows)
     run = make_run(job, features, large)
     yield from job.train(run)
@@ -89,37 +89,49 @@ def _sampled(job: Job, options: TrainingOptions) -> Generator[Event, None, Large
     return Large(run.at, run.begun, reason, model, features, target, distilled)
 
 
-def _cut_and_distil(job: Job, options: TrainingOptions, large: Large) -> Iterator[Event]:
+def _cut_and_distil(job: Job, recipe: Recipe, large: Large) -> Iterator[Event]:
     """Cut the large model and distil the samples into what is left of it."""
-    features, first, budget = large.features, large.distilled, _budget(job, options, large)
+    features, first, budget = large.features, large.distilled, _budget(job, recipe, large)
     if not budget.excess(large.model):
-        schedule = Schedule(options.learning_rate, None, (), features.plan.ranks[0], large.model.n_parameters)
+        size = features.plan.ranks[0], large.model.n_parameters
+        schedule = replace(schedule_of_sampler(first), rank=size[0], parameters=size[1])
         yield Finished(large.model, large.reason, schedule=schedule)
         return
-    ways = Ways(job, options, large.model, features, large.target, first.samples, budget)
-    way = Way() if job.schedule is None else job.schedule.way or Way()
+    cuts = SampledCuts(job, recipe, large.model, features, large.target, first.samples, budget)
+    settings = CutSettings() if job.schedule is None else job.schedule.settings or CutSettings()
     if job.valid is not None and large.reason != "time":
-        way = ways.best()
-    found = ways.candidate(way)
+        settings = cuts.best()
+    found = cuts.candidate(settings)
     cut, small, last = found.cut, found.features, found.run
     yield Planned(small.plan, small.counts, job.found.rows)
-    before = features.plan.n_parameters, first.metrics.get(options.metric)
+    before = features.plan.n_parameters, first.metrics.get(recipe.metric)
     after = cut.n_parameters, None if job.valid is None else validation_loss(cut, job.valid)
-    yield Cut(options.metric, *before, *after)
+    yield Cut(recipe.metric, *before, *after)
     last.at, last.begun = large.at, large.begun  # history and time are those of the large model
-    distilled = found.distil(large.target, first.samples, way.pull)
-    yield replace(distilled, noise=first.noise, pull=first.pull, heat=first.heat)  # for a run without validation rows
+    distilled = found.distil(large.target, first.samples, settings.prior_precision)
+    yield replace(
+        distilled,
+        noise=first.noise,
+        prior_precision=first.prior_precision,
+        inverse_temperature=first.inverse_temperature,
+    )  # for a run without validation rows
     size = features.plan.ranks[0], cut.n_parameters
-    schedule = Schedule(options.learning_rate, None, (), *size, way=way, history_bytes=large.history_bytes)
+    schedule = replace(
+        schedule_of_sampler(first),
+        rank=size[0],
+        parameters=size[1],
+        settings=settings,
+        history_bytes=large.history_bytes,
+    )
     yield Finished(model_of(last, small, job.found.rows), large.reason, schedule=schedule)
 
 
-def _budget(job: Job, options: TrainingOptions, large: Large) -> Budget:
+def _budget(job: Job, recipe: Recipe, large: Large) -> Budget:
     """Return the budget or, without one, the size that validation rows choose or have chosen."""
     known, more = job.schedule, MORE_BYTES
     if known is not None:  # the model will have the history of the run that has chosen
         more += max(known.history_bytes - large.history_bytes, 0)
-    budget = Budget(options.max_parameters, options.max_bytes, options.reserved_bytes + more)
+    budget = Budget(recipe.max_parameters, recipe.max_bytes, job.resources.reserved_bytes + more)
     if budget:
         return budget
     cutter = Cutter(large.model, job.found.squares[np.searchsorted(job.found.ids, large.model.numbering.ids)])

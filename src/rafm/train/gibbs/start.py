@@ -12,10 +12,11 @@ import numpy as np
 from ...checks import USUAL_OPTIMIZER
 from ...errors import ConfigError, DataValueError, DivergenceError
 from ...model.model import Model
-from ...options import TrainingOptions, resolve
 from ...plan.features import PlannedFeatures
 from ..checkpoint import NoCheckpoint
 from ..events import Finished
+from ..policy import adapted
+from ..recipe import Recipe
 from ..steps.engine import FIRST_FIELD_WEIGHT
 from ..steps.field_choice import FIELDS_FROM
 from ..steps.job import Job, train_plain
@@ -24,26 +25,27 @@ from .engine import GibbsEngine
 BLIND_EPOCHS = 5  # of the steps before sampling, without validation rows to stop by
 
 
-def stepped_start(job: Job, options: TrainingOptions) -> Model | None:
+def stepped_start(job: Job, recipe: Recipe) -> Model | None:
     """Return a model trained by steps, with field weights; None if nothing could be learnt."""
-    given = {name: getattr(options, name) for name in ("model", "ranks", "metric", "max_seconds", "seed", "threads")}
-    usual = resolve(task=options.loss.task, **given, optimizer=USUAL_OPTIMIZER, field_weights="on", calibrate="off")
-    rows = job.found.rows, job.found.counts.sum() / job.found.rows, job.found.ids.size, job.found.label_spread
-    chosen = replace(usual, rank_scale=options.rank_scale, levels=options.levels, memory=options.memory).for_rows(*rows)
+    names = ("model", "ranks", "metric", "seed", "threads")
+    usual = Recipe.like(recipe, names, optimizer=USUAL_OPTIMIZER, field_weights="on", calibrate="off")
+    usual = replace(usual, rank_scale=recipe.rank_scale, levels=recipe.levels, keep_state=False)
+    chosen = adapted(usual, job.found)
     if job.valid is None:
         chosen = replace(chosen, n_epochs=BLIND_EPOCHS)
     try:
-        *_, last = train_plain(job._replace(checkpoint=NoCheckpoint(), schedule=None), chosen)
+        resources = replace(job.resources, checkpoint=NoCheckpoint())
+        *_, last = train_plain(job._replace(resources=resources, schedule=None), chosen)
     except DivergenceError:
         return None
     assert isinstance(last, Finished)
     return last.model if last.model.best_epoch else None
 
 
-def check_start(model: Model, options: TrainingOptions) -> None:
+def check_start(model: Model, recipe: Recipe) -> None:
     """Reject models that are not of the form that is sampled, or of another task."""
-    name, families, has_weights = options.optimizer.name, options.optimizer.families or (), model.plan.n_field_weights
-    can_have = options.loss.is_classification and options.field_weights != "off"
+    name, families, has_weights = recipe.optimizer.name, recipe.optimizer.families or (), model.plan.n_field_weights
+    can_have = recipe.loss.is_classification and recipe.field_weights != "off"
     if model.plan.family not in families or (has_weights and not can_have):
         what = "field weights" if model.plan.family in families else f"the form of {model.plan.family!r}"
         raise ConfigError(
@@ -51,11 +53,11 @@ def check_start(model: Model, options: TrainingOptions) -> None:
             "and field_weights='off', or from none.",
             key="optimizer",
         )
-    if options.field_weights == "on" and not has_weights:
+    if recipe.field_weights == "on" and not has_weights:
         raise ConfigError("field_weights 'on' cannot begin from a model that has none; drop it", key="field_weights")
-    if model.loss.task != options.loss.task:
+    if model.loss.task != recipe.loss.task:
         raise ConfigError(
-            f"task was {model.loss.task} when the model was trained, now it is {options.loss.task}", "task"
+            f"task was {model.loss.task} when the model was trained, now it is {recipe.loss.task}", "task"
         )
 
 

@@ -11,12 +11,13 @@ from ...errors import ConfigError
 from ...kernels.tables import GROUPS, Rows, Settings, optimizer_with
 from ...model.parameters import Parameters, States
 from ...optimizers.optimizer import Optimizer
-from ...options import TrainingOptions
+from ...options import Options
 from ...plan.field_vectors import blocks_by_field
 from ...plan.grouping import Grouping, deal
 from ...plan.layout import FirstSlot, RecordLayout
 from ...plan.ranks import RankPlan
 from ...plan.steps import STEPS_PER_EPOCH, choose_step_rows, whole_steps
+from ..recipe import Recipe
 from .loader import visiting_order
 
 PIECE_ROWS = 1 << 16  # about this many rows are trained between two checks of the clock and for Ctrl-C
@@ -95,55 +96,53 @@ class Held:
         return visiting_order(n_rows, draw)
 
 
-def settings_of(options: TrainingOptions, label_scale: float = 1.0) -> Settings:
-    """Return the kernels' settings from the options, for labels divided by label_scale."""
+def settings_of(recipe: Recipe, label_scale: float = 1.0) -> Settings:
+    """Return the kernels' settings from the recipe, for labels divided by label_scale."""
     single: Any = np.float32
     return Settings(
-        loss=options.loss.code,
-        loss_shape=single(options.loss.shape(label_scale)),
-        uses_exp=options.loss.uses_exp,
-        joint=options.joint,
-        dependent_weight=single(options.dependent_weight),
-        optimizer=optimizer_with(options.optimizer.code),
-        learning_rate=single(options.learning_rate),
-        l2=np.array(options.l2, np.float32),
-        l2_weights=single(options.l2_weights),
-        l1=single(options.l1),
-        l1_weights=single(options.l1_weights),
+        loss=recipe.loss.code,
+        loss_shape=single(recipe.loss.shape(label_scale)),
+        uses_exp=recipe.loss.uses_exp,
+        joint=recipe.joint,
+        dependent_weight=single(recipe.dependent_weight),
+        optimizer=optimizer_with(recipe.optimizer.code),
+        learning_rate=single(recipe.learning_rate),
+        l2=np.array(recipe.l2, np.float32),
+        l2_weights=single(recipe.l2_weights),
+        l1=single(recipe.l1),
+        l1_weights=single(recipe.l1_weights),
     )
 
 
-def batch_size_of(shape: RowShape, options: TrainingOptions, plan: RankPlan) -> int:
+def batch_size_of(shape: RowShape, recipe: Recipe, plan: RankPlan) -> int:
     """Return the number of rows per mini-batch, which is lower for very long rows."""
     most = LONG_BATCH // max(shape.longest, 1)
     if plan.n_field_vectors:  # a row sums a vector for each pair of its fields
         most = min(most, LARGE_SUMS // (min(plan.n_field_vectors, max(shape.longest, 1)) ** 2 * plan.ranks[0]))
-    return max(1, min(options.optimizer.batch_size, most))
+    return max(1, min(recipe.optimizer.batch_size, most))
 
 
-def has_wide_steps(options: TrainingOptions, n_rows: int) -> bool:
+def has_wide_steps(recipe: Options, n_rows: int) -> bool:
     """Return whether training on n_rows rows takes wide steps; see plan/steps.py."""
-    if options.step_rows != "auto":
-        return options.step_rows != 0
-    is_usual = options.optimizer.batch_size == Optimizer.batch_size and not options.optimizer.is_sampler
-    is_usual &= not options.loss.is_pairwise
-    return is_usual and options.family.has_common_vectors and n_rows >= WIDE_ROWS
+    if recipe.step_rows != "auto":
+        return recipe.step_rows != 0
+    is_usual = recipe.optimizer.batch_size == Optimizer.batch_size and not recipe.optimizer.is_sampler
+    is_usual &= not recipe.loss.is_pairwise
+    return is_usual and recipe.family.has_common_vectors and n_rows >= WIDE_ROWS
 
 
-def arrange(
-    plan: RankPlan, counts: np.ndarray, shape: RowShape, options: TrainingOptions, n_rows: int | None = None
-) -> Grouping:
+def arrange(plan: RankPlan, counts: np.ndarray, shape: RowShape, recipe: Recipe, n_rows: int | None = None) -> Grouping:
     """Order the features for training on n_rows rows, by default all that were counted.
 
     Without wide steps, heads are the features expected more than head_share times per mini-batch.
     """
     n_rows = shape.rows if n_rows is None else n_rows
-    if not has_wide_steps(options, n_rows):
-        threshold = options.optimizer.head_share * shape.rows / batch_size_of(shape, options, plan)
+    if not has_wide_steps(recipe, n_rows):
+        threshold = recipe.optimizer.head_share * shape.rows / batch_size_of(shape, recipe, plan)
         return deal(blocks_by_field(plan) if plan.n_field_vectors else plan, counts, threshold)
     nonzeros = counts.sum() / max(shape.rows, 1)
-    step_rows = choose_step_rows(options.step_rows, plan, nonzeros)
-    if options.shuffle and n_rows < STEPS_PER_EPOCH * step_rows:
+    step_rows = choose_step_rows(recipe.step_rows, plan, nonzeros)
+    if recipe.shuffle and n_rows < STEPS_PER_EPOCH * step_rows:
         raise ConfigError(
             f"step_rows={step_rows} leaves fewer than {STEPS_PER_EPOCH} steps per epoch for {n_rows} rows; use at most "
             f"{n_rows // STEPS_PER_EPOCH}, or step_rows=0 for small mini-batches",
@@ -152,21 +151,21 @@ def arrange(
     return whole_steps(plan, step_rows, nonzeros)
 
 
-def first_bias(bias: float, options: TrainingOptions) -> np.ndarray:
+def first_bias(bias: float, recipe: Recipe) -> np.ndarray:
     """Return the bias followed by its initial states, as engines store it."""
-    return np.array([bias, *options.optimizer.states_of(bias, options.learning_rate), 0], np.float32)
+    return np.array([bias, *recipe.optimizer.states_of(bias, recipe.learning_rate), 0], np.float32)
 
 
 def first_records(
     layout: RecordLayout,
-    options: TrainingOptions,
+    recipe: Recipe,
     start: Parameters | None,
     state: float = 1.0,
     slot: FirstSlot | None = None,
 ) -> np.ndarray:
     """Return initial records: from given parameters, or random ones."""
     if start is None:
-        return layout.fresh(options.seed, state, slot, options.init_scale)
+        return layout.fresh(recipe.seed, state, slot, recipe.init_scale)
     return layout.pack(start.weights, start.factors, state, slot)
 
 

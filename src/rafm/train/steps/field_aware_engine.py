@@ -7,9 +7,9 @@ import numpy as np
 from ...kernels.field_aware import train_rows
 from ...kernels.tables import NoFieldWeights, Rows, Team, Training
 from ...model.scores import score_field_aware
-from ...options import TrainingOptions
 from ...plan.ranks import RankPlan
 from ...plan.scratch import field_vector_tables, make_field_vector_scratch
+from ..recipe import Recipe
 from .engine import RowShape, batch_size_of
 from .record_engine import RecordEngine
 from .team import Trained
@@ -18,8 +18,8 @@ from .team import Trained
 class FieldAwareEngine(RecordEngine):
     """Trains FFM by small mini-batches in two phases; see kernels/field_aware.py."""
 
-    def _make_scratch(self, shape: RowShape, options: TrainingOptions, plan: RankPlan, threads: int) -> None:
-        self.tables, size = field_vector_tables(self.tables, shape.longest), batch_size_of(shape, options, plan)
+    def _make_scratch(self, shape: RowShape, recipe: Recipe, plan: RankPlan, threads: int) -> None:
+        self.tables, size = field_vector_tables(self.tables, shape.longest), batch_size_of(shape, recipe, plan)
         self.vectors = make_field_vector_scratch(self.layout, self.tables, shape.longest, size, threads=threads)
 
     @property

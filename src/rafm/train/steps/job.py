@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...model.model import Model
 from ...model.parameters import Parameters
-from ...options import TrainingOptions
 from ...plan.features import PlannedFeatures, plan_features
 from ...rows.source import RowSource
 from ...rows.stats import RowStats
 from ..checkpoint import Checkpoint, NoCheckpoint
 from ..events import CheckpointWritten, Event, Finished, Planned, Resumed, StartEvaluated
-from ..phases import Phase
+from ..recipe import Recipe
+from ..resources import Resources
 from ..schedule import Schedule
 from .engine import arrange
 from .field_choice import with_field_parameters
@@ -23,15 +22,8 @@ from .negatives import Negatives, item_features
 from .run import Run, State, epochs_of, shape_of
 
 
-@dataclass
-class Stop:
-    """A request to stop: training ends after the event during which it was made, as if time had run out."""
-
-    requested: bool = False
-
-
 class Job(NamedTuple):
-    """Training and validation rows, what is known of them, and where to write checkpoints.
+    """Training and validation rows, what is known of them, and what training may take.
 
     state: that of an earlier process to resume from, None if there is none. settings: learning rate, L2 and rank that
     short runs found, None if they were given; spent: the seconds that these took. weight_scale: the row weight that
@@ -42,41 +34,46 @@ class Job(NamedTuple):
     valid: RowSource | None
     found: RowStats
     label_scale: float
-    checkpoint: Checkpoint | NoCheckpoint | Phase
+    resources: Resources
     state: State | None
-    stop: Stop
     settings: tuple[float, float, int | None] | None = None
     spent: float = 0.0
     weight_scale: float = 1.0
     schedule: Schedule | None = None
 
-    def features(self, options: TrainingOptions, start: Model | None = None) -> PlannedFeatures:
+    @property
+    def checkpoint(self) -> Checkpoint | NoCheckpoint:
+        """Where to resume from and to write to."""
+        return self.resources.checkpoint
+
+    def features(self, recipe: Recipe, start: Model | None = None) -> PlannedFeatures:
         """Assign levels and numbers to the features of the rows; start: a model to begin from."""
         n, fields = self.source.n_features, self.source.fields
-        planned = plan_features(self.found, n, options.model, options.ranks, options.rule, fields)
-        return with_field_parameters(planned, options, start)
+        planned = plan_features(self.found, n, recipe.model, recipe.ranks, recipe.rule, fields)
+        return with_field_parameters(planned, recipe, start)
 
     def run(
         self,
         features: PlannedFeatures,
-        options: TrainingOptions,
+        recipe: Recipe,
         first: Parameters | None = None,
         n_rows: int | None = None,
     ) -> Run:
         """Return a run that trains these features, from random or given parameters; n_rows have been counted."""
         shape = shape_of(self.found)._replace(rows=self.found.rows if n_rows is None else n_rows)
-        grouping = arrange(features.plan, features.counts, shape, options, self.found.rows)
+        grouping = arrange(features.plan, features.counts, shape, recipe, self.found.rows)
         arranged = features.arranged(grouping.order)
-        seed, scales = options.seed if options.shuffle else None, arranged.value_scales
+        seed, scales = recipe.seed if recipe.shuffle else None, arranged.value_scales
         rows = Blocks(self.source, arranged.numbering, scales, self.label_scale, seed, grouping, self.weight_scale)
         held_out = None if self.valid is None else Blocks(self.valid, arranged.numbering, scales)
         begun = None if first is None else first.arranged(grouping)
         negatives = None
-        if options.loss.is_pairwise:
-            is_item = item_features(arranged.fields, options.item_fields or ())
-            negatives = Negatives(rows, is_item, options.loss, options.seed, held_out)
+        if recipe.loss.is_pairwise:
+            is_item = item_features(arranged.fields, recipe.item_fields or ())
+            negatives = Negatives(rows, is_item, recipe.loss, recipe.seed, held_out)
         interrupts = self.checkpoint.uninterrupted
-        run = Run(rows, self.found, arranged, grouping, options, held_out, interrupts, begun, negatives)
+        run = Run(rows, self.found, arranged, grouping, recipe, held_out, interrupts, begun, negatives)
+        run.seconds_allowed = self.resources.seconds
         run.begun, run.schedule = run.begun - self.spent, self.schedule
         run.epoch_begun = run.seconds()  # short runs are no part of the first epoch
         return run
@@ -102,9 +99,12 @@ class Job(NamedTuple):
 
         A stop or a limit of time may have ended a search before: the model must have learnt something all the same.
         """
-        while not (run.is_over() or (run.has_trained() and (self.stop.requested or run.is_out_of_time()))):
+        while not (run.is_over() or (run.has_trained() and (self.resources.stop.requested or run.is_out_of_time()))):
             for event in run.pieces():
-                is_inside, out_of_time = event.rows < event.n_rows, self.stop.requested or run.is_out_of_time()
+                is_inside, out_of_time = (
+                    event.rows < event.n_rows,
+                    self.resources.stop.requested or run.is_out_of_time(),
+                )
                 if self.checkpoint.is_due() or (is_inside and out_of_time):
                     yield from self._written(run)
                 if is_inside:
@@ -122,13 +122,13 @@ class Job(NamedTuple):
             yield CheckpointWritten(path, run.at.epoch, run.at.rows)
 
 
-def train_plain(job: Job, options: TrainingOptions) -> Iterator[Event]:
+def train_plain(job: Job, recipe: Recipe) -> Iterator[Event]:
     """Train a model whose ranks are given."""
     found = job.found
-    features = job.features(options)
-    one_class = options.loss.is_classification and found.label_range[0] == found.label_range[1]
+    features = job.features(recipe)
+    one_class = recipe.loss.is_classification and found.label_range[0] == found.label_range[1]
     yield Planned(features.plan, features.counts, found.rows, one_class)
-    run = job.run(features, options)
+    run = job.run(features, recipe)
     if job.state is None and (metrics := run.judge_start()):
         yield StartEvaluated(metrics)
     yield from job.train(run)
@@ -137,7 +137,7 @@ def train_plain(job: Job, options: TrainingOptions) -> Iterator[Event]:
 
 def finished(job: Job, run: Run, features: PlannedFeatures, n_rows: int, start: Model | None = None) -> Finished:
     """Return the last event, with the model of the best epoch. This ends the run."""
-    reason = "callback" if job.stop.requested and not run.is_over() else run.why_over()
+    reason = "callback" if job.resources.stop.requested and not run.is_over() else run.why_over()
     value = run.at.best_value if run.best_epoch() else run.at.start_value
     schedule = schedule_of(run)  # before the run ends
     return Finished(model_of(run, features, n_rows, start), reason, value, run.seconds(), schedule)
@@ -145,24 +145,24 @@ def finished(job: Job, run: Run, features: PlannedFeatures, n_rows: int, start: 
 
 def schedule_of(run: Run) -> Schedule:
     """Return settings and epochs that lead to the best epoch of a run."""
-    penalties = set(run.options.l2)
+    penalties = set(run.recipe.l2)
     l2 = penalties.pop() if len(penalties) == 1 else None
-    return Schedule(run.options.learning_rate, l2, epochs_of(run.at) if run.best_epoch() else ())
+    return Schedule(run.recipe.learning_rate, l2, epochs_of(run.at) if run.best_epoch() else ())
 
 
 def model_of(run: Run, features: PlannedFeatures, n_rows: int, start: Model | None = None) -> Model:
     """Return the model of the best epoch; its history continues that of the start model. This ends the run."""
-    past, options = [] if start is None else start.history, run.options
+    past, recipe = [] if start is None else start.history, run.recipe
     model = Model(
         plan=features.plan,
         numbering=features.numbering,
         counts=features.counts,
-        loss=options.loss,
+        loss=recipe.loss,
         parameters=run.best_parameters(),
         n_rows=n_rows,
         history=[*past, *({**entry, "epoch": entry["epoch"] + len(past)} for entry in run.at.history)],
         best_epoch=len(past) + run.best_epoch(),
-        options=options.summary() | ({} if run.weight_scale == 1 else {"weight_scale": run.weight_scale}),
+        options=recipe.summary() | ({} if run.weight_scale == 1 else {"weight_scale": run.weight_scale}),
         fields=features.fields,
     )
-    return model if options.keep_state else model.for_scoring()
+    return model if recipe.keep_state else model.for_scoring()

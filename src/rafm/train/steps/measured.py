@@ -14,31 +14,26 @@ import numpy as np
 
 from ...compress.budget import Budget, cut_within
 from ...compress.cut import LINEAR, Cutter, plan_lengths
-from ...compress.lengths import lengths_up_to
 from ...errors import ConfigError
 from ...flag_values import AUTO
 from ...metrics.evaluation import Metrics
 from ...model.model import Model
 from ...model.parameters import Parameters
-from ...options import TrainingOptions
+from ...options import Options
 from ...plan.features import PlannedFeatures, plan_features
 from ...plan.ranks import describe_plan
 from ...rows.source import RowSource
-from ...rows.stats import RowStats, count_rows
+from ...rows.stats import RowStats
 from ..events import Cut, Event, Finished, Measuring, Planned, Resumed
+from ..policy import SEARCH_ROWS, large_megabytes, large_rank
+from ..recipe import Recipe
+from ..resources import Resources
 from ..schedule import Schedule
 from .job import Job, finished, model_of, train_plain
-from .loader import labelled_blocks
 from .ranks_by_count import ranks_within
 from .run import Position, Run, State, epochs_of
-from .search import TRAIN_ROWS, search_settings
+from .search import search_settings
 
-CLICK_RANK, RATING_RANK, LEAST_RANK = 512, 64, 16  # of the large model
-MOST_MEGABYTES = 2000.0  # of a large model that is trained without a limit of memory
-ROWS_PER_RANK = 100  # a large model is not worth more
-COPIES = 4  # of the parameters of the large model: in training, their average, the best ones, and those to be cut
-LOSS_COPIES = 2  # of what each length of each vector loses
-FIXED_MEGABYTES = 6.0  # what small parts take at a time, whatever the size
 FINE_EPOCHS, FINE_PATIENCE = 10, 2
 TOLERANCE = 0.005  # of the validation loss, without a budget
 SIZES = tuple(2 ** (-k / 2) for k in range(15))  # shares of the large model to try, without a budget
@@ -48,119 +43,96 @@ SEARCH_TIMES = 3.0  # cost of finding learning rate and L2, relative to a plain 
 STAGE, CUT_EPOCH, EPOCHS, LENGTHS = "stage", "cut_epoch", "epochs", "cut.lengths"  # of the second stage
 
 
-def train_measured(job: Job, options: TrainingOptions) -> Iterator[Event]:
+def train_measured(job: Job, recipe: Recipe) -> Iterator[Event]:
     """Train a model whose ranks are measured, or choose them by counts where that is not possible."""
-    plan = plan_large(job, options)
+    plan = plan_large(job, recipe)
     if job.schedule is None:
         yield plan
     if plan.fallback is not None:
-        within = ranks_within(job.found, options, job.features(options).plan.n_field_weights)
+        n_weights = job.features(recipe).plan.n_field_weights
+        within = ranks_within(job.found, recipe, n_weights, job.resources.reserved_bytes)
         yield from train_plain(job, replace(within, searched=()))
         return
-    options, job, large = yield from _prepared(job, options, plan.rank)
+    recipe, job, large = yield from _prepared(job, recipe, plan.rank)
     if large.ranks[0] < plan.rank and job.state is None:
-        yield describe_large(job, options, large.ranks[0])
+        yield describe_large(job, recipe, large.ranks[0])
     features = job.features(large)
     if job.state is None or STAGE not in job.state[0]:
         first = yield from _first_stage(job, large, features)
-        run, small = yield from _second_stage(job, options, features, first)
+        run, small = yield from _second_stage(job, recipe, features, first)
         cut_epoch, epochs = first.at.epoch - 1, epochs_of(first.at)
     else:
         cut_epoch, epochs = job.state[0][CUT_EPOCH], tuple(job.state[0][EPOCHS])
-        run, small = _resumed_stage(job, features, options)
+        run, small = _resumed_stage(job, features, recipe)
         yield Resumed(job.checkpoint.name, run.at.epoch, run.at.rows, run.is_over(), run.at.best_value)
     kept = {STAGE: 2, CUT_EPOCH: cut_epoch, EPOCHS: [*epochs]}, {LENGTHS: lengths_of(small, features)}
     job.checkpoint.capture = lambda: _joined(job.capture(run.state()), kept)
     yield from job.epochs(run)
     size, fine = small.plan.n_parameters, run.at.best_epoch - cut_epoch
     schedule = Schedule(large.learning_rate, large.l2[0], epochs, large.ranks[0], size, fine, run.at.drops)
-    yield replace(_last(job, run, small, options), schedule=schedule)
+    yield replace(_last(job, run, small, recipe), schedule=schedule)
 
 
-def train_sizes(job: Job, options: TrainingOptions, sizes: Sequence[int]) -> Iterator[Event]:
+def train_sizes(job: Job, recipe: Recipe, sizes: Sequence[int]) -> Iterator[Event]:
     """Train one large model and cut it to several numbers of parameters; yield a `Finished` for each, in order.
 
     Each is the model that `train_measured` gives under this budget. There are no checkpoints.
     """
-    options, job, large = yield from _prepared(job, options, plan_large(job, options).rank)
+    recipe, job, large = yield from _prepared(job, recipe, plan_large(job, recipe).rank)
     features = job.features(large)
     first = yield from _first_stage(job, large, features)
     for size in sizes:
-        run, small = yield from _second_stage(job, replace(options, max_parameters=size), features, first, False)
+        run, small = yield from _second_stage(job, replace(recipe, max_parameters=size), features, first, False)
         yield from job.epochs(run)
-        yield _last(job, run, small, options)
+        yield _last(job, run, small, recipe)
 
 
-def _prepared(
-    job: Job, options: TrainingOptions, rank: int
-) -> Generator[Event, None, tuple[TrainingOptions, Job, TrainingOptions]]:
-    """Find the settings; return the options, the job that knows them, and the options of the large model."""
+def _prepared(job: Job, recipe: Recipe, rank: int) -> Generator[Event, None, tuple[Recipe, Job, Recipe]]:
+    """Find the settings; return the recipe, the job that knows them, and the recipe of the large model."""
     if job.valid is None and job.schedule is None:
         raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
-    options, job = yield from search_settings(job, options)
+    recipe, job = yield from search_settings(job, recipe)
     if job.settings is not None:
         rank = min(rank, job.settings[2] or rank)
-    large = replace(options, model="fm", ranks=(rank,), l2=options.l2[:1], measured=False, keep_state=True)
-    return options, job, large
+    large = replace(recipe, model="fm", ranks=(rank,), l2=recipe.l2[:1], measured=False, keep_state=True)
+    return recipe, job, large
 
 
-def _last(job: Job, run: Run, small: PlannedFeatures, options: TrainingOptions) -> Finished:
+def _last(job: Job, run: Run, small: PlannedFeatures, recipe: Recipe) -> Finished:
     """Return the last event of the second stage, with the model."""
     last = finished(job, run, small, job.found.rows)
-    given = replace(options, l2=run.options.l2).summary() | {"ranks": AUTO}  # so that it goes on as it is
+    given = replace(recipe, l2=run.recipe.l2).summary() | {"ranks": AUTO}  # so that it goes on as it is
     return replace(last, model=replace(last.model, options=given))
 
 
 # What to start from
 
 
-def large_rank(found: RowStats, options: TrainingOptions, least: int = LEAST_RANK) -> int:
-    """Return the rank of the large model, lower for few rows, and for lack of memory; least: for lack of memory."""
-    rank = CLICK_RANK if options.loss.is_classification else RATING_RANK
-    while rank > LEAST_RANK and rank * ROWS_PER_RANK > found.rows:
-        rank //= 2
-    while rank > least and megabytes_of(found.ids.size, rank) > room_of(options):
-        rank //= 2
-    return rank
-
-
-def plan_large(job: Job, options: TrainingOptions) -> Measuring:
+def plan_large(job: Job, recipe: Recipe) -> Measuring:
     """Return the size and cost of the large model, or why there is none."""
-    known, rank = job.schedule, large_rank(job.found, options)
+    known, memory = job.schedule, job.resources.memory
+    rank = large_rank(job.found, recipe.loss.is_classification, memory)
     if known is not None and known.rank is not None:
         rank = known.rank
-    plan, fallback = describe_large(job, options, rank), None
-    if options.memory is not None and plan.megabytes > options.memory:
-        fallback = (
-            f"a model of rank {rank} would need {plan.megabytes:.0f} MB in training, more than {options.memory:g}"
-        )
-    elif not options.shuffle:
+    plan, fallback = describe_large(job, recipe, rank), None
+    if memory is not None and plan.megabytes > memory:
+        fallback = f"a model of rank {rank} would need {plan.megabytes:.0f} MB in training, more than {memory:g}"
+    elif not recipe.shuffle:
         fallback = "the rows are visited only once"
     elif known is not None and known.rank is None:
         fallback = "as was chosen before"
     return replace(plan, fallback=fallback)
 
 
-def room_of(options: TrainingOptions) -> float:
-    """Return how many megabytes a large model may take."""
-    return MOST_MEGABYTES if options.memory is None else options.memory
-
-
-def describe_large(job: Job, options: TrainingOptions, rank: int) -> Measuring:
+def describe_large(job: Job, recipe: Recipe, rank: int) -> Measuring:
     """Return the size and cost of a large model of this rank."""
-    found, n, plain = job.found, job.found.ids.size, job.features(options)
+    found, n, plain = job.found, job.found.ids.size, job.features(recipe)
     factors = sum(level["factors_per_row"] for level in describe_plan(plain.plan, plain.counts, found.rows)[:-1])
     usual = factors * found.rows / max(found.counts.sum(), 1)
     times = (NONZERO_SECONDS + FACTOR_SECONDS * rank) / (NONZERO_SECONDS + FACTOR_SECONDS * usual)
-    if options.searched:
-        times += SEARCH_TIMES * min(1.0, TRAIN_ROWS / found.rows)
-    return Measuring(rank, 1 + n * (1 + rank), megabytes_of(n, rank), float(times))
-
-
-def megabytes_of(n_features: int, rank: int) -> float:
-    """Return the memory that measuring takes, besides the rows."""
-    parameters, losses = 4 * n_features * (rank + 4), 8 * n_features * len(lengths_up_to(rank))
-    return (COPIES * parameters + LOSS_COPIES * losses) / 1e6 + FIXED_MEGABYTES
+    if recipe.searched:
+        times += SEARCH_TIMES * min(1.0, SEARCH_ROWS / found.rows)
+    return Measuring(rank, 1 + n * (1 + rank), large_megabytes(n, rank), float(times))
 
 
 # The two stages
@@ -175,9 +147,9 @@ class Large:
     n_parameters: int
     cutter: Cutter
 
-    def cut(self, job: Job, options: TrainingOptions) -> Model:
+    def cut(self, job: Job, recipe: Recipe) -> Model:
         """Return the model that is left."""
-        budget = Budget(options.max_parameters, options.max_bytes, reserved_bytes(options))
+        budget = Budget(recipe.max_parameters, recipe.max_bytes, reserved_bytes(job.resources))
         if not budget and job.schedule is not None:
             budget = Budget(max(job.schedule.parameters, self.cutter.smallest().n_parameters))
         if budget or job.valid is None:
@@ -185,7 +157,7 @@ class Large:
         return smallest_good(self.cutter, job.valid)
 
 
-def _first_stage(job: Job, large: TrainingOptions, features: PlannedFeatures) -> Generator[Event, None, Large]:
+def _first_stage(job: Job, large: Recipe, features: PlannedFeatures) -> Generator[Event, None, Large]:
     """Train the large model."""
     one_class = large.loss.is_classification and job.found.label_range[0] == job.found.label_range[1]
     yield Planned(features.plan, features.counts, job.found.rows, one_class)
@@ -198,47 +170,45 @@ def _first_stage(job: Job, large: TrainingOptions, features: PlannedFeatures) ->
 
 
 def _second_stage(
-    job: Job, options: TrainingOptions, features: PlannedFeatures, first: Large, is_last: bool = True
+    job: Job, recipe: Recipe, features: PlannedFeatures, first: Large, is_last: bool = True
 ) -> Generator[Event, None, tuple[Run, PlannedFeatures]]:
     """Cut the large model, for the last time or not; return the run that fine-tunes what is left, and its features."""
-    cut = first.cut(job, options)
+    cut = first.cut(job, recipe)
     if is_last:
         del first.cutter  # and its memory
     small = features.arranged(order_of(cut, features))._replace(plan=cut.plan)
     yield Planned(small.plan, small.counts, job.found.rows)
-    fine = fine_options(options, small, first.at.epoch - 1, job.schedule)
-    run = job.run(small, fine, first_parameters(cut, options))
+    fine = fine_options(recipe, small, first.at.epoch - 1, job.schedule)
+    run = job.run(small, fine, first_parameters(cut, recipe))
     del cut
     run.begun = first.begun
     value = run.begin_after(first.at if job.schedule is None else replace(first.at, drops=job.schedule.fine_drops))
-    yield Cut(options.metric, first.n_parameters, first.at.best_value, small.plan.n_parameters, value)
+    yield Cut(recipe.metric, first.n_parameters, first.at.best_value, small.plan.n_parameters, value)
     return run, small
 
 
-def _resumed_stage(job: Job, features: PlannedFeatures, options: TrainingOptions) -> tuple[Run, PlannedFeatures]:
+def _resumed_stage(job: Job, features: PlannedFeatures, recipe: Recipe) -> tuple[Run, PlannedFeatures]:
     """Return the run of the second stage as its checkpoint describes it, and its features."""
     assert job.state is not None
     values, arrays = job.state
     plan, order = plan_lengths(arrays[LENGTHS].astype(np.int64), features.counts, features.plan)
     small = features.arranged(order)._replace(plan=plan)
-    run = job.run(small, fine_options(options, small, values[CUT_EPOCH], job.schedule))
+    run = job.run(small, fine_options(recipe, small, values[CUT_EPOCH], job.schedule))
     run.restore(job.state)
     return run, small
 
 
-def fine_options(
-    options: TrainingOptions, small: PlannedFeatures, n_epochs: int, known: Schedule | None = None
-) -> TrainingOptions:
-    """Return the options of the second stage, which follows this many epochs."""
+def fine_options(recipe: Recipe, small: PlannedFeatures, n_epochs: int, known: Schedule | None = None) -> Recipe:
+    """Return the recipe of the second stage, which follows this many epochs."""
     ranks = small.plan.ranks
     return replace(
-        options,
+        recipe,
         model=small.plan.family,
         ranks=ranks,
-        l2=options.l2[:1] * len(ranks),
+        l2=recipe.l2[:1] * len(ranks),
         n_epochs=n_epochs + (FINE_EPOCHS if known is None else known.fine_epochs),
         patience=FINE_PATIENCE,
-        averaging=options.averaging and not options.loss.is_classification,
+        averaging=recipe.averaging and not recipe.loss.is_classification,
         rate_drops=0,
         measured=False,
     )
@@ -267,27 +237,26 @@ def lengths_of(small: PlannedFeatures, features: PlannedFeatures) -> np.ndarray:
     return lengths
 
 
-def first_parameters(cut: Model, options: TrainingOptions) -> Parameters:
+def first_parameters(cut: Model, recipe: Recipe) -> Parameters:
     """Return the parameters of a model on the scale of training; its states say which scale that is."""
     found, states = cut.parameters, cut.parameters.states
     assert states is not None
     scale = float(states.label_scale[0])
-    bias = (found.bias - np.float32(options.score_shift)) / np.float32(scale)
+    bias = (found.bias - np.float32(recipe.score_shift)) / np.float32(scale)
     return replace(found.undo_scaling(1 / scale, 1 / states.value_scales), bias=bias)
 
 
-def reserved_bytes(options: TrainingOptions) -> int:
+def reserved_bytes(resources: Resources) -> int:
     """Return the bytes to leave free in the file: for what else it holds, and for the epochs to come."""
-    return options.reserved_bytes + FINE_EPOCHS * ENTRY_BYTES
+    return resources.reserved_bytes + FINE_EPOCHS * ENTRY_BYTES
 
 
-def check_limits(source: RowSource, options: TrainingOptions) -> None:
+def check_limits(source: RowSource, found: RowStats, options: Options, resources: Resources) -> None:
     """Reject a limit that even a model of these rows without vectors would exceed, before anything is trained."""
-    reserved = options.reserved_bytes if options.optimizer.is_sampler else reserved_bytes(options)
+    reserved = resources.reserved_bytes if options.optimizer.is_sampler else reserved_bytes(resources)
     budget = Budget(options.max_parameters, options.max_bytes, reserved)
     if not budget:
         return
-    found = count_rows(labelled_blocks(source, options.family))
     plan, numbering, counts, _, fields = plan_features(
         found, source.n_features, LINEAR, (), options.rule, source.fields
     )

@@ -8,10 +8,10 @@ from ...kernels import mixture
 from ...kernels.tables import Rows, Tables
 from ...model.parameters import Parameters, States
 from ...model.scores import score_mixture
-from ...options import TrainingOptions
 from ...plan.grouping import Grouping
 from ...plan.layout import RecordLayout
 from ...plan.ranks import RankPlan
+from ..recipe import Recipe
 from .engine import PIECE_ROWS, Held, Step, first_bias, first_records, put_states, settings_of
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty that pulls mixture weights towards 1, their prior mean
@@ -24,21 +24,21 @@ class MixtureEngine(Held):
         self,
         plan: RankPlan,
         grouping: Grouping,
-        options: TrainingOptions,
+        recipe: Recipe,
         bias: float,
         label_scale: float = 1.0,
         start: Parameters | None = None,
     ):
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables()
-        self.records, self.grouping = first_records(self.layout, options, start), grouping
-        self.bias = first_bias(bias, options)
+        self.records, self.grouping = first_records(self.layout, recipe, start), grouping
+        self.bias = first_bias(bias, recipe)
         self.mixture = np.ones((plan.n_features, plan.n_levels), np.float32)
         self.mixture_states = np.ones_like(self.mixture)
         if start is not None:
             states = put_states(start, self.layout, self.records, self.bias)
             self.mixture[:], self.mixture_states[:] = start.mixture, states.mixture
-        self.settings = settings_of(options, label_scale)
+        self.settings = settings_of(recipe, label_scale)
 
     def sweeps(self) -> tuple[Step, ...]:
         return self.train_factors, self.train_mixture

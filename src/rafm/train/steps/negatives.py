@@ -1,6 +1,6 @@
 """Draw an item for each row that its context was not seen with, for losses of pairs.
 
-The items are the distinct item parts of the training rows: the features of the fields that the options name. What is
+The items are the distinct item parts of the training rows: the features of the fields that the recipe names. What is
 drawn depends on the seed, the epoch and the rows alone.
 """
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...options import TrainingOptions
 from ...plan.layout import round_up
 from ...plan.ranks import RankPlan
 from ...rows.pairs import DrawnRows
+from ..recipe import Recipe
 from .engine import RowShape, batch_size_of
 from .record_engine import RecordEngine
 
@@ -17,10 +17,10 @@ from .record_engine import RecordEngine
 class PairEngine(RecordEngine):
     """Trains rows together with those whose items were drawn; see kernels/forward.py."""
 
-    def _make_scratch(self, shape: RowShape, options: TrainingOptions, plan: RankPlan, threads: int) -> None:
+    def _make_scratch(self, shape: RowShape, recipe: Recipe, plan: RankPlan, threads: int) -> None:
         self.constant = self.bias[0]
         longest = RowShape(shape.rows, 2 * shape.longest)  # the context of one row with the item of another
-        self._allocate(longest, round_up(batch_size_of(longest, options, plan), 2), threads)  # whole pairs
+        self._allocate(longest, round_up(batch_size_of(longest, recipe, plan), 2), threads)  # whole pairs
 
     def train(self, rows: Any, order: np.ndarray) -> tuple[float, int]:
         """Train on rows in the given order, each with its other item; see Engine.sweeps for the result."""

@@ -11,13 +11,14 @@ from ...kernels.tables import GROUPS, FieldWeights, NoFieldWeights, Rows, Team, 
 from ...kernels.training import train_rows
 from ...model.parameters import Parameters, States
 from ...model.scores import score
-from ...options import TrainingOptions
+from ...options import Options
 from ...plan.field_vectors import layout_of
 from ...plan.fields import FeatureFields
 from ...plan.grouping import Grouping
 from ...plan.layout import round_up
 from ...plan.ranks import RankPlan
 from ...plan.scratch import make_field_scratch, make_training_scratch
+from ..recipe import Recipe
 from .engine import (
     PIECE_ROWS,
     Held,
@@ -33,9 +34,9 @@ from .engine import (
 from .team import ThreadTeam, Trained
 
 
-def n_team_threads(options: TrainingOptions, wide: bool = False) -> int:
+def n_team_threads(recipe: Options, wide: bool = False) -> int:
     """Return the size of the thread team: without wide steps each thread needs a group of features."""
-    return 1 if PLAIN else options.threads if wide else min(options.threads, GROUPS)
+    return 1 if PLAIN else recipe.threads if wide else min(recipe.threads, GROUPS)
 
 
 class RecordEngine(Held):
@@ -46,32 +47,32 @@ class RecordEngine(Held):
         plan: RankPlan,
         grouping: Grouping,
         shape: RowShape,
-        options: TrainingOptions,
+        recipe: Recipe,
         bias: float,
         label_scale: float = 1.0,
         start: Parameters | None = None,
         fields: FeatureFields | None = None,
     ):
-        optimizer = options.optimizer
+        optimizer = recipe.optimizer
         self.layout = layout_of(plan, True, optimizer.n_slots)
         self.tables = self.layout.tables(grouping.bounds)
-        slot = partial(optimizer.first_slot, rate=options.learning_rate, l1=options.l1)
+        slot = partial(optimizer.first_slot, rate=recipe.learning_rate, l1=recipe.l1)
         first = (optimizer.first_state, slot if optimizer.n_slots else None)
-        self.records, self.grouping = first_records(self.layout, options, start, *first), grouping
-        self.bias = first_bias(bias, options)
+        self.records, self.grouping = first_records(self.layout, recipe, start, *first), grouping
+        self.bias = first_bias(bias, recipe)
         if start is not None:
             put_states(start, self.layout, self.records, self.bias)
         self.field_weights = first_field_weights(plan.n_field_weights, start)
         if fields is not None and self.layout.has_fields:
             self.layout.put_fields(self.records, fields.numbers)
-        self.settings = settings_of(options, label_scale)
-        threads = n_team_threads(options, grouping.step_rows > 0)
-        self._make_scratch(shape, options, plan, threads)
+        self.settings = settings_of(recipe, label_scale)
+        threads = n_team_threads(recipe, grouping.step_rows > 0)
+        self._make_scratch(shape, recipe, plan, threads)
         self.team = ThreadTeam(threads)
 
-    def _make_scratch(self, shape: RowShape, options: TrainingOptions, plan: RankPlan, threads: int) -> None:
+    def _make_scratch(self, shape: RowShape, recipe: Recipe, plan: RankPlan, threads: int) -> None:
         """Allocate scratch memory for each thread."""
-        self._allocate(shape, batch_size_of(shape, options, plan), threads)
+        self._allocate(shape, batch_size_of(shape, recipe, plan), threads)
 
     def _allocate(self, shape: RowShape, size: int, threads: int) -> None:
         self.scratch = make_training_scratch(self.layout, self.tables, shape.longest, size, threads=threads)

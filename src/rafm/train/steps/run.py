@@ -19,12 +19,12 @@ from ...losses.loss import Loss
 from ...metrics import is_better, shown_metrics
 from ...metrics.evaluation import Metrics
 from ...model.parameters import Parameters
-from ...options import TrainingOptions
 from ...plan.features import PlannedFeatures
 from ...plan.grouping import Grouping
 from ...rows.pairs import DrawnRows
 from ...rows.stats import RowStats
 from ..events import EpochFinished, PieceFinished
+from ..recipe import Recipe
 from ..schedule import Schedule
 from .average import Average
 from .engine import Engine, RowShape
@@ -87,6 +87,7 @@ def shape_of(found: RowStats) -> RowShape:
 class Run:
     """Trains in pieces; `uninterrupted()` is a context manager that defers interrupts."""
 
+    seconds_allowed: float | None = None
     checkpoint_seconds = 0.0  # minimum time between checkpoints at the ends of epochs
 
     def __init__(
@@ -95,7 +96,7 @@ class Run:
         found: RowStats,
         features: PlannedFeatures,
         grouping: Grouping,
-        options: TrainingOptions,
+        recipe: Recipe,
         held_out: Blocks | None = None,
         uninterrupted: Callable[[], AbstractContextManager[Any]] = nullcontext,
         start: Parameters | None = None,
@@ -103,26 +104,26 @@ class Run:
     ):
         self.negatives = negatives
         self.schedule: Schedule | None = None  # says when the learning rate drops, if there are no validation rows
-        self.blocks, self.options, self.features, self.held_out = blocks, options, features, held_out
+        self.blocks, self.recipe, self.features, self.held_out = blocks, recipe, features, held_out
         self.uninterrupted = uninterrupted
         self.n_rows, self.label_scale, self.weight_scale = found.rows, float(blocks.label_scale), blocks.weight_scale
         self.total_weight = found.weight / self.weight_scale
         mean, spread = found.label_mean / self.label_scale, found.label_spread / self.label_scale
-        self.baseline = options.loss.baseline(mean, spread)
+        self.baseline = recipe.loss.baseline(mean, spread)
         self.grouping = grouping
         # No function of the run itself: its memory is to be free as soon as nobody holds it.
         self.has_start = start is not None  # from which parameters to begin, instead of random ones
-        self._first = (found, options.loss.prior(mean, self.total_weight), start)
+        self._first = (found, recipe.loss.prior(mean, self.total_weight), start)
         self.engine = self._make_engine(*self._first)
         self.at, self.kept, self.is_finite = Position(), None, True  # type: Position, Parameters | None, bool
         self.best_arrays: dict[str, np.ndarray] = {}  # of the engine, to go back to when the learning rate drops
-        self.average = Average(self.engine, start is not None) if options.averaging else None
+        self.average = Average(self.engine, start is not None) if recipe.averaging else None
         self.begun, self.epoch_begun, self.is_released = seconds_without_compiling(), 0.0, False
 
     def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> Engine:
         plan, shape = self.features.plan, shape_of(found)
         fields = self.features.fields
-        return make_engine(plan, self.grouping, shape, self.options, bias, self.label_scale, start, fields)
+        return make_engine(plan, self.grouping, shape, self.recipe, bias, self.label_scale, start, fields)
 
     # Training
 
@@ -132,22 +133,22 @@ class Run:
 
     def is_over(self) -> bool:
         """Return whether all epochs are done, or `patience` epochs brought no improvement."""
-        return self.at.epoch > self.options.n_epochs or self._is_stalled(self.at)
+        return self.at.epoch > self.recipe.n_epochs or self._is_stalled(self.at)
 
     def _is_stalled(self, at: Position) -> bool:
         """Return whether `patience` epochs brought no improvement since the best one, or since the last drop."""
-        waited, patience = at.epoch - 1 - max(at.best_epoch, at.drop_epoch), self.options.patience
+        waited, patience = at.epoch - 1 - max(at.best_epoch, at.drop_epoch), self.recipe.patience
         return patience is not None and waited >= patience
 
     def why_over(self) -> str:
         """Return the reason why training ends."""
         if not self.is_over():
             return "time"
-        return "epochs" if self.at.epoch > self.options.n_epochs else "patience"
+        return "epochs" if self.at.epoch > self.recipe.n_epochs else "patience"
 
     def is_out_of_time(self) -> bool:
-        """Return whether max_seconds are over, total across resumes."""
-        return self.options.max_seconds is not None and self.seconds() >= self.options.max_seconds
+        """Return whether no time is left, total across resumes."""
+        return self.seconds_allowed is not None and self.seconds() >= self.seconds_allowed
 
     def has_trained(self) -> bool:
         """Return whether anything has been trained, if only a part of the first epoch."""
@@ -156,7 +157,7 @@ class Run:
     def begin_after(self, at: Position) -> float | None:
         """Begin after the epochs of another run; the first parameters count as its last epoch. Return their metric."""
         metrics = {} if self.held_out is None else self._evaluate(self.held_out)
-        value, last = metrics.get(self.options.metric), at.epoch - 1
+        value, last = metrics.get(self.recipe.metric), at.epoch - 1
         self.at = Position(epoch=at.epoch, best_epoch=last, best_value=value, drops=at.drops, history=at.history)
         self._set_rate()
         if self.held_out is not None:  # otherwise the last parameters are the best
@@ -166,16 +167,16 @@ class Run:
 
     def pieces(self) -> Iterator[PieceFinished]:
         """Train the rest of the epoch; visit blocks, and the rows of each, in random order."""
-        draw = np.random.default_rng([self.options.seed, self.at.epoch])
+        draw = np.random.default_rng([self.recipe.seed, self.at.epoch])
         numbers = np.arange(self.blocks.source.n_blocks)
-        if self.options.shuffle:
+        if self.recipe.shuffle:
             numbers = draw.permutation(numbers.size)
         if self.at.draw is not None:  # resumed: earlier blocks have drawn their orders already
             draw.bit_generator.state = self.at.draw
         for number in numbers[self.at.block :]:
             rows = self.blocks.rows(int(number))
             n_rows = rows.labels.size
-            order = self.engine.visiting_order(n_rows, draw) if self.options.shuffle else np.arange(n_rows)
+            order = self.engine.visiting_order(n_rows, draw) if self.recipe.shuffle else np.arange(n_rows)
             drawn = rows if self.negatives is None else self.negatives.drawn(int(number), rows, draw)
             yield from self._block_pieces(drawn, order)
             self.at = replace(self.at, block=self.at.block + 1, draw=dict(draw.bit_generator.state), sweep=0, place=0)
@@ -199,7 +200,7 @@ class Run:
 
     def _piece_finished(self) -> PieceFinished:
         mean = self.at.loss / max(self.total_weight * self.at.rows / self.n_rows, 1e-30)
-        shown = self.options.loss.report(mean, self.label_scale)
+        shown = self.recipe.loss.report(mean, self.label_scale)
         return PieceFinished(self.at.epoch, self.at.rows, self.n_rows, shown, self.seconds() - self.epoch_begun)
 
     def finish_epoch(self) -> EpochFinished:
@@ -210,8 +211,8 @@ class Run:
                 self.average.update(at.epoch)
         metrics = {} if self.held_out is None else self._evaluate(self.held_out)
         self._check_divergence(mean, metrics, at.epoch)
-        best = bool(metrics) and is_better(self.options.metric, metrics[self.options.metric], at.best_value)
-        shown = self.options.loss.report(mean, self.label_scale)
+        best = bool(metrics) and is_better(self.recipe.metric, metrics[self.recipe.metric], at.best_value)
+        shown = self.recipe.loss.report(mean, self.label_scale)
         event = EpochFinished(at.epoch, shown, metrics, self.seconds() - self.epoch_begun, best)
         with self.uninterrupted():
             self._begin_epoch(event)
@@ -223,13 +224,13 @@ class Run:
         The factors of an untrained model are small but random, so its scores would rank rows by luck.
         """
         metrics = {} if self.held_out is None else self._evaluate(self.held_out, self._constants)
-        self.at = replace(self.at, start_value=metrics.get(self.options.metric))
+        self.at = replace(self.at, start_value=metrics.get(self.recipe.metric))
         return metrics
 
     def best_epoch(self) -> int:
         """Return the epoch to keep: 0 is the untrained model."""
         at = self.at
-        is_none_better = at.best_value is not None and is_better(self.options.metric, at.start_value, at.best_value)
+        is_none_better = at.best_value is not None and is_better(self.recipe.metric, at.start_value, at.best_value)
         return 0 if at.start_value is not None and is_none_better else at.best_epoch
 
     def _begin_epoch(self, last: EpochFinished) -> None:
@@ -237,7 +238,7 @@ class Run:
         at = Position(
             epoch=last.epoch + 1,
             best_epoch=last.epoch if last.best or not last.metrics else self.at.best_epoch,
-            best_value=last.metrics[self.options.metric] if last.best else self.at.best_value,
+            best_value=last.metrics[self.recipe.metric] if last.best else self.at.best_value,
             start_value=self.at.start_value,
             drops=self.at.drops,
             drop_epoch=self.at.drop_epoch,
@@ -247,7 +248,7 @@ class Run:
         if last.best:
             self._keep()
         is_due = self.schedule is not None and self.schedule.ends_at(last.epoch)
-        if is_due or (self.best_arrays and at.drops < self.options.rate_drops and self._is_stalled(at)):
+        if is_due or (self.best_arrays and at.drops < self.recipe.rate_drops and self._is_stalled(at)):
             at = replace(at, drops=at.drops + 1, drop_epoch=last.epoch, stages=[*epochs_of(at)])
             self._go_back()
         self.at, self.epoch_begun = at, self.seconds()
@@ -261,7 +262,7 @@ class Run:
         """Keep a copy of the evaluated parameters; with the optimiser state if the learning rate may drop."""
         self.kept, self.best_arrays = None, {}  # free the old copy before making the new one
         with self._judged():
-            if self.options.rate_drops:
+            if self.recipe.rate_drops:
                 self.best_arrays = {name: array.copy() for name, array in self.engine.state().items()}
             else:
                 self.kept = self._parameters()
@@ -276,7 +277,7 @@ class Run:
 
     def _set_rate(self) -> None:
         if self.at.drops:
-            self.engine.set_rate(self.options.learning_rate / RATE_DROP**self.at.drops)
+            self.engine.set_rate(self.recipe.learning_rate / RATE_DROP**self.at.drops)
 
     # Saving and restoring
 
@@ -314,7 +315,7 @@ class Run:
     ) -> dict[str, float | None]:
         """Return the metrics of the validation rows, computed in bounded memory; none if there are no rows."""
         scores = scores or self.scores
-        metrics = Metrics(self.options.loss, shown_metrics(self.options.loss, self.options.metric))
+        metrics = Metrics(self.recipe.loss, shown_metrics(self.recipe.loss, self.recipe.metric))
         for number, rows in enumerate(held_out):
             if self.negatives is None:
                 metrics.add(rows.labels, scores(rows), rows.weights)
@@ -331,7 +332,7 @@ class Run:
         """Return the score of every row by the evaluated parameters, on the scale of the original labels."""
         with self.uninterrupted() if self.average is not None else nullcontext(), self._judged():
             found = self.engine.scores(rows)
-        return found * np.float32(self.label_scale) + np.float32(self.options.score_shift)
+        return found * np.float32(self.label_scale) + np.float32(self.recipe.score_shift)
 
     def _constants(self, rows: Rows) -> np.ndarray:
         """Return the score of every row without its features."""
@@ -340,7 +341,7 @@ class Run:
     def _parameters(self, last: bool = False) -> Parameters:
         """Return a copy of the current parameters, with the optimiser state if it is to be kept."""
         states = None
-        if self.options.keep_state:
+        if self.recipe.keep_state:
             states = self.engine.states(np.array([self.label_scale], np.float32), self.features.value_scales)
         return replace(self.engine.parameters(last), states=states)
 
@@ -360,13 +361,13 @@ class Run:
             found = found.constant()
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.undo_scaling(self.label_scale, self.grouping.undo(self.features.value_scales))
-        found = replace(found, bias=found.bias + np.float32(self.options.score_shift))
+        found = replace(found, bias=found.bias + np.float32(self.recipe.score_shift))
         if not all(np.isfinite(array).all() for array in found.arrays().values()):
             raise self._divergence("some parameters are not finite", self.at.best_epoch, None)
         return found
 
     def _check_divergence(self, mean: float, metrics: dict[str, float | None], epoch: int) -> None:
-        shown = self.options.loss.report(mean)
+        shown = self.recipe.loss.report(mean)
         if shown > DIVERGED_RATIO * max(self.baseline, 0.1):  # the baseline is 0 if all labels are equal
             what = f"the training loss of epoch {epoch} is {shown:.4g}; a constant would reach {self.baseline:.4g}"
             raise self._divergence(what, epoch, None)
@@ -374,7 +375,7 @@ class Run:
             raise self._divergence(f"the validation loss of epoch {epoch} is not finite", epoch, None)
 
     def _advice(self) -> str:
-        return f"Lower learning_rate (now {self.options.learning_rate:g})"
+        return f"Lower learning_rate (now {self.recipe.learning_rate:g})"
 
     def _odd_label(self) -> float | None:
         """Return the largest label if it is absurd compared with the others."""

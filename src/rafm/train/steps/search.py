@@ -15,17 +15,18 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import ConfigError, DivergenceError
-from ...options import TrainingOptions
 from ...rows.blocks import join_rows, pick_rows
 from ...rows.checked import CheckedRows
 from ...rows.source import InMemory, RowSource
 from ...rows.stats import count_rows
 from ..checkpoint import NoCheckpoint
 from ..events import EpochFinished, Event, Searched
+from ..policy import SEARCH_RANK, SEARCH_ROWS
+from ..recipe import Recipe
 from .job import Job, train_plain
 
-TRAIN_ROWS, VALID_ROWS = 400_000, 50_000  # of the samples
-CLICK_RANK, RATING_RANK = 32, 64  # of the short runs; those of ratings depend more on the rank
+VALID_ROWS = 50_000  # of the sample
+RATING_RANK = 64  # of the short runs; those of ratings depend more on the rank
 EPOCHS, PATIENCE, LONG_PATIENCE = 40, 1, 3
 FACTORS = {"learning_rate": 2.0, "l2": 3.0}
 MAX_STEPS = 5  # in one direction
@@ -36,42 +37,40 @@ FURTHER = 4.0  # a run gains at most this many times what its last epoch gained
 Settings = tuple[float, float]  # learning rate and L2
 
 
-def search_settings(job: Job, options: TrainingOptions) -> Generator[Event, None, tuple[TrainingOptions, Job]]:
-    """Find what is to be found, or take it from the checkpoint; return the options, and the job that knows them."""
-    if not options.searched:
-        return options, job
+def search_settings(job: Job, recipe: Recipe) -> Generator[Event, None, tuple[Recipe, Job]]:
+    """Find what is to be found, or take it from the checkpoint; return the recipe, and the job that knows them."""
+    if not recipe.searched:
+        return recipe, job
     if job.state is not None:
         *known, rank = job.state[0]["settings"]
-        return with_settings(options, *known), job._replace(settings=(*known, rank))
+        return recipe.with_settings(*known), job._replace(settings=(*known, rank))
     begun = time.perf_counter()
-    found, event = find_settings(job, options)
+    found, event = find_settings(job, recipe)
     yield event
     settings = (event.learning_rate, event.l2, event.rank)
     return found, job._replace(settings=settings, spent=time.perf_counter() - begun)
 
 
-def find_settings(job: Job, options: TrainingOptions) -> tuple[TrainingOptions, Searched]:
-    """Return options with the settings that were to be found, and the event that tells them."""
+def find_settings(job: Job, recipe: Recipe) -> tuple[Recipe, Searched]:
+    """Return the recipe with the settings that were to be found, and the event that tells them."""
     if job.valid is None:
-        raise ConfigError(
-            f"{options.searched[0]}='auto' needs validation rows to choose it by", key=options.searched[0]
-        )
+        raise ConfigError(f"{recipe.searched[0]}='auto' needs validation rows to choose it by", key=recipe.searched[0])
     runs: dict[tuple[int, Settings], float] = {}
-    sample, usual = _sample(job, options.seed), CLICK_RANK if options.loss.is_classification else RATING_RANK
-    judge, best = _judge(sample, options, runs, usual), (float(options.learning_rate), (*options.l2, 0.0)[0])
+    sample, usual = _sample(job, recipe.seed), SEARCH_RANK if recipe.loss.is_classification else RATING_RANK
+    judge, best = _judge(sample, recipe, runs, usual), (float(recipe.learning_rate), (*recipe.l2, 0.0)[0])
     learns = True
-    if options.measured and options.loss.is_classification and not (learns := runs_learn(sample, judge(best))):
-        judge = _judge(sample, options, runs, HIGHER_RANKS[-1], LONG_PATIENCE)
-    is_whole = job.found.rows <= TRAIN_ROWS
-    names = [name for name in FACTORS if name in options.searched and (is_whole or name != "l2")]
+    if recipe.measured and recipe.loss.is_classification and not (learns := runs_learn(sample, judge(best))):
+        judge = _judge(sample, recipe, runs, HIGHER_RANKS[-1], LONG_PATIENCE)
+    is_whole = job.found.rows <= SEARCH_ROWS
+    names = [name for name in FACTORS if name in recipe.searched and (is_whole or name != "l2")]
     for name in names * 2 if len(names) > 1 else names:
         best = climb(judge, best, [*FACTORS].index(name), FACTORS[name])
     if "l2" in names:
         best = climb(judge, best, [*FACTORS].index("l2"), FACTORS["l2"] ** 0.5)
     rank = None
-    if options.measured and options.loss.is_classification and learns:
-        rank = find_rank(lambda rank: _judge(sample, options, runs, rank)(best))
-    return with_settings(options, *best), Searched(*best, len(runs), rank)
+    if recipe.measured and recipe.loss.is_classification and learns:
+        rank = find_rank(lambda rank: _judge(sample, recipe, runs, rank)(best))
+    return recipe.with_settings(*best), Searched(*best, len(runs), rank)
 
 
 def runs_learn(sample: Job, loss: float) -> bool:
@@ -89,20 +88,15 @@ def find_rank(loss_at: Callable[[int], float]) -> int | None:
     >>> find_rank(lambda rank: 0.4 + abs(rank - 64) / 1000), find_rank(lambda rank: 1 / rank)
     (64, None)
     """
-    best, loss = CLICK_RANK, loss_at(CLICK_RANK)
+    best, loss = SEARCH_RANK, loss_at(SEARCH_RANK)
     for ranks in HIGHER_RANKS, LOWER_RANKS:
         for rank in ranks:
             if (found := loss_at(rank)) > loss * (1 - LEAST_GAIN):
                 break
             best, loss = rank, found
-        if best != CLICK_RANK:
+        if best != SEARCH_RANK:
             break
     return None if best == HIGHER_RANKS[-1] else best
-
-
-def with_settings(options: TrainingOptions, rate: float, l2: float) -> TrainingOptions:
-    """Return options with this learning rate and L2, and nothing left to find."""
-    return replace(options, learning_rate=rate, l2=(l2,) * len(options.l2), searched=(), adaptable=frozenset())
 
 
 def climb(judge: Callable[[Settings], float], start: Settings, place: int, factor: float) -> Settings:
@@ -125,19 +119,20 @@ def climb(judge: Callable[[Settings], float], start: Settings, place: int, facto
 
 def _judge(
     sample: Job,
-    options: TrainingOptions,
+    recipe: Recipe,
     runs: dict[tuple[int, Settings], float],
     rank: int,
     patience: int = PATIENCE,
 ) -> Callable[[Settings], float]:
     """Return a function that trains with given settings and returns the best validation loss; runs keeps its values."""
-    name, limit = options.loss.metrics[0], options.max_seconds
+    name, limit = recipe.loss.metrics[0], sample.resources.seconds
     deadline = np.inf if limit is None else time.perf_counter() + SHARE_OF_TIME * limit
+    unlimited = sample._replace(resources=replace(sample.resources, seconds=None))
     short = replace(
-        options,
+        recipe,
         model="fm",
         ranks=(rank,),
-        l2=options.l2[:1],
+        l2=recipe.l2[:1],
         levels=None,
         n_epochs=EPOCHS,
         patience=patience,
@@ -145,17 +140,16 @@ def _judge(
         averaging=True,
         rate_drops=0,
         measured=False,
-        max_seconds=None,
         keep_state=False,
     )
 
     def loss_of(pair: Settings) -> float:
-        if runs and (sample.stop.requested or time.perf_counter() > deadline):
+        if runs and (sample.resources.stop.requested or time.perf_counter() > deadline):
             return np.inf  # so that the search ends
         key = rank, (float(f"{pair[0]:.6g}"), float(f"{pair[1]:.6g}"))  # a step there and back is the same
         if key not in runs:
             try:
-                events = train_plain(sample, with_settings(short, *pair))
+                events = train_plain(unlimited, short.with_settings(*pair))
                 runs[key] = best_loss(events, name, min(runs.values(), default=np.inf))
             except DivergenceError:
                 runs[key] = np.inf
@@ -185,9 +179,10 @@ def best_loss(events: Iterable[Event], name: str, rival: float) -> float:
 def _sample(job: Job, seed: int) -> Job:
     """Return a job with samples of the training and validation rows."""
     assert job.valid is not None
-    rows, valid = (_some(source, most, seed) for source, most in ((job.source, TRAIN_ROWS), (job.valid, VALID_ROWS)))
+    rows, valid = (_some(source, most, seed) for source, most in ((job.source, SEARCH_ROWS), (job.valid, VALID_ROWS)))
     data, found = InMemory(rows, job.source.fields), count_rows([rows])
-    sample = Job(data, InMemory(valid), found, job.label_scale, NoCheckpoint(), None, job.stop)
+    resources = replace(job.resources, checkpoint=NoCheckpoint())
+    sample = Job(data, InMemory(valid), found, job.label_scale, resources, None)
     return sample._replace(weight_scale=job.weight_scale)
 
 

@@ -11,13 +11,13 @@ from ...errors import ConfigError, DataValueError
 from ...model.model import Model
 from ...model.parameters import Parameters, States
 from ...optimizers import SAMPLERS
-from ...options import TrainingOptions
 from ...plan.features import PlannedFeatures, per_field, rule_for, value_scales
 from ...plan.fields import continue_fields
 from ...plan.ranks import assign_levels, plan_ranks
 from ...rows.numbering import Numbering
 from ...rows.source import RowSource
 from ...rows.stats import RowStats
+from ..recipe import Recipe
 from .engine import FIRST_FIELD_WEIGHT, first_bias
 from .promotion import count_pairs, pair_error, promote, promoted_features
 
@@ -33,27 +33,27 @@ class WarmStart(NamedTuple):
     pair_error: float | None = None
 
 
-def check_start(model: Model, options: TrainingOptions) -> None:
+def check_start(model: Model, recipe: Recipe) -> None:
     """Reject another task, loss, family or ranks and, if the model has optimiser state, another optimiser."""
-    if options.optimizer.is_sampler and options.shuffle:
+    if recipe.optimizer.is_sampler and recipe.shuffle:
         from ..gibbs.start import check_start as check_first_state
 
-        check_first_state(model, options)
+        check_first_state(model, recipe)
         return
-    if options.optimizer.is_sampler:
+    if recipe.optimizer.is_sampler:
         raise ConfigError(
-            f"optimizer={options.optimizer.name!r} cannot continue from a model: it needs all rows at once. "
+            f"optimizer={recipe.optimizer.name!r} cannot continue from a model: it needs all rows at once. "
             "Train a new model on all rows, or continue with optimizer='adagrad'.",
             key="optimizer",
         )
-    now: dict[str, object] = {"task": options.loss.task, "model": options.model, "ranks": options.ranks}
+    now: dict[str, object] = {"task": recipe.loss.task, "model": recipe.model, "ranks": recipe.ranks}
     before: dict[str, object] = {"task": model.loss.task, "model": model.plan.family, "ranks": model.plan.ranks}
-    before["loss"], now["loss"] = str(model.loss), str(options.loss)
+    before["loss"], now["loss"] = str(model.loss), str(recipe.loss)
     if model.parameters.states is not None:
         before["optimizer"] = model.options.get("optimizer")
-        now["optimizer"] = options.summary()["optimizer"]
-    if options.field_weights != "auto":  # they cannot be added: a model without them has learnt other vectors
-        before["field_weights"], now["field_weights"] = _on_or_off(model), options.field_weights
+        now["optimizer"] = recipe.summary()["optimizer"]
+    if recipe.field_weights != "auto":  # they cannot be added: a model without them has learnt other vectors
+        before["field_weights"], now["field_weights"] = _on_or_off(model), recipe.field_weights
     for key, value in before.items():
         if value != now[key]:
             raise ConfigError(
@@ -71,33 +71,31 @@ def _shown(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def warm_start(
-    model: Model, found: RowStats, source: RowSource, label_scale: float, options: TrainingOptions
-) -> WarmStart:
+def warm_start(model: Model, found: RowStats, source: RowSource, label_scale: float, recipe: Recipe) -> WarmStart:
     """Return features and initial parameters for continued training on rows with these statistics.
 
     label_scale: the scale of the new rows; that of the model takes precedence if it has optimiser state.
     """
     model = model.as_floats()
     states = model.parameters.states
-    features, places = _continued_features(model, found, source, options)
-    if options.family.has_field_vectors:
+    features, places = _continued_features(model, found, source, recipe)
+    if recipe.family.has_field_vectors:
         features = _same_fields(model, features)
     scale = label_scale if states is None else float(states.label_scale[0])
     old = model.parameters.undo_scaling(1 / scale, 1 / features.value_scales[places])
-    shifted = (model.parameters.bias - np.float32(options.score_shift)) / np.float32(scale)
-    may_revive = states is None or not options.optimizer.has_l1  # whose state gives the vectors
-    seed, spread = [options.seed, model.n_rows], options.init_scale
+    shifted = (model.parameters.bias - np.float32(recipe.score_shift)) / np.float32(scale)
+    may_revive = states is None or not recipe.optimizer.has_l1  # whose state gives the vectors
+    seed, spread = [recipe.seed, model.n_rows], recipe.init_scale
     begin = _renumbered(replace(old, bias=shifted), places, features, seed, spread, may_revive)
     before = features.plan.levels()
     before[places] = model.plan.levels()
     begin, promoted, error = _promoted(begin, before, features, source)
     n_vectors = max(features.plan.n_field_vectors, 1)
-    fresh = _fresh_states(begin, options, scale, features.value_scales, n_vectors)
+    fresh = _fresh_states(begin, recipe, scale, features.value_scales, n_vectors)
     if states is None and model.options.get("optimizer") in SAMPLERS:
         _age(fresh, model, places)
     kept = fresh if states is None else _with_old_states(fresh, states, places)
-    if model.options.get("negative_rate", 1.0) != options.negative_rate:
+    if model.options.get("negative_rate", 1.0) != recipe.negative_rate:
         kept = replace(kept, bias=fresh.bias)  # the old state belongs to rows with another share of negatives
     return WarmStart(features, replace(begin, states=kept), places, scale, promoted, error)
 
@@ -116,7 +114,7 @@ def _promoted(
 
 
 def _continued_features(
-    model: Model, found: RowStats, source: RowSource, options: TrainingOptions
+    model: Model, found: RowStats, source: RowSource, recipe: Recipe
 ) -> tuple[PlannedFeatures, np.ndarray]:
     """Number the features of model and rows; old features keep their level, or may rise with `replan`."""
     n_inputs, known = max(source.n_features, model.numbering.n_inputs), model.numbering.ids
@@ -128,12 +126,12 @@ def _continued_features(
     scales[new] = value_scales(found.counts, found.squares)
     if model.parameters.states is not None:
         scales[old] = model.parameters.states.value_scales
-    levels = np.full(ids.size, len(options.ranks))
-    if options.family.levels_by_count:
-        levels = assign_levels(counts, options.ranks, rule_for(ids, n_inputs, options.rule)).copy()
+    levels = np.full(ids.size, len(recipe.ranks))
+    if recipe.family.levels_by_count:
+        levels = assign_levels(counts, recipe.ranks, rule_for(ids, n_inputs, recipe.rule)).copy()
         least = model.plan.levels()
-        levels[old] = np.maximum(levels[old], least) if options.replan else least
-    plan, order = plan_ranks(options.model, options.ranks, counts, levels)
+        levels[old] = np.maximum(levels[old], least) if recipe.replan else least
+    plan, order = plan_ranks(recipe.model, recipe.ranks, counts, levels)
     numbers = np.empty(ids.size, np.int64)
     numbers[order] = np.arange(ids.size)
     fields = continue_fields(model.fields, numbers[old], source.fields, ids[order])
@@ -184,11 +182,9 @@ def _grown(old: np.ndarray, features: PlannedFeatures, first: float) -> np.ndarr
     return np.concatenate([old, np.full(features.fields.n_fields - old.size, first, np.float32)])
 
 
-def _fresh_states(
-    begin: Parameters, options: TrainingOptions, scale: float, scales: np.ndarray, n_vectors: int
-) -> States:
+def _fresh_states(begin: Parameters, recipe: Recipe, scale: float, scales: np.ndarray, n_vectors: int) -> States:
     """Return the initial optimiser state for these parameters; n_vectors: per line of a block."""
-    optimizer, rate = options.optimizer, options.learning_rate
+    optimizer, rate = recipe.optimizer, recipe.learning_rate
 
     def states_of(vectors: np.ndarray, l1: float, n_slots: int) -> np.ndarray:
         first = [np.full((len(vectors), 1), optimizer.first_state), optimizer.first_slot(vectors, rate, l1)]
@@ -197,11 +193,11 @@ def _fresh_states(
 
     def block_states(block: np.ndarray) -> np.ndarray:
         vectors = np.split(block, n_vectors, axis=1)
-        return np.concatenate([states_of(part, options.l1, optimizer.n_slots) for part in vectors], axis=1)
+        return np.concatenate([states_of(part, recipe.l1, optimizer.n_slots) for part in vectors], axis=1)
 
     return States(
-        bias=first_bias(float(begin.bias[0]), options),
-        weights=states_of(begin.weights[:, None], options.l1_weights, min(optimizer.n_slots, 1)),
+        bias=first_bias(float(begin.bias[0]), recipe),
+        weights=states_of(begin.weights[:, None], recipe.l1_weights, min(optimizer.n_slots, 1)),
         factors=[block_states(block) for block in begin.factors],
         label_scale=np.array([scale], np.float32),
         value_scales=scales,

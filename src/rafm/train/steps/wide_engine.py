@@ -8,11 +8,11 @@ import numpy as np
 
 from ...kernels.tables import IndexedRows, Rows, Tables, Team, Training
 from ...kernels.wide import train_steps
-from ...options import TrainingOptions
 from ...plan.layout import round_up
 from ...plan.ranks import RankPlan
 from ...plan.scratch import LINE_BYTES, make_field_scratch, make_wide_scratch
 from ...plan.steps import WholeSteps, index_steps, short_steps, step_order, step_size
+from ..recipe import Recipe
 from .engine import RowShape
 from .record_engine import RecordEngine
 from .team import Trained
@@ -23,7 +23,7 @@ class WideEngine(RecordEngine):
 
     grouping: WholeSteps
 
-    def _make_scratch(self, shape: RowShape, options: TrainingOptions, plan: RankPlan, threads: int) -> None:
+    def _make_scratch(self, shape: RowShape, recipe: Recipe, plan: RankPlan, threads: int) -> None:
         self.tables, self.step_rows = joined_tables(self.tables), self.grouping.step_rows
         n_fields = 0 if self.field_weights is None else self.field_weights.shape[1]
         self.wide = make_wide_scratch(self.tables, shape.longest, self.step_rows, n_fields, threads=threads)
