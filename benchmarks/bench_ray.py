@@ -78,7 +78,7 @@ def train_once(given):
     from rafm.distributed.inputs import open_training
     from rafm.distributed.planning import plan_slots
     from rafm.distributed.reservations import with_reservations
-    from rafm.distributed.run import Job, Run
+    from rafm.distributed.run import ClusterJob, ClusterRun
     from rafm.distributed.training import group_of
     from rafm.model.file import Saved, save
     from rafm.options import resolve
@@ -99,7 +99,7 @@ def train_once(given):
     collect = FolderExport(given["out"]) if is_folder else gather_model
     with group_of("local" if is_folder else given["address"], scaling) as group:
         marks["started"] = time.time() - begun
-        run = Run(group, Job(source, options, plan, units, collect=collect))
+        run = ClusterRun(group, ClusterJob(source, options, plan, units, collect=collect))
         for event in run.events():
             if isinstance(event, Planned | EpochFinished):
                 marks[type(event).__name__] = time.time() - begun

@@ -22,7 +22,7 @@ from rafm.lab.bench.clock import least_seconds
 from rafm.lab.bench.shapes import criteo_shaped
 from rafm.lab.bench.trainee import Trainee
 from rafm.lab.click_log import make_click_log
-from rafm.options import TrainingOptions, resolve
+from rafm.options import Options, resolve
 from rafm.read.fields import read_fields
 from rafm.read.open import read_rows
 from rafm.rows.checked import Batch, check_batch
@@ -86,7 +86,7 @@ def loss(given: argparse.Namespace) -> None:
         print(f"{size:>6} best {min(losses):.5f} ({change:+.2%}) ", *(f"{x:.5f}" for x in losses), flush=True)
 
 
-def epochs(data: InMemory, valid: InMemory, options: TrainingOptions) -> list[float]:
+def epochs(data: InMemory, valid: InMemory, options: Options) -> list[float]:
     """Return the loss on the held-out rows after each epoch."""
     metric = options.loss.metrics[0]
     return [event.metrics[metric] for event in run_recipe(data, options, valid) if isinstance(event, EpochFinished)]

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rafm.train.sampler_choice import RANK_TO_CUT
 
 from rafm.model.model import Model
 from rafm.options import resolve
@@ -30,6 +29,7 @@ from rafm.rows.checked import CheckedRows
 from rafm.rows.source import InMemory
 from rafm.train.dispatch import run_recipe
 from rafm.train.events import Distilled, Finished
+from rafm.train.policy import RANK_TO_CUT
 
 NAMES = ("ml-100k", "ciao", "ml-1m")
 CLICKS = ("frappe", "ml10m-tag-popularity", "lastfm-tag-popularity")

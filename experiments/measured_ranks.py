@@ -21,12 +21,13 @@ import numpy as np
 
 from rafm.metrics.evaluation import Evaluation
 from rafm.model.model import Model
-from rafm.options import TrainingOptions, resolve
+from rafm.options import Options, resolve
 from rafm.read.fields import read_fields
 from rafm.read.open import ReadOptions, labelled_rows, training_rows
 from rafm.rows.source import RowSource
 from rafm.rows.stats import count_rows
 from rafm.train.dispatch import train_model
+from rafm.train.recipe import Recipe
 from rafm.train.steps.ranks_by_count import ranks_within
 
 SIZES = {  # task and number of parameters
@@ -46,14 +47,14 @@ PARTS = {
 }
 
 
-def candidates(task: str, size: int, rows: RowSource, with_parts: bool) -> dict[str, TrainingOptions]:
+def candidates(task: str, size: int, rows: RowSource, with_parts: bool) -> dict[str, Options]:
     """Return the options of every model, all within the size."""
     found = count_rows(rows.block(number) for number in range(rows.n_blocks))
     spread, other = (0.03, 0.01) if task == "binary" else (0.01, 0.03)
     recipe: dict[str, Any] = {"averaging": True, "init_scale": spread, "rate_drops": 1, "n_epochs": 100}
     searched = {**recipe, "learning_rate": "auto", "l2": "auto"}
     measured = resolve(task=task, ranks="auto", max_parameters=size)
-    by_count = ranks_within(found, replace(measured, searched=()))
+    by_count = ranks_within(found, replace(Recipe.of(measured), searched=()))
     rank = (size - 1 - found.ids.size) // found.ids.size
     models = {
         "FM": resolve(task=task, model="fm", ranks=rank, **searched),
@@ -81,7 +82,7 @@ def compare(name: str, seeds: int, with_parts: bool, only: str | None) -> dict[s
             continue
         for seed in range(seeds):
             begun = time.process_time()
-            model = train_model(rows, replace(options, seed=seed), valid)
+            model = train_model(rows, replace(Recipe.of(options), seed=seed), valid)
             found.setdefault(title, []).append(loss_of(model, test))
             chosen = f"rate {model.options['learning_rate']:.3g}, l2 {model.options['l2']:.3g}"
             losses = f"validation {loss_of(model, valid):.4f}, test {found[title][-1]:.4f}"

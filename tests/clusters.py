@@ -11,7 +11,7 @@ from rafm.distributed.group import LocalGroup
 from rafm.distributed.inputs import open_training
 from rafm.distributed.lanes import SlotPlan, hold_out
 from rafm.distributed.manifest import Checkpoints
-from rafm.distributed.run import Job, Run
+from rafm.distributed.run import ClusterJob, ClusterRun
 from rafm.distributed.spec import no_hook
 from rafm.options import resolve
 from rafm.read.open import ReadOptions
@@ -59,7 +59,7 @@ def job_of(path, share=0.1, folder=None, hook=no_hook, seconds=1e9, slots=SLOTS,
     train, held = hold_out(len(given.source.units), share, options.seed)
     states = None if folder is None else Checkpoints(str(folder), {"n_epochs": options.n_epochs})
     more = {"checkpoint_seconds": seconds, "max_failures": max_failures, "hook": hook}
-    return Job(given.source, options, slots, train, held, None, given.n_inputs, states, **more)
+    return ClusterJob(given.source, options, slots, train, held, None, given.n_inputs, states, **more)
 
 
 def n_steps(job):
@@ -69,7 +69,7 @@ def n_steps(job):
 
 def trained(group, job):
     """Train a job on a group; return the model."""
-    *_, last = Run(group, job).events()
+    *_, last = ClusterRun(group, job).events()
     return last.model
 
 

@@ -9,7 +9,7 @@ from clusters import alone, job_of, options_of, write_ids
 from rafm.distributed.capacity import Cluster, capacity, counts_of_data, zipf_counts
 from rafm.distributed.group import LocalGroup
 from rafm.distributed.lanes import SlotPlan
-from rafm.distributed.run import Run
+from rafm.distributed.run import ClusterRun
 
 CLUSTER = Cluster(machines=8, cores=4, network=10.0, speed=10_000.0)
 
@@ -20,7 +20,7 @@ def clicks(tmp_path_factory):
 
 
 def test_bytes_per_row_are_those_that_a_training_sends(clicks):
-    run = Run(LocalGroup(), job_of(clicks, share=0, slots=SlotPlan(16, 1), n_epochs=1))
+    run = ClusterRun(LocalGroup(), job_of(clicks, share=0, slots=SlotPlan(16, 1), n_epochs=1))
     *_, last = run.events()
     found = capacity(counts_of_data(clicks, None), options_of(), 16, 1, CLUSTER)
     sent = 4 * run.traffic.floats / run.traffic.rows

@@ -9,7 +9,7 @@ from rafm.distributed.capacity import counts_of_data, held_bytes
 from rafm.distributed.group import LocalGroup
 from rafm.distributed.inputs import open_training
 from rafm.distributed.reservations import MARGIN, check_room, sampled_counts, with_reservations
-from rafm.distributed.run import Run
+from rafm.distributed.run import ClusterRun
 from rafm.errors import ClusterError
 from rafm.read.open import ReadOptions
 
@@ -45,7 +45,7 @@ def test_counts_of_a_few_units_tell_those_of_all(source, clicks):
 @pytest.mark.parametrize("optimizer", ["adagrad", "ftrl", "adam"])
 def test_shards_hold_what_was_computed(clicks, optimizer):
     job, group = job_of(clicks, share=0, n_epochs=1, optimizer=optimizer), LocalGroup(2)
-    [*Run(group, job).events()]
+    [*ClusterRun(group, job).events()]
     held = sum(
         array.nbytes
         for shard in group.shards

@@ -12,7 +12,7 @@ from worlds import one_hot
 
 from rafm.distributed.group import LocalGroup
 from rafm.distributed.lanes import SlotPlan
-from rafm.distributed.run import Run
+from rafm.distributed.run import ClusterRun
 from rafm.distributed.shard import Shard
 from rafm.distributed.spec import ModelSpec
 from rafm.encode.spec import TableSpec
@@ -136,7 +136,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(clicks, usual, tmp_pat
 
 def test_a_finished_run_is_not_trained_again(clicks, usual, tmp_path):
     alone(clicks, folder=tmp_path)
-    run = Run(LocalGroup(2), job_of(clicks, folder=tmp_path))
+    run = ClusterRun(LocalGroup(2), job_of(clicks, folder=tmp_path))
     events = [*run.events()]
     assert not any(isinstance(event, EpochFinished) for event in events)
     assert bytes_of(events[-1].model) == usual
@@ -187,13 +187,13 @@ def test_training_stops_when_the_loss_no_longer_improves(clicks):
 
 
 def test_the_first_line_is_that_of_a_constant(clicks):
-    events = Run(LocalGroup(1), job_of(clicks)).events()
+    events = ClusterRun(LocalGroup(1), job_of(clicks)).events()
     start = next(event for event in events if isinstance(event, StartEvaluated))
     assert start.metrics["auc"] == 0.5
 
 
 def test_the_plan_is_that_of_the_models_counts_though_the_driver_has_none(clicks):
-    *events, last = Run(LocalGroup(3), job_of(clicks, n_epochs=1)).events()
+    *events, last = ClusterRun(LocalGroup(3), job_of(clicks, n_epochs=1)).events()
     planned, model = next(event for event in events if isinstance(event, Planned)), last.model
     assert planned.counts.size == 0
     assert planned.levels() == describe_plan(model.plan, model.counts, model.n_rows)

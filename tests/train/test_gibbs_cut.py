@@ -12,7 +12,7 @@ from rafm.rows.source import InMemory
 from rafm.train import train, trial
 from rafm.train.dispatch import run_recipe
 from rafm.train.events import Distilled, Finished
-from rafm.train.gibbs.cut import PRIOR_PRECISIONS, SampledCuts
+from rafm.train.gibbs.cut import CUT_PRECISIONS, SampledCuts
 from rafm.train.schedule import CutSettings
 
 N_ROWS, USER, ITEM, CITY = 2000, 0, 1, 2
@@ -52,7 +52,7 @@ def test_the_way_with_the_lowest_validation_loss_is_chosen(ratings, monkeypatch)
     losses = {}
     for is_balanced in (False, True):
         for without in ((), (CITY,)):
-            for prior_precision in PRIOR_PRECISIONS:
+            for prior_precision in CUT_PRECISIONS:
                 settings = CutSettings(is_balanced, without, prior_precision)
                 monkeypatch.setattr(SampledCuts, "best", lambda self, settings=settings: settings)
                 again = last_of(run_recipe(ratings[0], chosen(), ratings[1]), Distilled)

@@ -136,7 +136,7 @@ def test_a_linear_truth_gives_the_linear_model_that_could_have_been_asked_for(li
 
 
 def test_a_rival_must_be_better_by_a_thousandth(linear, monkeypatch):
-    monkeypatch.setattr(policy, "LEAST_GAIN", 0.5)
+    monkeypatch.setattr(policy, "LEAST_ADVANTAGE", 0.5)
     events = list(train(linear, resolve(task="binary")))
     assert of_kind(events, Chosen)[0].recipe.name == "rafm"
     *_, asked = train(linear, resolve(task="binary", model="rafm"))
@@ -145,7 +145,7 @@ def test_a_rival_must_be_better_by_a_thousandth(linear, monkeypatch):
 
 def test_hopeless_rivals_are_given_up_early(many_rows, monkeypatch):
     """A linear model learns nothing from pairs; patience would grant it more epochs, and a lower learning rate."""
-    monkeypatch.setattr(policy, "GIVEN_UP", ({2: 0.05}, {20: 0.05}))
+    monkeypatch.setattr(policy, "GIVE_UP_LIMITS", ({2: 0.05}, {20: 0.05}))
     events = list(train(InMemory(planted(n_rows=3000)[0], FIELDS), resolve(task="binary")))
     first, second, *_ = [place for place, event in enumerate(events) if isinstance(event, Trying)]
     epochs = of_kind(events[first:second], EpochFinished)
@@ -158,7 +158,7 @@ def test_hopeless_rivals_are_given_up_early(many_rows, monkeypatch):
 
 def test_a_sampled_rival_is_not_given_up_when_its_burn_in_ends(pairs, many_rows, monkeypatch):
     """The mean of one sample is far worse than the moving average before, and than the mean of many samples."""
-    monkeypatch.setattr(policy, "GIVEN_UP", ({}, {20: 10.0, 60: 10.0}))
+    monkeypatch.setattr(policy, "GIVE_UP_LIMITS", ({}, {20: 10.0, 60: 10.0}))
     events = list(train(InMemory(pairs, FIELDS), resolve(task="binary")))
     sampled = [place for place, event in enumerate(events) if isinstance(event, Trying)][-1]
     losses = [event.metrics["log_loss"] for event in of_kind(events[sampled:], EpochFinished)]
@@ -168,7 +168,7 @@ def test_a_sampled_rival_is_not_given_up_when_its_burn_in_ends(pairs, many_rows,
 
 def test_a_sampled_rival_is_kept_as_it_was_judged(pairs, many_rows, monkeypatch):
     monkeypatch.setattr("rafm.train.is_worth_more", lambda metric, value, usual: True)
-    monkeypatch.setattr(policy, "GIVEN_UP", ({}, {}))
+    monkeypatch.setattr(policy, "GIVE_UP_LIMITS", ({}, {}))
     source = InMemory(pairs, FIELDS)
     events = list(train(source, resolve(task="binary")))
     assert of_kind(events, Chosen)[0].recipe.name == "sampled fm"
@@ -210,7 +210,7 @@ def test_rows_that_are_given_judge_too(linear):
 
 
 def test_the_usual_model_stays_if_no_rival_is_better_on_given_rows(linear, monkeypatch):
-    monkeypatch.setattr(policy, "LEAST_GAIN", 0.5)
+    monkeypatch.setattr(policy, "LEAST_ADVANTAGE", 0.5)
     data, valid = given(linear, 200)
     *_, last = train(data, resolve(task="binary"), valid)
     *_, asked = train(data, Recipe.of(resolve(task="binary")), valid)

@@ -21,7 +21,7 @@ def ratings():
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch):
-    monkeypatch.setattr(search, "RATING_RANK", 4)
+    monkeypatch.setattr(search, "SHORT_RATING_RANK", 4)
     monkeypatch.setattr(search, "SEARCH_RANK", 4)
     monkeypatch.setattr(search, "EPOCHS", 6)
 

@@ -20,6 +20,7 @@ from ..options import Options
 from ..plan.layout import RecordLayout
 from ..plan.scratch import make_field_scratch
 from ..rows.stats import RowStats
+from ..train.course import divergence
 from ..train.dispatch import check_labels
 from ..train.events import (
     CheckpointWritten,
@@ -35,7 +36,6 @@ from ..train.events import (
 from ..train.policy import adapted
 from ..train.recipe import Recipe
 from ..train.steps.engine import FIRST_FIELD_WEIGHT, PIECE_ROWS, first_bias
-from ..train.steps.run import DIVERGED_RATIO
 from .export import gather_model
 from .group import Group
 from .lanes import SlotPlan, Step
@@ -44,12 +44,12 @@ from .planning import count_units, plan_model
 from .shard import AVERAGE, CURRENT
 from .sources import Source
 from .spec import Hook, ModelSpec, ShardLost, no_hook
-from .state import Common, Position, State
+from .state import ClusterPosition, Common, State
 from .worker import StepResult
 
 
 @dataclass(frozen=True)
-class Job:
+class ClusterJob:
     """What to train on, and how.
 
     chosen: units of the training rows to train on; the others, `held`, are validation rows if `valid` is None.
@@ -91,11 +91,11 @@ class Traffic:
 
 
 @dataclass
-class Run:
+class ClusterRun:
     """One training on a group; `events` trains it."""
 
     group: Group
-    job: Job
+    job: ClusterJob
     failures: int = 0
     state: State = field(init=False)
     traffic: Traffic = field(default_factory=Traffic)
@@ -140,7 +140,7 @@ class Run:
         yield from self._write()
 
     @property
-    def at(self) -> Position:
+    def at(self) -> ClusterPosition:
         return self.state.at
 
     def _count_and_build(self) -> None:
@@ -157,7 +157,7 @@ class Run:
         if self.spec.field_names:
             fields = np.ones((2, len(self.spec.field_names)), np.float32)
             fields[0] = FIRST_FIELD_WEIGHT
-        self.state = State(Position(), Common(bias, fields))
+        self.state = State(ClusterPosition(), Common(bias, fields))
 
     # ---- Failures and checkpoints
 
@@ -234,18 +234,15 @@ class Run:
     # ---- Training
 
     def _is_over(self) -> bool:
-        options, at = self.spec.options, self.at
-        stalled = options.patience is not None and at.epoch - 1 - at.best_epoch >= options.patience
-        return at.epoch > options.n_epochs or (stalled and at.best_value is not None) or self._is_out_of_time()
+        recipe, at = self.spec.options, self.at
+        return at.epoch > recipe.n_epochs or at.is_stalled(recipe.patience) or self._is_out_of_time()
 
     def _is_out_of_time(self) -> bool:
         limit = self.spec.options.max_seconds
         return limit is not None and time.monotonic() - self.begun >= limit
 
     def _why_over(self) -> str:
-        if self.at.epoch > self.spec.options.n_epochs:
-            return "epochs"
-        return "time" if self._is_out_of_time() else "patience"
+        return self.at.why_over(self.spec.options, self.at.is_stalled(self.spec.options.patience))
 
     def _epoch(self) -> Iterator[Event]:
         """Train the rest of an epoch."""
@@ -344,17 +341,8 @@ class Run:
             self.state = replace(self.state, best=self.state.evaluated)
         shown = options.loss.report(mean, self.spec.label_scale)
         event = EpochFinished(at.epoch, shown, metrics, time.monotonic() - begun, best)
-        after = Position(
-            epoch=at.epoch + 1,
-            steps=at.steps,
-            first=at.steps,
-            last_rows=at.rows,
-            last_row_sum=at.row_sum,
-            best_epoch=at.epoch if best or not metrics else at.best_epoch,
-            best_value=metrics[options.metric] if best else at.best_value,
-            history=[*at.history, event.entry()],
-        )
-        self.state = replace(self.state, at=after)
+        rows = {"first": at.steps, "row_sum": 0, "last_rows": at.rows, "last_row_sum": at.row_sum}
+        self.state = replace(self.state, at=at.begin_epoch(event, options.metric, **rows))
         return event
 
     def _check_rows(self) -> None:
@@ -390,14 +378,10 @@ class Run:
         return metrics.values()
 
     def _check_divergence(self, mean: float, metrics: dict[str, float | None]) -> None:
-        options, scale = self.spec.options, self.spec.label_scale
-        shown = options.loss.report(mean)
-        baseline = options.loss.baseline(self.found.label_mean / scale, self.found.label_spread / scale)
-        if shown > DIVERGED_RATIO * max(baseline, 0.1):
-            what = f"the training loss of epoch {self.at.epoch} is {shown:.4g}; a constant would reach {baseline:.4g}"
-            raise self._divergence(what, self.at.epoch, None)
-        if any(value is not None and not np.isfinite(value) for value in metrics.values()):
-            raise self._divergence(f"the validation loss of epoch {self.at.epoch} is not finite", self.at.epoch, None)
+        loss, scale, epoch = self.spec.options.loss, self.spec.label_scale, self.at.epoch
+        baseline = loss.baseline(self.found.label_mean / scale, self.found.label_spread / scale)
+        if what := divergence(loss, mean, baseline, metrics, epoch):
+            raise self._divergence(what, epoch, None)
 
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:
         advice = f"Lower learning_rate (now {self.spec.options.learning_rate:g})"

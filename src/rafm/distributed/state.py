@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ..train.course import Course
 from ..train.steps.average import HALF
 
 
 @dataclass(frozen=True)
-class Position:
+class ClusterPosition(Course):
     """Where training is: everything but parameters that determines what comes next.
 
-    steps: finished in all; first: of them, those before this epoch. rows, row_sum: number of this epoch's rows so far,
-    and the sum of their row numbers, which tell whether each was used once; last_rows, last_row_sum: of the last epoch.
+    steps: finished in all; first: of them, those before this epoch. row_sum: sum of the numbers of this epoch's rows so
+    far, which tells with `rows` whether each was used once; last_rows, last_row_sum: of the last epoch.
     """
 
-    epoch: int = 1
     steps: int = 0
     first: int = 0
-    rows: int = 0
     row_sum: int = 0
     last_rows: int = 0
     last_row_sum: int = 0
-    loss: float = 0.0
-    best_epoch: int = 0
-    best_value: float | None = None
-    history: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ class Common:
 class State:
     """Position, parameters, their average over epochs, and the best ones."""
 
-    at: Position
+    at: ClusterPosition
     common: Common
     average: Common | None = None
     best: Common | None = None
@@ -86,4 +81,4 @@ class State:
         """Return what `plain` wrote."""
         common = Common.of(found["common"])
         assert common is not None
-        return cls(Position(**found["position"]), common, Common.of(found["average"]), Common.of(found["best"]))
+        return cls(ClusterPosition(**found["position"]), common, Common.of(found["average"]), Common.of(found["best"]))

@@ -26,7 +26,7 @@ from .inputs import Input, check_options, choose_units, open_like, open_training
 from .manifest import Checkpoints
 from .planning import SLOTS, plan_slots
 from .reservations import check_room, with_reservations
-from .run import Job, Run
+from .run import ClusterJob, ClusterRun
 from .spec import Hook, no_hook
 
 MODEL_FILE, MODEL_FOLDER = "model.rafm", "model"
@@ -153,8 +153,10 @@ def train_events(
     with processes as ready, _storage(storage, address, scaling) as folder:
         states = None if folder is None else Checkpoints(folder, identity(given, options, valid, slots))
         seconds = run_config.checkpoint_seconds
-        job = Job(given.source, options, plan, chosen, held, held_out, given.n_inputs, states, seconds, failures, hook)
-        yield from Run(ready, replace(job, collect=export or gather_model)).events()
+        job = ClusterJob(
+            given.source, options, plan, chosen, held, held_out, given.n_inputs, states, seconds, failures, hook
+        )
+        yield from ClusterRun(ready, replace(job, collect=export or gather_model)).events()
 
 
 def identity(given: Input, options: Options, valid: str | None, slots: int) -> dict[str, Any]:

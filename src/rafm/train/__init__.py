@@ -28,7 +28,7 @@ from .policy import TIME_FOR_OTHERS, decide, is_worth_more, safe_epochs
 from .recipe import Recipe
 from .refit import refit
 from .resources import Resources
-from .scan import Scan, scan
+from .scan import ScannedRows, scan
 from .steps.loader import as_source
 from .telling import with_telling_columns
 from .trial import try_recipe
@@ -67,7 +67,7 @@ def train(
 
 
 def _events(
-    found: Scan, options: Options, judges: RowSource | None, resources: Resources, start: Model | None
+    found: ScannedRows, options: Options, judges: RowSource | None, resources: Resources, start: Model | None
 ) -> Iterator[Event]:
     """Decide what to try, on which rows, and try it."""
     decision, n_rows = decide(found.facts, options, resources), found.found.rows
@@ -92,7 +92,7 @@ def _events(
 
 
 def _compare(
-    recipes: tuple[Recipe, ...], found: Scan, validation: Validation, resources: Resources, start: Model | None
+    recipes: tuple[Recipe, ...], found: ScannedRows, validation: Validation, resources: Resources, start: Model | None
 ) -> Iterator[Event]:
     """Try all recipes and finish the best one; others than the first must be clearly better."""
     usual, *others = recipes

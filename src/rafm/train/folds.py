@@ -17,14 +17,14 @@ from .events import EpochFinished, Event, StartEvaluated
 from .outcome import Outcome
 from .recipe import Recipe
 from .resources import Resources
-from .validation import Part, weight_of
+from .validation import Fold, weight_of
 
 FEW_ROWS = 60.0  # so few rows need twice the standard errors of many; see decision 0016
 Metrics = dict[str, float | None]
 
 
 def run_on_folds(
-    recipe: Recipe, parts: Sequence[Part], resources: Resources, start: Model | None, outcome: Outcome
+    recipe: Recipe, parts: Sequence[Fold], resources: Resources, start: Model | None, outcome: Outcome
 ) -> Iterator[Event]:
     """Train on the rows of each part and judge by its validation rows; yield epochs, and write them to the outcome."""
     begun, weights = time.perf_counter(), [weight_of(part.valid) for part in parts]

@@ -79,7 +79,7 @@ def l2_times(n_rows: int, nonzeros: float, n_features: int, label_spread: float)
     (1.0, 2.0, 20.0)
     """
     scarcity = min(n_features / (n_rows * KNOWN_FEATURES), MOST_SCARCITY) * 4 * label_spread**2
-    return max(1.0, nonzeros / USUAL_NONZEROS) ** 2 * max(1.0, scarcity)
+    return float(max(1.0, nonzeros / USUAL_NONZEROS) ** 2 * max(1.0, scarcity))
 
 
 def init_scale(usual: float, n_rows: int) -> float:
@@ -140,11 +140,11 @@ def safe_epochs(n_rows: int) -> int:
 # ---- Trials
 
 EARLY_EPOCH, SLOWER, MOST_RUNS = 3, 4.0, 3  # if the best epoch is that early, a lower learning rate is tried
-LEAST_GAIN = 1e-3  # relative: with less, the first candidate stays
+LEAST_ADVANTAGE = 1e-3  # relative: with less, the first candidate stays
 TIME_FOR_OTHERS = 0.4  # of a limit of time, after which no further candidate begins if all rows are trained on later
 # A candidate that is this much worse than the best so far after an epoch, or sweep, is given up. Between these sweeps
 # burn-in ends, after which the mean of few samples is worse than it will be.
-GIVEN_UP = {5: 0.1}, {20: 0.1, 60: 0.03}
+GIVE_UP_LIMITS = {5: 0.1}, {20: 0.1, 60: 0.03}
 
 
 def is_early(best_epoch: int) -> bool:
@@ -153,14 +153,14 @@ def is_early(best_epoch: int) -> bool:
 
 
 def is_worth_more(metric: str, value: float | None, usual: float | None) -> bool:
-    """Return whether the value of another candidate is better by more than LEAST_GAIN.
+    """Return whether the value of another candidate is better by more than LEAST_ADVANTAGE.
 
     >>> is_worth_more("log_loss", 0.49, 0.5), is_worth_more("log_loss", 0.4999, 0.5), is_worth_more("auc", 0.8, 0.7)
     (True, False, True)
     """
     if value is None or usual is None:
         return value is not None
-    return is_better(metric, value, usual) and abs(value - usual) > LEAST_GAIN * abs(usual)
+    return is_better(metric, value, usual) and abs(value - usual) > LEAST_ADVANTAGE * abs(usual)
 
 
 def is_given_up(metric: str, epoch: int, value: float | None, best: float | None, is_sampled: bool) -> bool:
@@ -171,7 +171,7 @@ def is_given_up(metric: str, epoch: int, value: float | None, best: float | None
     >>> is_given_up("log_loss", 31, 0.3, 0.2, is_sampled=True)
     False
     """
-    limit = GIVEN_UP[is_sampled].get(epoch)
+    limit = GIVE_UP_LIMITS[is_sampled].get(epoch)
     if limit is None or value is None or best is None:
         return False
     return is_better(metric, best, value) and abs(value - best) > limit * abs(best)

@@ -14,14 +14,19 @@ from .outcome import Outcome
 from .policy import NEUTRAL
 from .recipe import Recipe
 from .resources import Resources
-from .scan import Scan
+from .scan import ScannedRows
 from .validation import Validation
 
 ALL_ROWS = 0  # number of the last run
 
 
 def refit(
-    outcome: Outcome, recipe: Recipe, scan: Scan, validation: Validation, resources: Resources, start: Model | None
+    outcome: Outcome,
+    recipe: Recipe,
+    scan: ScannedRows,
+    validation: Validation,
+    resources: Resources,
+    start: Model | None,
 ) -> Iterator[Event]:
     """Yield the events up to the final model.
 

@@ -20,7 +20,7 @@ from .steps.measured import check_limits
 
 
 @dataclass(frozen=True)
-class Scan:
+class ScannedRows:
     """What one pass over the rows found.
 
     counts: rows by hash, None if none are to be held out. copies: how many of the given validation rows are training
@@ -58,7 +58,7 @@ class Scan:
 
 def scan(
     source: RowSource, options: Options, valid: RowSource | None, resources: Resources, start: Model | None = None
-) -> Scan:
+) -> ScannedRows:
     """Read all rows once; check their labels, and the limits of size against the features that occur."""
     counts = RowCounts(options.seed) if valid is None and options.validation_fraction else None
     fingerprint, wanted = RowsFingerprint(), resources.checkpoint.wanted
@@ -73,4 +73,4 @@ def scan(
     if wanted:
         checked = None if valid is None else RowsFingerprint.of(valid)
         known = identity(options, resources, fingerprint, checked, start, source.fields)
-    return Scan(source, found, counts, copies, known, start is not None, options.loss.is_classification)
+    return ScannedRows(source, found, counts, copies, known, start is not None, options.loss.is_classification)

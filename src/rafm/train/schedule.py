@@ -25,8 +25,8 @@ class Schedule:
     epochs: at each learning rate, of which every further one is a fifth of the one before. rank: that of the large
     model to be cut, None if ranks are not measured; parameters: the size that it was cut to; fine_epochs: those after
     the cut, and fine_drops how often the learning rate has dropped by then. Of samplers: rank and parameters,
-    settings of the cut, the bytes that the history takes in a file, the variance of the labels, and the precision of the
-    prior in distillation and the inverse temperature of the first sweeps that were best.
+    settings of the cut, the bytes that the history takes in a file, the variance of the labels, and the best precision
+    of the prior in distillation and inverse temperature of the first sweeps.
     """
 
     learning_rate: float | None  # None: of a sampler, which has none

@@ -16,12 +16,12 @@ from ..rows.stats import RowStats, count_rows
 from .events import Event
 from .policy import FEW_VALID_ROWS, FOLD_ROWS, deals_folds
 from .recipe import Recipe
-from .scan import Scan
+from .scan import ScannedRows
 from .steps.loader import labelled_blocks
 
 
 @dataclass
-class Part:
+class Fold:
     """Rows to train on, and rows to judge by."""
 
     rows: RowSource
@@ -43,18 +43,18 @@ class Validation:
     whether they are training rows, on which a model is to be trained in the end.
     """
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Fold] = field(default_factory=list)
     n_rows: int = 0
     n_valid: int = 0
     is_held_out: bool = False
     has_folds: bool = False
 
 
-def split(scan: Scan, recipe: Recipe, valid: RowSource | None, room: SpillOptions) -> Validation:
+def split(scan: ScannedRows, recipe: Recipe, valid: RowSource | None, room: SpillOptions) -> Validation:
     """Return the rows to judge by: those given or, if options ask for them, some of the training rows."""
     n_rows = scan.found.rows
     if valid is not None:
-        return Validation([Part(scan.source, valid, recipe, scan.found)], n_rows, scan.copies.n_rows)
+        return Validation([Fold(scan.source, valid, recipe, scan.found)], n_rows, scan.copies.n_rows)
     if scan.counts is None:
         _check_calibration(recipe, False)
         return Validation([], n_rows)
@@ -85,13 +85,13 @@ def _deal(counts: RowCounts, recipe: Recipe) -> Split:
     return counts.deal(n_folds, two_classes)
 
 
-def _part(scan: Scan, recipe: Recipe, dealt: Split, fold: int) -> Part:
+def _part(scan: ScannedRows, recipe: Recipe, dealt: Split, fold: int) -> Fold:
     assert scan.counts is not None
     rest, held_out = (Side(scan.source, dealt, scan.counts.first_rows, fold, inside) for inside in (False, True))
-    return Part(rest, held_out, recipe)
+    return Fold(rest, held_out, recipe)
 
 
-def _has_weight(part: Part) -> bool:
+def _has_weight(part: Fold) -> bool:
     return all(weight_of(side) > 0 for side in (part.rows, part.valid))
 
 

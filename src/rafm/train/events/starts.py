@@ -114,7 +114,7 @@ class Measuring(Event):
     def lines(self) -> list[str]:
         """Return the line that says what measuring the ranks will cost, or why they are not measured.
 
-        >>> Measuring(256, 1_382_404, megabytes=22.4, times=1.37).lines()[0][:71]
+        >>> Measuring(256, 1_382_404, megabytes=22.4, times=1.37).lines()[0][:72]
         'measuring ranks: starting from rank 256, 1382404 parameters, about 22 MB'
         """
         if self.fallback is not None:

@@ -28,7 +28,7 @@ from .run import GibbsRun
 LOGIT_SCALE = 1.7  # log odds divided by the score of the probit model, about
 LEAST_PROBABILITY, LEAST_WEIGHT = 1e-4, 0.02  # in distillation
 N_SETS = 6  # of recombined rows; sweeps take turns to score one of them
-DISTILLING_SWEEPS, DISTILLING_PRECISION = 16, 3.0
+CLICK_SWEEPS, CLICK_PRECISION = 16, 3.0
 NEWTON_STEPS, LEAST_SCALE = 20, 0.05
 
 
@@ -100,7 +100,7 @@ class ClickEngine(GibbsEngine):
         rows = rows._replace(labels=logit(found).astype(np.float32), weights=weights.astype(np.float32))
         start = self.parameters().undo_scaling(self._scale_to(rows), np.ones(self.plan.n_features, np.float32))
         engine = GibbsEngine(rows, self.plan, self.fields, 0, 0.0, len(self.team.teams))
-        return engine, engine.distil_into(start, rows.labels, DISTILLING_SWEEPS, DISTILLING_PRECISION)
+        return engine, engine.distil_into(start, rows.labels, CLICK_SWEEPS, CLICK_PRECISION)
 
     def _scale_to(self, rows: Rows) -> float:
         """Return the factor of the current scores that is best for these labels.

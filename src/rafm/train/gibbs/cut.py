@@ -28,7 +28,7 @@ from ..steps.loader import Blocks
 from ..steps.measured import order_of
 from .run import GibbsRun, make_run
 
-PRIOR_PRECISIONS = (
+CUT_PRECISIONS = (
     15.0,
     50.0,
 )  # towards the vectors that were cut, which know more of the samples than the training rows alone
@@ -93,8 +93,8 @@ class SampledCuts:
 
     def _try(self, settings: CutSettings) -> tuple[float | None, float, np.ndarray]:
         """Return the metric of settings with the best precision of the prior, that precision, and shares of fields."""
-        candidate, best, found = self.candidate(settings), None, PRIOR_PRECISIONS[-1]
-        for prior_precision in PRIOR_PRECISIONS:
+        candidate, best, found = self.candidate(settings), None, CUT_PRECISIONS[-1]
+        for prior_precision in CUT_PRECISIONS:
             value = candidate.distil(self.target, self.samples, prior_precision).metrics.get(self.recipe.metric)
             if best is None or is_better(self.recipe.metric, value, best):
                 best, found = value, prior_precision

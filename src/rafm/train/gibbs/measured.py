@@ -46,7 +46,7 @@ def train_sampled_sizes(job: Job, recipe: Recipe, sizes: Sequence[int]) -> Itera
 
 
 @dataclass(frozen=True)
-class Large:
+class SampledLarge:
     """A large model that was sampled, and the mean scores of the training rows.
 
     at, begun, reason: where its run ended, when it began, and why it ended.
@@ -66,7 +66,7 @@ class Large:
         return len(json.dumps(self.model.history))
 
 
-def _sampled(job: Job, recipe: Recipe) -> Generator[Event, None, Large]:
+def _sampled(job: Job, recipe: Recipe) -> Generator[Event, None, SampledLarge]:
     """Sample the large model."""
     if job.valid is None and job.schedule is None:
         raise ConfigError("ranks='auto' needs validation rows to choose the ranks by", key="ranks")
@@ -86,10 +86,10 @@ def _sampled(job: Job, recipe: Recipe) -> Generator[Event, None, Large]:
     yield distilled
     job.checkpoint.capture = lambda: None  # the chain is over, and its memory is free
     model = model_of(run, features, job.found.rows)
-    return Large(run.at, run.begun, reason, model, features, target, distilled)
+    return SampledLarge(run.at, run.begun, reason, model, features, target, distilled)
 
 
-def _cut_and_distil(job: Job, recipe: Recipe, large: Large) -> Iterator[Event]:
+def _cut_and_distil(job: Job, recipe: Recipe, large: SampledLarge) -> Iterator[Event]:
     """Cut the large model and distil the samples into what is left of it."""
     features, first, budget = large.features, large.distilled, _budget(job, recipe, large)
     if not budget.excess(large.model):
@@ -126,7 +126,7 @@ def _cut_and_distil(job: Job, recipe: Recipe, large: Large) -> Iterator[Event]:
     yield Finished(model_of(last, small, job.found.rows), large.reason, schedule=schedule)
 
 
-def _budget(job: Job, recipe: Recipe, large: Large) -> Budget:
+def _budget(job: Job, recipe: Recipe, large: SampledLarge) -> Budget:
     """Return the budget or, without one, the size that validation rows choose or have chosen."""
     known, more = job.schedule, MORE_BYTES
     if known is not None:  # the model will have the history of the run that has chosen

@@ -291,7 +291,7 @@ class GibbsRun(Run):
             )
 
     def _distil_best(self) -> tuple[Gap, float]:
-        """Distil with each precision of the prior, keep the best on validation rows; without these, use the given one."""
+        """Distil with each precision of the prior and keep the best on validation rows, or use the given one."""
         if self.held_out is None or not self.engine.collected[0]:
             prior_precision = (None if self.schedule is None else self.schedule.prior_precision) or DISTILLING_PRECISION
             return self.engine.distil(prior_precision), prior_precision

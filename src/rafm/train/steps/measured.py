@@ -37,8 +37,8 @@ from .search import search_settings
 FINE_EPOCHS, FINE_PATIENCE = 10, 2
 TOLERANCE = 0.005  # of the validation loss, without a budget
 SIZES = tuple(2 ** (-k / 2) for k in range(15))  # shares of the large model to try, without a budget
-NONZERO_SECONDS, FACTOR_SECONDS = 20.0, 0.19  # relative cost of training: of a nonzero, and of each of its factors
-ENTRY_BYTES = 256  # of an epoch in the history of a model file, at most
+NONZERO_COST, FACTOR_COST = 20.0, 0.19  # relative cost of training: of a nonzero, and of each of its factors
+HISTORY_ENTRY_BYTES = 256  # of an epoch in the history of a model file, at most
 SEARCH_TIMES = 3.0  # cost of finding learning rate and L2, relative to a plain training on the same rows
 STAGE, CUT_EPOCH, EPOCHS, LENGTHS = "stage", "cut_epoch", "epochs", "cut.lengths"  # of the second stage
 
@@ -129,7 +129,7 @@ def describe_large(job: Job, recipe: Recipe, rank: int) -> Measuring:
     found, n, plain = job.found, job.found.ids.size, job.features(recipe)
     factors = sum(level["factors_per_row"] for level in describe_plan(plain.plan, plain.counts, found.rows)[:-1])
     usual = factors * found.rows / max(found.counts.sum(), 1)
-    times = (NONZERO_SECONDS + FACTOR_SECONDS * rank) / (NONZERO_SECONDS + FACTOR_SECONDS * usual)
+    times = (NONZERO_COST + FACTOR_COST * rank) / (NONZERO_COST + FACTOR_COST * usual)
     if recipe.searched:
         times += SEARCH_TIMES * min(1.0, SEARCH_ROWS / found.rows)
     return Measuring(rank, 1 + n * (1 + rank), large_megabytes(n, rank), float(times))
@@ -248,7 +248,7 @@ def first_parameters(cut: Model, recipe: Recipe) -> Parameters:
 
 def reserved_bytes(resources: Resources) -> int:
     """Return the bytes to leave free in the file: for what else it holds, and for the epochs to come."""
-    return resources.reserved_bytes + FINE_EPOCHS * ENTRY_BYTES
+    return resources.reserved_bytes + FINE_EPOCHS * HISTORY_ENTRY_BYTES
 
 
 def check_limits(source: RowSource, found: RowStats, options: Options, resources: Resources) -> None:

@@ -23,6 +23,7 @@ from ...plan.features import PlannedFeatures
 from ...plan.grouping import Grouping
 from ...rows.pairs import DrawnRows
 from ...rows.stats import RowStats
+from ..course import Course, divergence
 from ..events import EpochFinished, PieceFinished
 from ..recipe import Recipe
 from ..schedule import Schedule
@@ -34,29 +35,22 @@ from .negatives import Negatives
 
 ODD_LABEL = 1e6  # a label this many times the median is named when training diverges
 RATE_DROP = 5.0  # the learning rate is divided by this
-DIVERGED_RATIO = 100.0  # training has diverged if its loss exceeds this many times that of the best constant
 
 State = tuple[dict[str, Any], dict[str, np.ndarray]]  # plain values, and named arrays
 
 
 @dataclass(frozen=True)
-class Position:
+class Position(Course):
     """Position of a run: everything but the parameters that determines what comes next."""
 
-    epoch: int = 1
-    rows: int = 0  # trained in this epoch
-    loss: float = 0.0  # summed over them
     block: int = 0  # index in the order of blocks
     draw: dict[str, Any] | None = None  # state of the random generator before that block; None for the first
     sweep: int = 0  # index of the engine's sweep over that block
     place: int = 0  # index in the order of its rows
-    best_epoch: int = 0
-    best_value: float | None = None  # of the metric
     start_value: float | None = None  # of the untrained model
     drops: int = 0  # of the learning rate so far
     drop_epoch: int = 0  # after which the rate was dropped last
     stages: list[int] = field(default_factory=list)  # epochs kept of each learning rate before the current one
-    history: list[dict[str, Any]] = field(default_factory=list)
 
 
 def choose_label_scale(spread: float, loss: Loss) -> float:
@@ -137,14 +131,11 @@ class Run:
 
     def _is_stalled(self, at: Position) -> bool:
         """Return whether `patience` epochs brought no improvement since the best one, or since the last drop."""
-        waited, patience = at.epoch - 1 - max(at.best_epoch, at.drop_epoch), self.recipe.patience
-        return patience is not None and waited >= patience
+        return at.is_stalled(self.recipe.patience, at.drop_epoch)
 
     def why_over(self) -> str:
         """Return the reason why training ends."""
-        if not self.is_over():
-            return "time"
-        return "epochs" if self.at.epoch > self.recipe.n_epochs else "patience"
+        return self.at.why_over(self.recipe, self._is_stalled(self.at))
 
     def is_out_of_time(self) -> bool:
         """Return whether no time is left, total across resumes."""
@@ -235,16 +226,7 @@ class Run:
 
     def _begin_epoch(self, last: EpochFinished) -> None:
         """Move to the start of the next epoch; without validation rows the last epoch counts as best."""
-        at = Position(
-            epoch=last.epoch + 1,
-            best_epoch=last.epoch if last.best or not last.metrics else self.at.best_epoch,
-            best_value=last.metrics[self.recipe.metric] if last.best else self.at.best_value,
-            start_value=self.at.start_value,
-            drops=self.at.drops,
-            drop_epoch=self.at.drop_epoch,
-            stages=self.at.stages,
-            history=[*self.at.history, last.entry()],
-        )
+        at = self.at.begin_epoch(last, self.recipe.metric, block=0, draw=None, sweep=0, place=0)
         if last.best:
             self._keep()
         is_due = self.schedule is not None and self.schedule.ends_at(last.epoch)
@@ -367,12 +349,8 @@ class Run:
         return found
 
     def _check_divergence(self, mean: float, metrics: dict[str, float | None], epoch: int) -> None:
-        shown = self.recipe.loss.report(mean)
-        if shown > DIVERGED_RATIO * max(self.baseline, 0.1):  # the baseline is 0 if all labels are equal
-            what = f"the training loss of epoch {epoch} is {shown:.4g}; a constant would reach {self.baseline:.4g}"
+        if what := divergence(self.recipe.loss, mean, self.baseline, metrics, epoch):
             raise self._divergence(what, epoch, None)
-        if any(value is not None and not np.isfinite(value) for value in metrics.values()):
-            raise self._divergence(f"the validation loss of epoch {epoch} is not finite", epoch, None)
 
     def _advice(self) -> str:
         return f"Lower learning_rate (now {self.recipe.learning_rate:g})"

@@ -26,13 +26,13 @@ from ..recipe import Recipe
 from .job import Job, train_plain
 
 VALID_ROWS = 50_000  # of the sample
-RATING_RANK = 64  # of the short runs; those of ratings depend more on the rank
+SHORT_RATING_RANK = 64  # of the short runs; those of ratings depend more on the rank
 EPOCHS, PATIENCE, LONG_PATIENCE = 40, 1, 3
 FACTORS = {"learning_rate": 2.0, "l2": 3.0}
 MAX_STEPS = 5  # in one direction
 LEAST_GAIN = 2e-4  # a smaller relative gain is luck
 HIGHER_RANKS, LOWER_RANKS = (64, 128, 256), (16, 8)  # that are tried for the model to be cut
-SHARE_OF_TIME = 0.5  # of a limit of time
+SEARCH_SHARE_OF_TIME = 0.5  # of a limit of time
 FURTHER = 4.0  # a run gains at most this many times what its last epoch gained
 Settings = tuple[float, float]  # learning rate and L2
 
@@ -56,7 +56,7 @@ def find_settings(job: Job, recipe: Recipe) -> tuple[Recipe, Searched]:
     if job.valid is None:
         raise ConfigError(f"{recipe.searched[0]}='auto' needs validation rows to choose it by", key=recipe.searched[0])
     runs: dict[tuple[int, Settings], float] = {}
-    sample, usual = _sample(job, recipe.seed), SEARCH_RANK if recipe.loss.is_classification else RATING_RANK
+    sample, usual = _sample(job, recipe.seed), SEARCH_RANK if recipe.loss.is_classification else SHORT_RATING_RANK
     judge, best = _judge(sample, recipe, runs, usual), (float(recipe.learning_rate), (*recipe.l2, 0.0)[0])
     learns = True
     if recipe.measured and recipe.loss.is_classification and not (learns := runs_learn(sample, judge(best))):
@@ -126,7 +126,7 @@ def _judge(
 ) -> Callable[[Settings], float]:
     """Return a function that trains with given settings and returns the best validation loss; runs keeps its values."""
     name, limit = recipe.loss.metrics[0], sample.resources.seconds
-    deadline = np.inf if limit is None else time.perf_counter() + SHARE_OF_TIME * limit
+    deadline = np.inf if limit is None else time.perf_counter() + SEARCH_SHARE_OF_TIME * limit
     unlimited = sample._replace(resources=replace(sample.resources, seconds=None))
     short = replace(
         recipe,
