@@ -92,10 +92,10 @@ def test_distillation_comes_closer_to_the_mean_of_samples_than_their_mean_does(r
     assert distilled.record()["after"] == distilled.after
 
 
-def test_the_pull_of_distillation_is_the_best_one_for_the_validation_rows(ratings, monkeypatch):
+def test_the_precision_of_the_prior_is_the_best_one_for_the_validation_rows(ratings, monkeypatch):
     chosen, tried = events_of(*ratings[:2])[-2], {}
     for prior_precision in gibbs_run.PRIOR_PRECISIONS:
-        monkeypatch.setattr(gibbs_run, "PULLS", (prior_precision,))
+        monkeypatch.setattr(gibbs_run, "PRIOR_PRECISIONS", (prior_precision,))
         tried[prior_precision] = events_of(*ratings[:2])[-2].metrics["rmse"]
     assert len({*tried.values()}) == 3
     assert (chosen.prior_precision, chosen.metrics["rmse"]) == min(tried.items(), key=lambda item: item[1])
