@@ -20,13 +20,18 @@ IDS = {
     "floats": pa.array([196.0, 7.0, -3.0, None]),
     "text": pa.array(["196", "7", "-3", None]),
     "text with a point": pa.array(["196.0", "7.", "-3.00", None]),
+    "text with signs and exponents": pa.array(["1.96e2", "+7", "-30E-1", None]),
     "padded text with words": pa.array([" 196", "7 ", "-3", "NA"]),
     "views": pa.array(["196", "7", "-3", None], pa.string_view()),
     "bytes": pa.array([b"196", b"7", b"-3", None]),
     "a dictionary of text": pa.array(["196", "7", "-3", None]).dictionary_encode(),
     "a dictionary of integers": pa.array([196, 7, -3, None]).dictionary_encode(),
 }
-AS_NUMBERS = ("text with a point", "padded text with words")  # which text equals only where numbers were learned
+AS_NUMBERS = (
+    "text with a point",
+    "text with signs and exponents",
+    "padded text with words",
+)  # which text equals only where numbers were learned
 
 
 @pytest.mark.parametrize("hash_size", [0, 50])
@@ -90,6 +95,28 @@ def test_frames_files_scorers_and_programs_agree_about_ids(tmp_path, learned):  
         np.testing.assert_allclose([names["predict_record"]({"id": cell}) for cell in cells], expected, rtol=1e-6)
     with pytest.raises(DataValueError, match="column 'id'"):
         scorer.predict({"id": True})
+
+
+@pytest.mark.parametrize("cells", [["1e3", "-0"], ["+4", "0e0"], ["1e22", "-0.0"], ["5", "6."]], ids=" ".join)
+def test_numbers_of_a_file_are_known_however_it_writes_them(tmp_path, cells):
+    """Training reads them as numbers, prediction as text, from which it takes the names of numbers."""
+    (tmp_path / "t.csv").write_text("id,y\n" + "".join(f"{cell},{place}\n" for place, cell in enumerate(cells)) * 40)
+    model = tmp_path / "m.rafm"
+    options = ("--label", "y", "--model", "lr", "--epochs", 5, "--l2", 0.01, "--valid-share", 0)
+    assert run("train", tmp_path / "t.csv", *options, "--out", model).code == 0
+    predicted = run("predict", model, tmp_path / "t.csv")
+    assert (predicted.code, predicted.err) == (0, "")
+    first, second = map(float, predicted.out.split()[:2])
+    assert first < 0.4 < 0.6 < second
+    frame = pd.DataFrame({"id": [float(cell) for cell in cells]})
+    np.testing.assert_allclose(load(model).predict_proba(frame)[:, 1], [first, second], rtol=1e-6)
+    scorer = Scorer(model)
+    export(storage.load(model), "python", tmp_path / "m.py")
+    names = {"__name__": "m"}
+    exec(compile((tmp_path / "m.py").read_text(), "m.py", "exec"), names)
+    for cell, expected in zip(cells, (first, second)):
+        assert scorer.predict({"id": cell}) == pytest.approx(expected)
+        assert names["predict_record"]({"id": cell}) == pytest.approx(expected)
 
 
 def test_long_ids_of_a_frame_are_those_of_a_file(tmp_path):

@@ -15,7 +15,9 @@ from .strings import decimal_text
 
 CELL_TYPES = ("text", "number", "boolean", "time", "list", "nothing")
 MISSING_NUMBERS = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")  # as text writes them
-WHOLE_WITH_POINT = r"^(-?[0-9]+)\.0*$"
+NAME_OF_WHOLE = r"^(0|-?[1-9][0-9]*)$"  # as decimal_text writes it
+CODE_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"  # zip codes, phone numbers, ids beyond float64
+A_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 WHOLE_LIMIT = 2.0**63  # whole floats below this are written like integers
 ELEMENTS = ("text", "number", "boolean", "time", "nothing")  # what a list may hold
 
@@ -91,15 +93,21 @@ def as_text(cells: pa.Array) -> pa.Array:
 
 
 def as_number_text(cells: pa.Array) -> pa.Array:
-    """Return text as the names of numbers: "3.0" and " 3" become "3", words for a missing number null.
+    """Return text as the names of numbers: "3.0", "+3" and "3e0" become "3", words for a missing number null.
 
-    >>> as_number_text(pa.array(["3.0", " 3", "-4.", "0.5", "007", "x.0", "NA", None])).to_pylist()
-    ['3', '3', '-4', '0.5', '007', 'x.0', None, None]
+    >>> as_number_text(pa.array(["3.0", " 3", "-4.", "-0", "1e3", "0.5", "007", "x.0", "NA", None])).to_pylist()
+    ['3', '3', '-4', '0', '1000', '0.5', '007', 'x.0', None, None]
     """
-    if pa.types.is_dictionary(cells.type):
-        cells = plain(cells)
-    text = pc.replace_substring_regex(pc.utf8_trim_whitespace(without_views(cells)), WHOLE_WITH_POINT, r"\1")
-    return pc.if_else(pc.is_in(text, pa.array(MISSING_NUMBERS, text.type)), pa.scalar(None, text.type), text)
+    text = pc.utf8_trim_whitespace(without_views(plain(cells)))
+    other = pc.invert(pc.match_substring_regex(text, NAME_OF_WHOLE)).fill_null(False)
+    if not pc.any(other, min_count=0).as_py():  # the usual case
+        return text
+    words = text.filter(other)
+    words = pc.if_else(pc.is_in(words, pa.array(MISSING_NUMBERS, text.type)), pa.scalar(None, text.type), words)
+    is_number = pc.and_not(pc.match_substring_regex(words, A_NUMBER), pc.match_substring_regex(words, CODE_LIKE))
+    numbers = words.filter(is_number).cast(pa.float64())
+    named = pc.replace_with_mask(words, is_number.fill_null(False), _float_text(numbers).cast(text.type))
+    return pc.replace_with_mask(text, other, named)
 
 
 def _float_text(cells: pa.Array) -> pa.Array:
