@@ -224,7 +224,7 @@ class TableEncoder:
         """
         ignored = {column.name: "ignore" for column in self.spec.columns if column.kind == "ignore"}
         read_as = {"text": "text", "number": "number", "time": "text"}  # in text a time looks like any other text
-        types = {column.name: read_as[column.cell_type] for column in self.columns if column.cell_type in read_as}
+        types = {column.name: read_as.get(column.cell_type, column.kind) for column in self.columns}
         names = {
             column.name: "text" for column in self.columns if column.kind == "category"
         }  # so that long ids stay exact
