@@ -1,5 +1,8 @@
 """Ids are names: 196, 196.0 and "196" are one category, in every container; booleans are not."""
 
+from datetime import date, datetime
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -10,6 +13,7 @@ from tables import features_of, spec_of
 
 from rafm import RaFMClassifier, Scorer, load
 from rafm.encode.encoder import TableEncoder
+from rafm.encode.raw_rows import TableRows
 from rafm.errors import DataValueError
 from rafm.export.export import export
 from rafm.model import file as storage
@@ -129,3 +133,47 @@ def test_long_ids_of_a_frame_are_those_of_a_file(tmp_path):
     expected = model.predict_proba(pd.DataFrame({"id": [str(id) for id in ids]}))
     np.testing.assert_array_equal(model.predict_proba(pd.DataFrame({"id": ids})), expected)
     assert model.coverage_["id"].unseen == 0
+
+
+DAYS = [datetime(2024, 3, 31), datetime(2024, 3, 31, 8, 30), datetime(2024, 3, 31, 8, 30, 0, 500_000), None]
+SAME = {
+    "whole numbers": {
+        "integers": pa.array([196, 7, LONG]),
+        "decimals with a scale": pa.array([Decimal("196.00"), Decimal(7), Decimal(LONG)], pa.decimal128(20, 2)),
+        "decimals without": pa.array([Decimal(196), Decimal(7), Decimal(LONG)], pa.decimal128(20, 0)),
+        "wide decimals": pa.array([Decimal(196), Decimal(7), Decimal(LONG)], pa.decimal256(40, 3)),
+    },
+    "fractions": {
+        "floats": pa.array([0.5, -2.25, 1e-7]),
+        "decimals": pa.array([Decimal("0.5"), Decimal("-2.25"), Decimal("0.0000001")], pa.decimal128(20, 9)),
+    },
+    "times": {unit: pa.array(DAYS, pa.timestamp(unit)) for unit in ("ms", "us", "ns")},
+    "times with a zone": {
+        zone + unit: pa.array(DAYS, pa.timestamp(unit, zone)) for unit in ("ms", "ns") for zone in ("UTC", "Asia/Tokyo")
+    },
+    "days": {
+        str(kind): pa.array([date(2024, 3, 31), date(1969, 12, 31), None], pa.date32()).cast(kind)
+        for kind in (pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ns"))
+    },
+}
+
+
+@pytest.mark.parametrize("hash_size", [0, 50])
+@pytest.mark.parametrize("what", SAME)
+def test_categories_do_not_depend_on_the_scale_of_decimals_and_the_unit_of_times(what, hash_size):
+    spec = spec_of(x={"kind": "category", "hash_size": hash_size})
+    first = next(iter(SAME[what].values()))
+    names = TableEncoder.learn(pa.table({"x": first}), spec).feature_names()
+    for learned in SAME[what].values():
+        encoder = TableEncoder.learn(pa.table({"x": learned}), spec)
+        assert encoder.feature_names() == names
+        for given in SAME[what].values():
+            assert features_of(encoder, pa.table({"x": given})) == features_of(encoder, pa.table({"x": first}))
+            known = [len(row) for row in features_of(encoder, pa.table({"x": given}))]
+            assert known == [1] * len(known)
+        rows = TableRows(encoder)
+        for cell, expected in zip(first.to_pylist(), encoder.encode(pa.table({"x": first})).indices):
+            for same in (cell, cell.isoformat() if isinstance(cell, date) else cell):
+                ids = []
+                rows.add({"x": same}, 0, ids, [])
+                assert ids == [expected]

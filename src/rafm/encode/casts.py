@@ -79,17 +79,32 @@ def plain(cells: pa.Array) -> pa.Array:
 
 
 def as_text(cells: pa.Array) -> pa.Array:
-    """Return cells as text or bytes; 3 and 3.0 both become "3", and NaN becomes null.
+    """Return cells as text or bytes, equal for equal cells: 3 and 3.0 become "3", and NaN becomes null.
 
     >>> as_text(pa.array([3.0, 0.5, None, float("nan")])).to_pylist()
     ['3', '0.5', None, None]
+    >>> as_text(pa.array([1_500, 86_400_000], pa.timestamp("ms"))).to_pylist()
+    ['1970-01-01 00:00:01.5', '1970-01-02']
     """
     if pa.types.is_floating(cells.type):
         return _float_text(cells.cast(pa.float64()))
     if not pa.types.is_integer(cells.type) or pa.types.is_uint64(cells.type):  # decimal_text is for int64
-        return cells if cell_type(cells.type) == "text" else cells.cast(pa.string())
+        kind = cell_type(cells.type)
+        if kind == "text":
+            return cells
+        text = cells.cast(pa.string())
+        if pa.types.is_decimal(cells.type):
+            return as_number_text(pc.replace_substring_regex(text, r"\.0+$", ""))
+        return time_names(text) if kind == "time" else text
     filled = cells.fill_null(0) if cells.null_count else cells
     return _with_nulls(decimal_text(filled.to_numpy(zero_copy_only=False)), cells)
+
+
+def time_names(texts: pa.Array) -> pa.Array:
+    """Shorten times as Arrow writes them: drop zeros at the end of fractions, and midnight if there is no zone."""
+    for pattern, kept in ((r"\.0+(Z?)$", r"\1"), (r"(\.\d*[1-9])0+(Z?)$", r"\1\2"), (" 00:00:00$", "")):
+        texts = pc.replace_substring_regex(texts, pattern, kept)
+    return texts
 
 
 def as_number_text(cells: pa.Array) -> pa.Array:

@@ -93,7 +93,7 @@ class WordCells(CellEncoder):
 
     def add(self, cell: Any, row: int, ids: list[int], values: list[float]) -> None:
         kind = type(cell)  # exactly: a boolean is no number here
-        if kind is str and self.kind in ("text", "time"):
+        if kind is str and self.kind == "text":
             text = cell
         elif self.kind not in NAME_TYPES:
             return self.add_other(cell, row, ids, values)
