@@ -61,6 +61,28 @@ def test_booleans_are_no_ids_and_other_text_is_unseen(learned):  # case 135
     assert features_of(encoder, pa.table({"id": ["u7", "007", "true"]})) == [{}, {}, {}]
 
 
+def test_booleans_and_times_may_be_text_as_in_a_csv_file(tmp_path):
+    days = [date(2024, 3, 31), date(2024, 4, 1)] * 40
+    frame = pd.DataFrame({"paid": [True, False] * 40, "day": pd.Categorical(pd.to_datetime(days))})
+    model = RaFMClassifier(model="lr", n_epochs=2, l2=0.01, validation_fraction=0).fit(frame, [1, 0] * 40)
+    expected = model.predict_proba(frame)[:2, 1]
+    model.save(tmp_path / "m.rafm")
+    for name, cells in {"pandas": ("True", "False"), "arrow": ("true", "false"), "sql": ("TRUE", "FALSE")}.items():
+        lines = [f"{paid},{day}\n" for paid, day in zip(cells, days)]
+        (tmp_path / f"{name}.csv").write_text("paid,day\n" + "".join(lines) + ",\nNA,\n")
+        ran = run("predict", tmp_path / "m.rafm", tmp_path / f"{name}.csv")
+        np.testing.assert_allclose([float(line) for line in ran.out.split()[:2]], expected, rtol=1e-6)
+    scorer, row = Scorer(tmp_path / "m.rafm"), {"paid": "True", "day": "2024-03-31"}
+    assert scorer.predict(row) == pytest.approx(expected[0])
+    assert scorer.predict([row] * 200)[7] == pytest.approx(expected[0])
+    (tmp_path / "bad.csv").write_text("paid,day\nTrue,\nyes,\n")
+    ran = run("predict", tmp_path / "m.rafm", tmp_path / "bad.csv")
+    assert "bad.csv: column 'paid', row 2: expected true or false as in training, found 'yes'" in ran.error()
+    grown = model.encoder_.grow_then_encode(pa.table({"paid": ["true", None], "day": ["2024-03-31", "2024-05-01"]}))[0]
+    names = ["day=2024-03-31", "day=2024-04-01", "day=2024-05-01", "paid=false", "paid=true", "paid=<missing>"]
+    assert grown.feature_names() == names
+
+
 def test_a_quantity_still_takes_numbers_only():  # case 135
     encoder = TableEncoder.learn(pa.table({"price": [1.5, 2.5]}))
     with pytest.raises(DataValueError, match="column 'price' has type string, which cannot be encoded as bins"):

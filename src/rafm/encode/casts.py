@@ -107,6 +107,21 @@ def time_names(texts: pa.Array) -> pa.Array:
     return texts
 
 
+def as_booleans(cells: pa.Array, name: str, row: int) -> pa.Array:
+    """Return the words true and false, however capitalised, as booleans.
+
+    >>> as_booleans(pa.array(["True", "false ", "NA", None]), "paid", 0).to_pylist()
+    [True, False, None, None]
+    """
+    text = pc.utf8_trim_whitespace(without_views(plain(cells)))
+    words = pc.ascii_lower(pc.if_else(pc.is_in(text, pa.array(MISSING_NUMBERS, text.type)), None, text))
+    wrong = pc.index(pc.is_in(words, pa.array(["true", "false", None], words.type)), False).as_py()
+    if wrong >= 0:
+        found = f"found {cells[wrong].as_py()!r:.80}"
+        raise DataValueError(f"column {name!r}, row {row + wrong + 1}: expected true or false as in training, {found}")
+    return pc.equal(words, pa.scalar("true", words.type))
+
+
 def as_number_text(cells: pa.Array) -> pa.Array:
     """Return text as the names of numbers: "3.0", "+3" and "3e0" become "3", words for a missing number null.
 

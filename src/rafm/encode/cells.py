@@ -18,7 +18,6 @@ from ..errors import DataValueError
 from .casts import is_bytes, naming_column
 from .coders import Bins, Lists, LogBins, Number, Words, log_bin
 from .column import NAME_TYPES, Column, refuse_missing
-from .times import as_times
 
 REMEMBERED, REMEMBERED_CHARS = 1024, 200  # cells per column, and characters of each
 INT_LIMIT = 2**63  # larger integers are left to Arrow
@@ -70,17 +69,14 @@ class CellEncoder:
         return tuple((codes[known] + self.first).tolist()), tuple(values[known].tolist())
 
     def _as_array(self, cell: Any, row: int) -> pa.Array:
-        """Return a cell as an Arrow array; text becomes a time where the categories are times."""
+        """Return a cell as an Arrow array."""
         name = self.column.name
         with naming_column(name, type(cell).__name__):
             try:
                 cells = pa.array([cell])
-                cells = cells.cast(pa.large_string()) if is_bytes(cells.type) else cells
+                return cells.cast(pa.large_string()) if is_bytes(cells.type) else cells
             except (TypeError, UnicodeError) as error:
                 raise DataValueError(f"column {name!r}, row {row + 1}: {str(error)[:200]}") from None
-            if self.column.cell_type == "time" and self.column.kind == "category" and isinstance(cell, str):
-                return as_times(cells, None, name, row)
-            return cells
 
 
 class WordCells(CellEncoder):

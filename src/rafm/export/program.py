@@ -190,6 +190,8 @@ def text_of(cell: Any, family: str) -> str:
         return number_text(cell)
     if isinstance(cell, bytes):
         cell = cell.decode()
+    if family == "boolean" and isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
+        return cell.strip().lower()
     if not isinstance(cell, str):
         raise TypeError(f"expected text, found {cell!r:.80}")
     check_family(family, "text", cell)
