@@ -87,7 +87,7 @@ def as_text(cells: pa.Array) -> pa.Array:
     ['1970-01-01 00:00:01.5', '1970-01-02']
     """
     if pa.types.is_floating(cells.type):
-        return _float_text(cells.cast(pa.float64()))
+        return _float_text(cells)  # in their own precision: the float32 next to 0.1 is 0.1
     if not pa.types.is_integer(cells.type) or pa.types.is_uint64(cells.type):  # decimal_text is for int64
         kind = cell_type(cells.type)
         if kind == "text":
@@ -163,6 +163,13 @@ def as_numbers(cells: pa.Array) -> np.ndarray:
     if pa.types.is_float16(cells.type):  # Arrow casts it to float32 only
         cells = cells.cast(pa.float32())
     return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def precision_of(kind: pa.DataType) -> type[np.floating]:
+    """Return the floating-point type with the precision of cells: float32 and float16 are kept, others are float64."""
+    if pa.types.is_dictionary(kind):
+        return precision_of(kind.value_type)
+    return np.float32 if pa.types.is_float32(kind) else np.float16 if pa.types.is_float16(kind) else np.float64
 
 
 def as_finite(cells: pa.Array, name: str, row: int) -> np.ndarray:

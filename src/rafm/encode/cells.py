@@ -45,7 +45,7 @@ class CellEncoder:
             if self.null >= 0:
                 ids.append(self.null)
                 values.append(1.0)
-        elif isinstance(cell, np.generic | np.ndarray):
+        elif isinstance(cell, np.generic | np.ndarray) and not isinstance(cell, np.float32):
             self.add(cell.tolist(), row, ids, values)
         else:
             more, their_values = self._found(cell, row)
