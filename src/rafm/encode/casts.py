@@ -22,13 +22,17 @@ WHOLE_LIMIT = 2.0**63  # whole floats below this are written like integers
 ELEMENTS = ("text", "number", "boolean", "time", "nothing")  # what a list may hold
 
 
-@lru_cache(maxsize=4096)
 def cell_type(kind: pa.DataType) -> str:
     """Return the kind of cells of an Arrow type: one of CELL_TYPES, or "other".
 
     >>> cell_type(pa.dictionary(pa.int8(), pa.string())), cell_type(pa.uint16()), cell_type(pa.date32())
     ('text', 'number', 'time')
     """
+    return "other" if isinstance(kind, pa.BaseExtensionType) else _cell_type(kind)  # those of Python have no hash
+
+
+@lru_cache(maxsize=4096)
+def _cell_type(kind: pa.DataType) -> str:
     kinds = pa.types
     if kinds.is_dictionary(kind):
         return cell_type(kind.value_type)
