@@ -190,7 +190,17 @@ def _like(start: Model, options: TrainingOptions) -> TrainingOptions:
     if options.measured or was_rival or (options.may_measure and start.options.get("ranks") == AUTO):
         family, ranks = start.plan.family, start.plan.ranks
         options = replace(options, model=family, ranks=ranks, l2=options.l2[:1] * len(ranks), measured=False)
-    return options
+    return _adapted_like(start, options)
+
+
+def _adapted_like(start: Model, options: TrainingOptions) -> TrainingOptions:
+    """Return options whose defaults suit the rows that the model was trained on first, not the next few."""
+    known = start.options if start.options.get("optimizer") == options.optimizer.name else {}
+    kept = {name: known[name] for name in options.adaptable if known.get(name) is not None}
+    if "l2" in kept:
+        penalties = kept["l2"] if isinstance(kept["l2"], list) else [kept["l2"]] * len(options.ranks)
+        kept["l2"] = tuple(penalties) if len(penalties) == len(options.ranks) else options.l2
+    return replace(options, adaptable=options.adaptable - kept.keys(), **kept)
 
 
 def _check_metric_is_defined(valid: RowSource, options: TrainingOptions) -> None:
