@@ -14,6 +14,7 @@ from tables import assert_same_rows, encoded, features_of, spec_of
 from rafm.encode.column import RARE
 from rafm.encode.coverage import ColumnCounts, Coverage
 from rafm.encode.encoder import TableEncoder
+from rafm.encode.raw_rows import TableRows
 from rafm.encode.spec import ColumnSpec, TableSpec
 from rafm.errors import DataValueError
 
@@ -127,6 +128,28 @@ def test_bins_are_named_as_intervals_and_take_numbers_never_seen():
     assert encoder.feature_names() == ["x=[-inf,2.0)", "x=[2.0,3.5)", "x=[3.5,inf)", "x=<missing>"]
     found = features_of(encoder, pa.table({"x": [-9.0, 2.0, 99.0, None]}))
     assert [next(iter(row)) for row in found] == encoder.feature_names()
+
+
+TENTHS = [k / 10 for k in range(1, 30)] * 3
+IN_WIDTHS = {
+    "float64": pa.array(TENTHS),
+    "float32": pa.array(TENTHS, pa.float32()),
+    "dictionary of float32": pa.array(TENTHS, pa.float32()).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("kind", ["bins", "category"])
+@pytest.mark.parametrize("learned", IN_WIDTHS)
+def test_decimals_are_the_same_in_every_width(learned, kind):
+    """As float32, 0.7 is below and 0.3 above the float64, but both are the decimals that a file has."""
+    encoder, rows = TableEncoder.learn_encode(pa.table({"x": IN_WIDTHS[learned]}), spec_of(x=kind))
+    assert encoder.feature_names() == TableEncoder.learn(pa.table({"x": TENTHS}), spec_of(x=kind)).feature_names()
+    for cells in IN_WIDTHS.values():
+        assert_same_rows(encoder.encode(pa.table({"x": cells})), rows)
+    found, scored = [], TableRows(encoder)
+    for tenth in TENTHS:
+        scored.add({"x": np.float32(tenth)}, 0, found, [])
+    assert found == rows.indices.tolist()
 
 
 def naive_log_bin(x):

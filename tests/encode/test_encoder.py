@@ -160,6 +160,8 @@ def test_tables_longer_than_a_block_are_encoded_like_short_ones():
     np.testing.assert_array_equal(rows.labels, np.arange(n, dtype=np.float32))
     assert encoder.feature_name(int(rows.indices[-1])) == f"c=v{(n - 1) % 1000}"
     assert encoder.reader_columns() == {"c": "text", "y": "number"}
+    empty = TableEncoder.learn(pa.table({"price": pa.nulls(2)}), spec_of(price="bins"))
+    assert empty.reader_columns() == {"price": "bins"}  # the words for a missing number are none
     coded = table.set_column(0, "c", table["c"].dictionary_encode())
     assert_same_rows(TableEncoder.learn(coded, TableSpec(label="y")).encode(coded), rows)
 

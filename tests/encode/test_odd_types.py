@@ -23,6 +23,16 @@ LABELS = np.random.default_rng(0).integers(0, 2, N).tolist()  # no column tells 
 LARGEST = 2**63 - 1
 
 
+class Own(pa.ExtensionType):
+    """A type of somebody's own, without a hash."""
+
+    def __init__(self):
+        super().__init__(pa.string(), "own")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+
 def words(k, nulls=True):
     """Return k different texts, over and over, some of them missing."""
     return [None if nulls and i % 11 == 3 else f"v{i % k}" for i in range(N)]
@@ -94,6 +104,12 @@ def test_cells_without_a_meaning_are_refused_by_the_name_of_their_column(cells, 
     assert "odd one" in inspected.out + inspected.err
 
 
+def test_a_type_of_ones_own_is_refused_by_the_name_of_its_column():
+    cells = pa.ExtensionArray.from_storage(Own(), pa.array(["a"] * N))
+    with pytest.raises(DataValueError, match="column 'odd one' has type extension<own"):
+        make("binary", "lr").fit(pa.table({"odd one": cells, "n": np.arange(N) / N}), LABELS)
+
+
 HUGE = [10**30 + i for i in range(N)]
 PANDAS = {
     "complex": (np.arange(N) * 1j, "type complex128"),
@@ -101,6 +117,7 @@ PANDAS = {
     "whole numbers beyond 64 bits": (HUGE, "whole numbers beyond 64 bits"),
     "some beyond 64 bits": ([2**64 + 1, 1] * (N // 2), "whole numbers beyond 64 bits"),
     "sparse": (pd.arrays.SparseArray([0, 1] * (N // 2)), "type Sparse"),
+    "surrogates": (pd.Series(["a", "\ud800"] * (N // 2), dtype=object), "text that is no Unicode"),
     "objects": ([object()] * N, "types object"),
     "intervals": (pd.interval_range(0, N), "type extension"),
 }

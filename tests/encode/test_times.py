@@ -104,6 +104,9 @@ def test_times_as_categories_follow_the_same_rule():  # case 127
     )
     tokyo = pa.table({"at": pa.array([TEN], pa.timestamp("us", "Asia/Tokyo"))})
     assert encoder.encode(tokyo).indices.tolist() == [0]
+    coded = pa.table({"at": tokyo["at"].dictionary_encode()})  # a categorical of pandas
+    assert encoder.encode(coded).indices.tolist() == [0]
+    assert TableEncoder.learn(coded).feature_names() == encoder.feature_names() == ["at=2014-10-21 08:00:00Z"]
     with pytest.raises(DataValueError, match="found one without"):
         encoder.encode(pa.table({"at": [EIGHT]}))
     with pytest.raises(DataValueError, match="found one without"):

@@ -54,6 +54,17 @@ def test_what_pandas_writes_is_read_back_with_categories(tmp_path):
     assert pa.types.is_dictionary(found.schema.field("city").type)
 
 
+@pytest.mark.parametrize("columns", [["list"], ["struct"], ["list", "struct"]], ids=" and ".join)
+@pytest.mark.parametrize("text", [pa.string(), pa.binary()], ids=str)
+def test_lists_of_text_are_read_from_several_row_groups(tmp_path, text, columns):
+    """Every row group has a dictionary of its own, and Arrow cannot join those within lists and structs."""
+    genres = pa.array([["a", "b"], None, [], ["c"], ["b", None]], pa.list_(text))
+    rows = {"list": genres, "struct": [{"of": "a"}, None, {"of": "b"}, {"of": None}, {"of": "a"}]}
+    table = pa.table({name: rows[name] for name in columns})
+    pq.write_table(table, tmp_path / "train.parquet", row_group_size=2)
+    assert read(tmp_path / "train.parquet").to_pylist() == table.to_pylist()
+
+
 def test_reading_again_gives_the_rows_again(tmp_path):
     pq.write_table(TABLE, tmp_path / "train.parquet")
     assert read(tmp_path / "train.parquet") == read(tmp_path / "train.parquet") == TABLE

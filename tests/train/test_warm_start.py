@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import run
+from fitted import RANKS
 from worlds import planted
 
 from rafm import RaFMClassifier, RaFMRegressor, UnseenValuesWarning, load
@@ -55,6 +56,20 @@ def test_going_on_from_a_file_gives_the_bytes_of_training_without_a_stop(family,
     expected = whole.parameters.arrays()
     for name, found in joined.parameters.arrays().items():
         assert found.tobytes() == expected[name].tobytes(), name
+
+
+@pytest.mark.parametrize("model", ["fm", "rafm", "lr"])
+def test_going_on_in_memory_gives_the_model_of_going_on_from_a_file(model, tmp_path):
+    """Without l2 and learning rate given, both keep those of the first rows, however few the next ones are."""
+    frame, labels = table(2000)
+    going_on = RaFMClassifier(model=model, ranks=RANKS[model]).partial_fit(frame[:1000], labels[:1000])
+    going_on.save(tmp_path / "half.rafm", keep_state=True)
+    loaded = load(tmp_path / "half.rafm")
+    for at in range(1000, 2000, 100):
+        for one in (going_on, loaded):
+            one.partial_fit(frame[at : at + 100], labels[at : at + 100])
+    np.testing.assert_array_equal(going_on.decision_function(frame), loaded.decision_function(frame))
+    assert going_on.model_.options == loaded.model_.options
 
 
 def test_chunks_are_close_to_one_pass_over_their_rows():

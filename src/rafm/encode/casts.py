@@ -15,18 +15,24 @@ from .strings import decimal_text
 
 CELL_TYPES = ("text", "number", "boolean", "time", "list", "nothing")
 MISSING_NUMBERS = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")  # as text writes them
-WHOLE_WITH_POINT = r"^(-?[0-9]+)\.0*$"
+NAME_OF_WHOLE = r"^(0|-?[1-9][0-9]*)$"  # as decimal_text writes it
+CODE_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"  # zip codes, phone numbers, ids beyond float64
+A_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 WHOLE_LIMIT = 2.0**63  # whole floats below this are written like integers
 ELEMENTS = ("text", "number", "boolean", "time", "nothing")  # what a list may hold
 
 
-@lru_cache(maxsize=4096)
 def cell_type(kind: pa.DataType) -> str:
     """Return the kind of cells of an Arrow type: one of CELL_TYPES, or "other".
 
     >>> cell_type(pa.dictionary(pa.int8(), pa.string())), cell_type(pa.uint16()), cell_type(pa.date32())
     ('text', 'number', 'time')
     """
+    return "other" if isinstance(kind, pa.BaseExtensionType) else _cell_type(kind)  # those of Python have no hash
+
+
+@lru_cache(maxsize=4096)
+def _cell_type(kind: pa.DataType) -> str:
     kinds = pa.types
     if kinds.is_dictionary(kind):
         return cell_type(kind.value_type)
@@ -77,29 +83,65 @@ def plain(cells: pa.Array) -> pa.Array:
 
 
 def as_text(cells: pa.Array) -> pa.Array:
-    """Return cells as text or bytes; 3 and 3.0 both become "3", and NaN becomes null.
+    """Return cells as text or bytes, equal for equal cells: 3 and 3.0 become "3", and NaN becomes null.
 
     >>> as_text(pa.array([3.0, 0.5, None, float("nan")])).to_pylist()
     ['3', '0.5', None, None]
+    >>> as_text(pa.array([1_500, 86_400_000], pa.timestamp("ms"))).to_pylist()
+    ['1970-01-01 00:00:01.5', '1970-01-02']
     """
     if pa.types.is_floating(cells.type):
-        return _float_text(cells.cast(pa.float64()))
+        return _float_text(cells)  # in their own precision: the float32 next to 0.1 is 0.1
     if not pa.types.is_integer(cells.type) or pa.types.is_uint64(cells.type):  # decimal_text is for int64
-        return cells if cell_type(cells.type) == "text" else cells.cast(pa.string())
+        kind = cell_type(cells.type)
+        if kind == "text":
+            return cells
+        text = cells.cast(pa.string())
+        if pa.types.is_decimal(cells.type):
+            return as_number_text(pc.replace_substring_regex(text, r"\.0+$", ""))
+        return time_names(text) if kind == "time" else text
     filled = cells.fill_null(0) if cells.null_count else cells
     return _with_nulls(decimal_text(filled.to_numpy(zero_copy_only=False)), cells)
 
 
-def as_number_text(cells: pa.Array) -> pa.Array:
-    """Return text as the names of numbers: "3.0" and " 3" become "3", words for a missing number null.
+def time_names(texts: pa.Array) -> pa.Array:
+    """Shorten times as Arrow writes them: drop zeros at the end of fractions, and midnight if there is no zone."""
+    for pattern, kept in ((r"\.0+(Z?)$", r"\1"), (r"(\.\d*[1-9])0+(Z?)$", r"\1\2"), (" 00:00:00$", "")):
+        texts = pc.replace_substring_regex(texts, pattern, kept)
+    return texts
 
-    >>> as_number_text(pa.array(["3.0", " 3", "-4.", "0.5", "007", "x.0", "NA", None])).to_pylist()
-    ['3', '3', '-4', '0.5', '007', 'x.0', None, None]
+
+def as_booleans(cells: pa.Array, name: str, row: int) -> pa.Array:
+    """Return the words true and false, however capitalised, as booleans.
+
+    >>> as_booleans(pa.array(["True", "false ", "NA", None]), "paid", 0).to_pylist()
+    [True, False, None, None]
     """
-    if pa.types.is_dictionary(cells.type):
-        cells = plain(cells)
-    text = pc.replace_substring_regex(pc.utf8_trim_whitespace(without_views(cells)), WHOLE_WITH_POINT, r"\1")
-    return pc.if_else(pc.is_in(text, pa.array(MISSING_NUMBERS, text.type)), pa.scalar(None, text.type), text)
+    text = pc.utf8_trim_whitespace(without_views(plain(cells)))
+    words = pc.ascii_lower(pc.if_else(pc.is_in(text, pa.array(MISSING_NUMBERS, text.type)), None, text))
+    wrong = pc.index(pc.is_in(words, pa.array(["true", "false", None], words.type)), False).as_py()
+    if wrong >= 0:
+        found = f"found {cells[wrong].as_py()!r:.80}"
+        raise DataValueError(f"column {name!r}, row {row + wrong + 1}: expected true or false as in training, {found}")
+    return pc.equal(words, pa.scalar("true", words.type))
+
+
+def as_number_text(cells: pa.Array) -> pa.Array:
+    """Return text as the names of numbers: "3.0", "+3" and "3e0" become "3", words for a missing number null.
+
+    >>> as_number_text(pa.array(["3.0", " 3", "-4.", "-0", "1e3", "0.5", "007", "x.0", "NA", None])).to_pylist()
+    ['3', '3', '-4', '0', '1000', '0.5', '007', 'x.0', None, None]
+    """
+    text = pc.utf8_trim_whitespace(without_views(plain(cells)))
+    other = pc.invert(pc.match_substring_regex(text, NAME_OF_WHOLE)).fill_null(False)
+    if not pc.any(other, min_count=0).as_py():  # the usual case
+        return text
+    words = text.filter(other)
+    words = pc.if_else(pc.is_in(words, pa.array(MISSING_NUMBERS, text.type)), pa.scalar(None, text.type), words)
+    is_number = pc.and_not(pc.match_substring_regex(words, A_NUMBER), pc.match_substring_regex(words, CODE_LIKE))
+    numbers = words.filter(is_number).cast(pa.float64())
+    named = pc.replace_with_mask(words, is_number.fill_null(False), _float_text(numbers).cast(text.type))
+    return pc.replace_with_mask(text, other, named)
 
 
 def _float_text(cells: pa.Array) -> pa.Array:
@@ -125,6 +167,13 @@ def as_numbers(cells: pa.Array) -> np.ndarray:
     if pa.types.is_float16(cells.type):  # Arrow casts it to float32 only
         cells = cells.cast(pa.float32())
     return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def precision_of(kind: pa.DataType) -> type[np.floating]:
+    """Return the floating-point type with the precision of cells: float32 and float16 are kept, others are float64."""
+    if pa.types.is_dictionary(kind):
+        return precision_of(kind.value_type)
+    return np.float32 if pa.types.is_float32(kind) else np.float16 if pa.types.is_float16(kind) else np.float64
 
 
 def as_finite(cells: pa.Array, name: str, row: int) -> np.ndarray:

@@ -18,7 +18,6 @@ from ..errors import DataValueError
 from .casts import is_bytes, naming_column
 from .coders import Bins, Lists, LogBins, Number, Words, log_bin
 from .column import NAME_TYPES, Column, refuse_missing
-from .times import as_times
 
 REMEMBERED, REMEMBERED_CHARS = 1024, 200  # cells per column, and characters of each
 INT_LIMIT = 2**63  # larger integers are left to Arrow
@@ -46,7 +45,7 @@ class CellEncoder:
             if self.null >= 0:
                 ids.append(self.null)
                 values.append(1.0)
-        elif isinstance(cell, np.generic | np.ndarray):
+        elif isinstance(cell, np.generic | np.ndarray) and not isinstance(cell, np.float32):
             self.add(cell.tolist(), row, ids, values)
         else:
             more, their_values = self._found(cell, row)
@@ -70,17 +69,14 @@ class CellEncoder:
         return tuple((codes[known] + self.first).tolist()), tuple(values[known].tolist())
 
     def _as_array(self, cell: Any, row: int) -> pa.Array:
-        """Return a cell as an Arrow array; text becomes a time where the categories are times."""
+        """Return a cell as an Arrow array."""
         name = self.column.name
         with naming_column(name, type(cell).__name__):
             try:
                 cells = pa.array([cell])
-                cells = cells.cast(pa.large_string()) if is_bytes(cells.type) else cells
+                return cells.cast(pa.large_string()) if is_bytes(cells.type) else cells
             except (TypeError, UnicodeError) as error:
                 raise DataValueError(f"column {name!r}, row {row + 1}: {str(error)[:200]}") from None
-            if self.column.cell_type == "time" and self.column.kind == "category" and isinstance(cell, str):
-                return as_times(cells, None, name, row)
-            return cells
 
 
 class WordCells(CellEncoder):
@@ -93,7 +89,7 @@ class WordCells(CellEncoder):
 
     def add(self, cell: Any, row: int, ids: list[int], values: list[float]) -> None:
         kind = type(cell)  # exactly: a boolean is no number here
-        if kind is str and self.kind in ("text", "time"):
+        if kind is str and self.kind == "text":
             text = cell
         elif self.kind not in NAME_TYPES:
             return self.add_other(cell, row, ids, values)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..rows.checked import read_only
 from .assemble import ABSENT, Slot
-from .casts import as_finite, as_numbers, as_text, cell_type, check_finite, plain, without_views
+from .casts import as_finite, as_numbers, as_text, cell_type, check_finite, plain, precision_of, without_views
 from .interning import NULL, UNKNOWN
 from .numeric import standardise
 from .spec import ColumnSpec
@@ -169,8 +169,11 @@ class Bins:
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
         """Return one code per cell."""
-        numbers = as_finite(cells, self.name, row)
-        codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
+        numbers, precision = as_finite(cells, self.name, row), precision_of(cells.type)
+        # in the precision of the cells: as float32, 0.7 is less than as float64, but in the same bin
+        with np.errstate(over="ignore"):  # an edge beyond their range becomes infinite
+            edges = np.array(self.edges).astype(precision)
+        codes = np.searchsorted(edges, numbers.astype(precision, copy=False), side="right").astype(np.int32)
         codes[np.isnan(numbers)] = NULL  # searchsorted puts NaN into the last bin
         return [Slot(codes)]
 

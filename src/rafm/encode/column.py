@@ -13,12 +13,12 @@ from ..errors import DataValueError
 from ..rows.arrow import array_of, numbers_of
 from ..rows.checked import read_only
 from .assemble import Slot, finalize, take_codes
-from .casts import as_number_text, as_numbers, cell_type, is_bytes, naming_column, without_views
+from .casts import as_booleans, as_number_text, as_numbers, cell_type, is_bytes, naming_column, without_views
 from .coders import Coder, Lists, Number, Words
 from .infer import FEW, is_prose
 from .learners import CodeLearner, WordLearner, first_place, learner_of
 from .spec import ColumnSpec, TableSpec
-from .times import check_one_kind, check_taken, in_utc, learned_times, read_times, times_like
+from .times import as_times, check_one_kind, check_taken, in_utc, learned_times, read_times, times_like
 
 MISSING, RARE = "<missing>", "<rare>"
 ALLOWED = {  # cell types that each kind accepts, besides columns that are always empty
@@ -71,18 +71,24 @@ class Column:
 
     def slots(self, cells: pa.Array, row: int) -> list[Slot]:
         """Encode cells; row: number of the first row."""
-        cells = without_type(cells, self.cell_type)
+        cells = self.as_learned(without_type(cells, self.cell_type), row)
         self._check_type(cells.type)
         with naming_column(self.name, cells.type):
             if self.times is not None:
                 times = times_like(self.times, cells, self.spec.format, self.name, row)
                 cells = times if self.kind == "datetime" else in_utc(cells)
-            return self.coder.slots(self.as_names(cells), row)
+            return self.coder.slots(cells, row)
 
-    def as_names(self, cells: pa.Array) -> pa.Array:
-        """Return text in place of the numbers of training as those are named: 196 is "196"."""
-        is_text = self.kind == "category" and self.cell_type == "number" and cell_type(cells.type) == "text"
-        return as_number_text(cells) if is_text else cells
+    def as_learned(self, cells: pa.Array, row: int) -> pa.Array:
+        """Return text as the category of training that it stands for: the name of a number, a time or a boolean."""
+        if self.kind != "category" or self.cell_type == "text" or cell_type(cells.type) != "text":
+            return cells
+        with naming_column(self.name, cells.type):
+            if self.cell_type == "time":
+                return as_times(cells, None, self.name, row)
+            if self.cell_type == "boolean":
+                return as_booleans(cells, self.name, row)
+            return as_number_text(cells) if self.cell_type == "number" else cells
 
     def finalize(self, slots: list[Slot], counts: np.ndarray) -> list[Slot]:
         """Return the slots with the codes of rare and missing values filled in, and count values."""
@@ -113,7 +119,7 @@ class Column:
         self._check_same(cell_type(found), str(found))
 
     def _check_same(self, found: str, shown: str) -> None:
-        """Reject cells of another type than in training; times may be text, and names numbers, or the reverse."""
+        """Reject cells of another type than in training; times may be text, and names numbers."""
         if self.kind == "datetime" or found == self.cell_type or "nothing" in (self.cell_type, found):
             return
         if self.kind == "category" and {found, self.cell_type} <= NAME_TYPES:

@@ -120,12 +120,12 @@ class TableEncoder:
         return replace(self, columns=columns), TableEncoder(spec, columns)._replayed(learners, kept, targets)
 
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
-        for block in _blocks(batches):
+        for row, block in _with_first_rows(_blocks(batches)):
             self.check_columns(block.schema.names)
             for column in self.columns:
                 place, cells = block.schema.get_field_index(column.name), cells_of(block, column.name)
-                if (names := column.as_names(cells)) is not cells:
-                    block = block.set_column(place, column.name, names)
+                if (learned := column.as_learned(cells, row)) is not cells:
+                    block = block.set_column(place, column.name, learned)
             yield block
 
     def ids_in(self, grown: TableEncoder) -> np.ndarray:
@@ -224,7 +224,7 @@ class TableEncoder:
         """
         ignored = {column.name: "ignore" for column in self.spec.columns if column.kind == "ignore"}
         read_as = {"text": "text", "number": "number", "time": "text"}  # in text a time looks like any other text
-        types = {column.name: read_as[column.cell_type] for column in self.columns if column.cell_type in read_as}
+        types = {column.name: read_as.get(column.cell_type, column.kind) for column in self.columns}
         names = {
             column.name: "text" for column in self.columns if column.kind == "category"
         }  # so that long ids stay exact

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..errors import DataValueError
 from ..rows.arrow import array_of
 from ..rows.checked import read_only
-from .casts import as_finite, as_numbers, check_finite
+from .casts import as_finite, as_numbers, check_finite, precision_of
 from .coders import (
     MAX_SPAN,
     Bins,
@@ -192,16 +192,19 @@ class BinsLearner:
 
     def __init__(self, spec: ColumnSpec):
         self._spec, self._counts = spec, ValueCounts()
+        self._precision: type[np.floating] = np.float16  # of the cells so far
 
     def update(self, cells: pa.Array, row: int) -> int:
         """Count the numbers."""
         numbers = as_finite(cells, self._spec.name, row)
         self._counts.add(numbers)
+        self._precision = np.promote_types(self._precision, precision_of(cells.type)).type
         return first_place(np.isnan(numbers))
 
     def finish(self) -> tuple[Coder, bool]:
-        """Return the bins."""
-        return Bins(self._spec.name, tuple(bin_edges(self._counts, self._spec.n_bins).tolist())), False
+        """Return the bins; an edge is the shortest number that has the precision of the cells, 0.1 also as float32."""
+        edges = bin_edges(self._counts, self._spec.n_bins).astype(self._precision)
+        return Bins(self._spec.name, tuple(float(str(edge)) for edge in edges)), False
 
 
 @cache

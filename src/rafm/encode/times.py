@@ -113,6 +113,7 @@ def in_utc(times: pa.Array) -> pa.Array:
     >>> in_utc(pa.array([0], pa.timestamp("s", "Europe/Oslo"))).type
     TimestampType(timestamp[s, tz=UTC])
     """
+    times = plain(times)
     has_zone = pa.types.is_timestamp(times.type) and times.type.tz is not None
     return times.cast(pa.timestamp(times.type.unit, "UTC")) if has_zone else times
 

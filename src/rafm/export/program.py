@@ -35,6 +35,8 @@ P1, P2, P3, P4, P5 = (  # the primes of XXH64
 )
 WHOLE_LIMIT = 2.0**63  # whole floats below this are written like integers
 MISSING_NUMBERS = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None")
+A_NUMBER = "^[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?$"
+CODE_LIKE = "^[+-]?(0[0-9]|[0-9]{16,}$)"  # a name, not a number
 HAS_HOURS = "%[-_^0#]*[HIMSTRcXsrklp]"  # in a pattern of times
 RARE, MISSING = -1, -2  # codes of values without a feature of their own, and of no value
 
@@ -188,6 +190,8 @@ def text_of(cell: Any, family: str) -> str:
         return number_text(cell)
     if isinstance(cell, bytes):
         cell = cell.decode()
+    if family == "boolean" and isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
+        return cell.strip().lower()
     if not isinstance(cell, str):
         raise TypeError(f"expected text, found {cell!r:.80}")
     check_family(family, "text", cell)
@@ -274,8 +278,11 @@ Entries = Iterator[tuple[int, float]]  # codes and values of a cell
 def code_category(column: dict[str, Any], cell: Any) -> Entries:
     """Yield one code."""
     if column["family"] == "number" and isinstance(cell, str):  # the name of a number
-        cell = re.sub(r"^(-?[0-9]+)\.0*$", r"\1", cell.strip())
-        cell = None if cell in MISSING_NUMBERS else cell
+        cell = cell.strip()
+        if cell in MISSING_NUMBERS:
+            cell = None
+        elif re.search(A_NUMBER, cell) and not re.search(CODE_LIKE, cell):
+            cell = float(cell)
     yield MISSING if is_missing(cell) else word_code(column, text_of(cell, column["family"])), 1.0
 
 

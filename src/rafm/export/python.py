@@ -80,8 +80,8 @@ def _columns(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
     for column in columns:
         if column.cell_type == "time" and column.kind == "category":
             raise ConfigError(
-                f"column {column.name!r} has times as categories, whose text depends on the unit that Arrow gave them; "
-                "train with the kind datetime, or with text",
+                f"column {column.name!r} has times as categories, which the program cannot name; train with the kind "
+                "datetime, or with text",
                 key="columns",
             )
         found.append(

@@ -62,7 +62,7 @@ def as_table(X: Any) -> pa.Table:
                 raise DataValueError(f"two columns are named {twice!r}; rename or drop one")
             return pa.Table.from_pandas(X, preserve_index=False)
         return X.to_arrow() if _is_one_of(X, (("polars", "DataFrame"),)) else _exported(X)
-    except (pa.ArrowException, OverflowError, TypeError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeError) as error:
         raise _unreadable(X, error) from None
 
 
@@ -83,7 +83,7 @@ def _unreadable(X: Any, error: Exception) -> DataValueError:
         cells = X.to_series(place) if hasattr(X, "to_series") else X.iloc[:, place]
         try:
             cells.to_arrow() if hasattr(cells, "to_arrow") else pa.array(cells, from_pandas=True)
-        except (pa.ArrowException, OverflowError, TypeError) as own:
+        except (pa.ArrowException, OverflowError, TypeError, UnicodeError) as own:
             return _unreadable_column(name, cells, own)
     return DataValueError(f"the table cannot be read: {' '.join(str(error).split())}")
 
@@ -96,5 +96,9 @@ def _unreadable_column(name: Any, cells: Any, error: Exception) -> DataValueErro
         )
     if isinstance(error, OverflowError):
         return DataValueError(f"column {name!r} has whole numbers beyond 64 bits; convert it to text or float64")
+    if isinstance(error, UnicodeError):  # surrogates, which no encoding has
+        return DataValueError(
+            f"column {name!r} has text that is no Unicode: {error}; decode it with the right encoding"
+        )
     kinds = " and ".join(sorted({type(cell).__name__ for cell in cells.dropna()})[:4])
     return DataValueError(f"column {name!r} has values of types {kinds}; convert them to one type, such as text")

@@ -168,11 +168,23 @@ def _read(file: str, schema: pa.Schema, batch_bytes: int) -> Iterator[pa.RecordB
         texts = [leaf.path for leaf in _leaves(opened) if leaf.physical_type == "BYTE_ARRAY"]
     with _open(file, texts) as opened, _naming_damage(file):
         row = 0
-        for batch in opened.iter_batches(n_rows, columns=schema.names):
+        for batch in _stored(opened, n_rows, schema.names):
             batch.validate(full=True)  # offsets and UTF-8 come from the file, and kernels trust them
             kept = pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema.names)
             yield from (_plain(piece, schema) for piece in in_pieces(kept, batch_bytes, row))
             row += batch.num_rows
+
+
+def _stored(opened: parquet.ParquetFile, n_rows: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield batches; Arrow cannot join dictionaries in lists and structs, and every row group has its own."""
+    is_nested = _has_lists(opened) or any(leaf.path != leaf.name for leaf in _leaves(opened))
+    groups = [[k] for k in range(opened.metadata.num_row_groups)] if is_nested else [None]
+    for group in groups:
+        yield from opened.iter_batches(n_rows, row_groups=group, columns=names)
+
+
+def _has_lists(opened: parquet.ParquetFile) -> bool:
+    return any(leaf.max_repetition_level for leaf in _leaves(opened))
 
 
 def _leaves(opened: parquet.ParquetFile) -> list[parquet.ColumnSchema]:
@@ -200,5 +212,4 @@ def _batch_rows(opened: parquet.ParquetFile, batch_bytes: int) -> int:
     sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
     # equal values are stored once, but each takes its place in memory
     n_bytes = max(sum(sizes) / max(metadata.num_rows, 1), CELL_BYTES * len(leaves), 1)  # per row
-    has_lists = any(leaf.max_repetition_level for leaf in leaves)
-    return int(min(max(batch_bytes / n_bytes, 1), LIST_ROWS if has_lists else 2**20))
+    return int(min(max(batch_bytes / n_bytes, 1), LIST_ROWS if _has_lists(opened) else 2**20))

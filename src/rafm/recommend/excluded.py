@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..encode.casts import as_text, naming_column, plain, without_views
+from ..encode.column import Column
 from ..encode.encoder import TableEncoder
 from ..errors import ConfigError, DataValueError, DataWarning, caller_level
 from ..model.model import Model
@@ -192,9 +193,13 @@ def read_columns(path: str, options: ReadOptions, encoder: TableEncoder, names: 
     for column in encoder.columns:
         if column.name in wanted:
             place, cells = table.column_names.index(column.name), table[column.name]
-            names = pa.chunked_array([column.as_names(chunk) for chunk in cells.chunks], cells.type)
-            table = table.set_column(place, column.name, names)
+            table = table.set_column(place, column.name, pa.chunked_array(_names(column, cells.chunks)))
     return table
+
+
+def _names(column: Column, chunks: Iterable[pa.Array]) -> list[pa.Array]:
+    """Return the cells of a category as text, as the encoder names them."""
+    return [as_text(column.as_learned(chunk, 0)) if column.kind == "category" else chunk for chunk in chunks]
 
 
 def read_excluded(

@@ -166,7 +166,17 @@ def like_model(start: Model, recipe: Recipe) -> Recipe:
     if recipe.measured or was_other or (freedom.may_measure and start.options.get("ranks") == AUTO):
         family, ranks = start.plan.family, start.plan.ranks
         recipe = replace(recipe, model=family, ranks=ranks, l2=recipe.l2[:1] * len(ranks), measured=False)
-    return recipe
+    return _adapted_like(start, recipe)
+
+
+def _adapted_like(start: Model, recipe: Recipe) -> Recipe:
+    """Return the recipe with defaults that suit the rows that the model was trained on first, not the next few."""
+    known = start.options if start.options.get("optimizer") == recipe.optimizer.name else {}
+    kept = {name: known[name] for name in recipe.adaptable if known.get(name) is not None}
+    if "l2" in kept:
+        penalties = kept["l2"] if isinstance(kept["l2"], list) else [kept["l2"]] * len(recipe.ranks)
+        kept["l2"] = tuple(penalties) if len(penalties) == len(recipe.ranks) else recipe.l2
+    return replace(recipe, adaptable=recipe.adaptable - kept.keys(), **kept)
 
 
 def _check_metric_is_defined(valid: RowSource, recipe: Recipe) -> None:

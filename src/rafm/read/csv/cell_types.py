@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...encode.casts import MISSING_NUMBERS
+from ...encode.casts import A_NUMBER, CODE_LIKE, MISSING_NUMBERS
 from ...encode.strings import as_strings
 
 FEW = 100  # cells that are tried first, since most text columns show it early
-CODE_LIKE = r"^[+-]?(0[0-9]|[0-9]{16,}$)"  # zip codes, phone numbers, ids beyond float64
 UNKNOWN, TEXT, WHOLE, NUMBER = pa.null(), pa.string(), pa.int64(), pa.float64()
-WRITTEN_AS = {WHOLE: r"^-?[0-9]+$", NUMBER: r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"}
+WRITTEN_AS = {WHOLE: r"^-?[0-9]+$", NUMBER: A_NUMBER}
 TYPE_NAMES = {WHOLE: "whole numbers", NUMBER: "numbers"}
 READ_AS = {
     "category": TEXT,
