@@ -41,7 +41,7 @@ def warmup(json: Json = False) -> None:
 def run_commands(folder: Path) -> None:
     """Run each command once for each kind of input that is compiled apart."""
     from ..rows.texts import texts_of_bytes
-    from . import app
+    from .app import app
 
     write_rows(folder)
     texts_of_bytes(b"")  # `serve` needs it; all else of its kernels is compiled by `predict`
