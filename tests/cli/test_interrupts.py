@@ -1,7 +1,6 @@
 """Ctrl-C while a command starts: exit code 130 and one line, whatever was being imported (case 129)."""
 
 import os
-import signal
 import subprocess
 import sys
 
