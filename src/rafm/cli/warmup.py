@@ -22,10 +22,11 @@ def warmup(json: Json = False) -> None:
     """
     from ..jit.compiling import can_keep_code, compile_seconds, compiled_kernels
 
+    place = _cache_folder()  # a warning of it is for everybody
     quiet = io.StringIO()  # the note that it compiles goes to the stderr of before
     with TemporaryDirectory() as folder, contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
         run_commands(Path(folder))
-    kernels, seconds, place = compiled_kernels(), compile_seconds(), _cache_folder()
+    kernels, seconds = compiled_kernels(), compile_seconds()
     if json:
         return print_json({"kernels": kernels, "compile_seconds": round(seconds, 3), "cache": place})
     if not kernels:
