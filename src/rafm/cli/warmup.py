@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ..files.terminal import counted
 from .arguments import Json, print_json
 
 N_ROWS = 400  # enough for tables of strings to grow
@@ -32,10 +33,11 @@ def warmup(json: Json = False) -> None:
     if not kernels:
         print(f"everything is already compiled; the code is in {place}")
     elif can_keep_code():
-        print(f"compiled {len(kernels)} kernels in {seconds:.1f} s; the code is in {place}")
+        print(f"compiled {counted(len(kernels), 'kernel')} in {seconds:.1f} s; the code is in {place}")
     else:
         print(
-            f"compiled {len(kernels)} kernels in {seconds:.1f} s, but found no place to cache them: set NUMBA_CACHE_DIR"
+            f"compiled {counted(len(kernels), 'kernel')} in {seconds:.1f} s, but found no place to cache them: "
+            "set NUMBA_CACHE_DIR"
         )
 
 

@@ -299,7 +299,7 @@ def begun_line(event: Begun) -> str:
     'sampling starts from a model with 900 features; 20 new'
     """
     if event.is_given:
-        return f"sampling starts from a model with {event.features} features; {event.new} new"
+        return f"sampling starts from a model with {counted(event.features, 'feature')}; {event.new} new"
     return "sampling starts from a model trained by gradient steps, with its field weights"
 
 
@@ -313,10 +313,10 @@ def continued_lines(event: Continued) -> list[str]:
     >>> continued_lines(Continued(900, 20, True, promoted=12, pair_error=0.31))[1]
     'promoted to a higher rank: 12 features; relative error of their pair products: 31%'
     """
-    lines = [f"continuing from a model with {event.features} features; {event.new} new"]
+    lines = [f"continuing from a model with {counted(event.features, 'feature')}; {event.new} new"]
     if event.promoted is not None:
         error = "" if event.pair_error is None else f"; relative error of their pair products: {event.pair_error:.0%}"
-        lines.append(f"promoted to a higher rank: {event.promoted} features{error}")
+        lines.append(f"promoted to a higher rank: {counted(event.promoted, 'feature')}{error}")
     lines.append("the training loss of the first epoch is progressive: each row is scored before it is trained on")
     if event.was_sampled:
         lines.append("a sampled model cannot be continued by sampling; continuing with adagrad")
@@ -390,5 +390,5 @@ def resumed_line(event: Resumed) -> str:
     'resuming from states: epoch 3, after 65536 rows'
     """
     if event.finished:
-        return f"resuming from {event.folder}: training is complete after {event.epoch - 1} epochs"
+        return f"resuming from {event.folder}: training is complete after {counted(event.epoch - 1, 'epoch')}"
     return f"resuming from {event.folder}: epoch {event.epoch}, after {counted(event.rows, 'row')}"
