@@ -15,7 +15,7 @@ import typer
 
 import rafm
 from rafm import errors
-from rafm.cli import app
+from rafm.cli.app import app
 from rafm.optimizers.optimizer import Optimizer
 
 ROOT = Path(__file__).parents[1]

@@ -148,6 +148,13 @@ def test_pages_have_no_link_that_leads_to_no_file():
             assert is_generated or (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
 
 
+def test_pages_and_messages_install_extras_as_the_page_about_it_does():
+    """`pip install rafm[serve]` would take a package of that name from an index."""
+    assert "pip install '.[serve]'" in (ROOT / "docs" / "install.md").read_text()
+    texts = (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", *(ROOT / "src").rglob("*.py"))
+    assert [path for path in texts if re.search(r"\brafm\[[a-z]", path.read_text())] == []
+
+
 def test_commands_on_pages_have_the_flags_that_they_are_shown_with():
     pages = generated_pages()["COMMANDS"]
     known = {Path(path).stem.replace("-", " "): page for path, page in pages.items()}

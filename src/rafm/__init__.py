@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from .version import __version__
 
+TYPE_CHECKING = False  # of typing, whose import would take longer than everything here
 if TYPE_CHECKING:
+    from typing import Any
+
     from .encode.spec import TableSpec
     from .errors import DataWarning, UnseenValuesWarning
     from .estimators import RaFMClassifier, RaFMRanker, RaFMRegressor, TableTransformer, load, tune

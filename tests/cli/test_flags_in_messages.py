@@ -8,7 +8,7 @@ import pytest
 from commands import run
 
 import rafm
-from rafm.cli import commands
+from rafm.cli.app import commands
 
 SRC = Path(rafm.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z](?:-?[a-z0-9])*+(?![:-])")  # with a colon it is a property of CSS

@@ -1,9 +1,11 @@
 """How commands behave: names by meaning, predictions beside columns, streams that close, signals."""
 
 import csv
+import gzip
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -298,3 +300,38 @@ def test_a_label_that_is_absurd_is_blamed_before_the_learning_rate(tmp_path):
 def test_labels_out_of_range_raise_and_do_not_warn(kind, label):
     with pytest.raises(ValueError, match=r"float32|label is missing|Unknown label type|classes"):
         kind(model="lr", n_epochs=1).fit(np.eye(4), [0.0, 1.0, 0.0, label])
+
+
+PLURALS = re.compile(r"\b1 [a-z]* ?(rows|lines|features|columns|kernels|epochs|folds|values|parameters|files|items)\b")
+
+
+def test_one_is_in_the_singular(tmp_path):
+    """Of rows, features, lines, epochs and whatever else there may be one of."""
+    (tmp_path / "one.svm").write_text("1 0:1\n")
+    (tmp_path / "two.svm").write_text("1 0:1\n0 1:1\n")
+    (tmp_path / "one.csv").write_text("y,id\n1,a\n")
+    lines = gzip.compress("".join(f"{row % 2} {row}:1\n" for row in range(3)).encode(), 0)
+    (tmp_path / "cut.svm.gz").write_bytes(lines[: lines.index(b"\n") + 4])
+    train = ("--epochs", 1, "--model", "fm", "--ranks", 1)
+    said = []
+    for command in (
+        ("train", "one.svm", "--out", "m.rafm", *train),
+        ("train", "one.svm", "--out", "c.rafm", *train, "--checkpoint", "c"),
+        ("train", "one.svm", "--out", "c.rafm", *train, "--checkpoint", "c"),
+        ("train", "two.svm", "--out", "n.rafm", "--resume-from", "m.rafm"),
+        ("train", "cut.svm.gz", "--out", "n.rafm"),
+        ("train", "two.svm", "--valid", "one.svm", "--out", "n.rafm", *train),
+        ("train", "one.csv", "--label", "y", "--out", "n.rafm", *train),
+        ("inspect", "one.csv", "--label", "y"),
+        ("inspect", "one.svm"),
+        ("convert", "one.csv", "one.arrow", "--label", "y"),
+        ("evaluate", "m.rafm", "one.svm"),
+        ("predict", "m.rafm", "one.svm", "--out", "p.txt"),
+        ("importance", "m.rafm", "one.svm"),
+        ("train", "one.svm", "--ray", "none", "--out", "r.rafm", *train),
+    ):
+        ran = run(*(tmp_path / word if "." in str(word) or word == "c" else word for word in command))
+        said += [f"{command[0]}: {line}" for line in (ran.out + ran.err).splitlines()]
+    assert any("1 complete line;" in line for line in said)
+    assert any("1 feature;" in line for line in said)
+    assert [line for line in said if PLURALS.search(line)] == []

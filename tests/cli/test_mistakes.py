@@ -114,7 +114,7 @@ def spans(cell):
 
 
 @pytest.mark.parametrize("row", MISTAKES, ids=[row["typed"] for row in MISTAKES])
-def test_a_mistake_is_answered_as_the_page_says_and_its_way_out_works(row, prepared):
+def test_a_mistake_is_answered_as_the_page_says_and_its_way_out_works(row, prepared):  # case 136, among others
     ran = typed(row["typed"].replace("\\|", "|"))
     assert ran.code == int(row["code"]), ran
     if said := spans(row["said"]):

@@ -5,7 +5,7 @@ import os
 import pytest
 from commands import rows_of_pairs, run
 
-from rafm.cli import commands
+from rafm.cli.app import commands
 from rafm.cli.outputs import FILES, OUTPUTS
 
 # metavars of what is no file: folders, columns, settings

@@ -423,7 +423,7 @@ def test_a_file_with_rows_missing_fails_the_check_even_without_checksums(tmp_pat
     (tmp_path / "SHA256SUMS").unlink()
     ran = run("datasets", "check", "criteo", "--folder", tmp_path)
     assert ran.code == 3
-    assert "test has 1 rows, stats.json says 3" in ran.error()
+    assert "test has 1 row, stats.json says 3" in ran.error()
 
 
 def test_a_folder_filled_by_hand_is_ready_and_unverified(tmp_path, monkeypatch):

@@ -32,6 +32,16 @@ def test_a_missing_label_among_numbers_is_named_by_row(estimator):
         estimator(model="lr").fit(TABLE, labels)
 
 
+@pytest.mark.parametrize("X", [TABLE, MATRIX], ids=["table", "matrix"])
+@pytest.mark.parametrize("label", [np.inf, -np.inf])
+@pytest.mark.parametrize("estimator", [RaFMClassifier, RaFMRegressor])
+def test_an_infinite_label_is_named_by_row(estimator, label, X):
+    labels = np.arange(80) % 2 + 0.5
+    labels[7] = label
+    with pytest.raises(ValueError, match=r"row 8 .*the label is infinite; drop the rows"):
+        estimator(model="lr").fit(X, labels)
+
+
 def test_dicts_to_a_model_of_a_table_lead_to_the_scorer():
     fitted = RaFMClassifier(model="lr", n_epochs=1, validation_fraction=0).fit(TABLE, WORDS)
     with pytest.raises(ValueError, match=r"trained on a table; pass a table .* rafm\.Scorer"):
@@ -106,7 +116,7 @@ def test_two_columns_of_one_name_are_named():  # case 136
 
 @pytest.mark.parametrize("X", [TABLE.to_numpy(), TABLE.to_numpy().astype(str), TABLE.to_numpy().tolist()])
 def test_an_array_of_text_leads_to_a_table(X):
-    with pytest.raises(DataValueError, match=r"X is an array with text, .*'Rome'.*pd\.DataFrame\(X, columns="):
+    with pytest.raises(DataValueError, match=r"X is an array with text, 'Rome', .*pd\.DataFrame\(X, columns="):
         make("binary", "lr").fit(X, WORDS)
     fitted = make("binary", "lr").fit(MATRIX, WORDS)
     with pytest.raises(DataValueError, match="X is an array with text"):

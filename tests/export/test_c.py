@@ -1,5 +1,6 @@
 """The C program compiles without a warning, scores as `predict` does, and refuses what it cannot score."""
 
+import re
 import shutil
 import subprocess
 
@@ -97,6 +98,36 @@ WRONG = {
     "too many": ("1 " + " ".join(f"{id}:1" for id in KNOWN[:6]), "-:1: too many features; compile with a larger"),
     "bytes": (b"1 \xff:1\n", "-:1:3: expected id:value"),
 }
+
+
+NO_ROWS = {
+    "CSV": "junk,row,here",
+    "CSV of numbers": "1,2,3",
+    "a word": "junk",
+    "a word before entries": "junk 2:1",
+    "JSON": '{"user": "ann"}',
+    "a label that is not finite": "nan 2:1",
+    "an infinite label": "inf 2:1",
+    "too large a label": "1e400 2:1",
+    "a hexadecimal label": "0x1 2:1",
+    "a label of digits and more": "1_0 2:1",
+    "signs": "+-1 2:1",
+    "a query": "qid:1 2:1",
+    "a byte of zero": "\0junk",
+    "UTF-16": "1 2:1".encode("utf-16-le"),
+}
+
+
+@pytest.mark.parametrize("line", NO_ROWS.values(), ids=NO_ROWS)
+def test_text_that_is_not_rows_is_refused_with_its_line(small, line):  # case 140
+    line = line.encode() if isinstance(line, str) else line
+    done = run(small, b"1 2:1\n" + line + b"\n")
+    assert (done.returncode, done.stdout) == (3, run(small, "1 2:1\n").stdout)
+    assert re.fullmatch(rb"error: -:2:[12]: expected [^\n]*id:value\n", done.stderr), done.stderr
+
+
+def test_what_a_byte_of_zero_hides_is_no_row(small):  # case 140
+    assert run(small, "1 2:1\0 junk\n").returncode == run(small, "1 2:1 3:1\0\n").returncode == 3
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)

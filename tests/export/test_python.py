@@ -181,6 +181,26 @@ def test_the_program_reads_libsvm_lines_and_names_the_wrong_one(tmp_path):
     assert (wrong.returncode, wrong.stderr[:14]) == (3, "error: -:2: ex")
 
 
+NO_ROWS = {
+    "CSV": "junk,row,here",
+    "a word before entries": "junk 3:0.5",
+    "a label that is not finite": "nan 3:0.5",
+    "a label of digits and more": "1_0 3:0.5",
+    "a value of digits and more": "1 3:1_0",
+    "an infinite value": "1 3:1e400",
+    "digits of another script": "1 \u0663:1",
+}
+
+
+@pytest.mark.parametrize("line", NO_ROWS.values(), ids=NO_ROWS)
+def test_text_that_is_not_rows_is_refused_with_its_line(tmp_path, line):  # case 140
+    export(saved_world("lr"), "python", tmp_path / "model.py")
+    done = run(tmp_path / "model.py", text=f"1 3:0.5\n{line}\n")
+    assert (done.returncode, done.stdout.count("\n")) == (3, 1)
+    assert done.stderr.startswith("error: -:2: expected ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_program_reads_rows_of_a_table_as_json(table, tmp_path):
     saved, names = table
     export(saved, "python", tmp_path / "model.py")

@@ -1,10 +1,15 @@
-"""The disk cache of compiled code: torn, unwritable, raced (case 64)."""
+"""The disk cache of compiled code: torn, unwritable, raced (case 64), or open to other users (case 128)."""
 
+import os
+import pickle
 import shutil
+import sys
 from subprocess import PIPE
 
 import pytest
 from warm import start_python
+
+from rafm.jit.folder_access import place_open_to_others
 
 MODULE = """
 import sys
@@ -92,3 +97,82 @@ def test_processes_that_compile_at_the_same_time_never_take_one_another_s_code(s
     data = [path.name for path in (tmp_path / "cache").rglob("*.nbc")]
     assert len(data) == len(set(data)) >= 2
     assert told(start(*kinds))[:2] == list(kinds.values())
+
+
+class Planted:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def let_all_write(folder):
+    folder.chmod(0o777)
+
+
+def let_a_group_write(folder):
+    os.chown(folder, -1, os.geteuid() + 1)
+    folder.chmod(0o775)
+
+
+def give_away(folder):
+    os.chown(folder, 12345, -1)
+
+
+OPEN = {"everybody": let_all_write, "a group": let_a_group_write, "its owner": give_away}
+needs_root = pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() != 0, reason="only root can give folders to others"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [0, 1], ids=["the folder around", "the folder"])
+def test_code_that_others_could_have_planted_is_not_read_and_that_is_said_once(
+    start, filled, tmp_path, depth
+):  # case 128
+    cache = tmp_path / "cache"
+    shutil.copytree(filled, cache)
+    [inner] = cache.iterdir()
+    [index] = inner.glob("*.nbi")
+    index.write_bytes(pickle.dumps(Planted(tmp_path / "planted")))
+    place = (cache, inner)[depth]
+    let_all_write(place)
+    before = sorted(cache.rglob("*"))
+    for _ in range(2):
+        output, errors = start("f4").communicate(timeout=600)
+        assert output.split()[0] == "float32", errors
+        assert not (tmp_path / "planted").exists()
+        assert errors.count("UserWarning") == errors.count(f"{place}: other users can write to this directory") == 1
+    assert sorted(cache.rglob("*")) == before
+
+
+@needs_root
+@pytest.mark.parametrize("depth", [0, 1], ids=["the folder around", "the folder"])
+@pytest.mark.parametrize("name", OPEN)
+def test_a_folder_is_open_to_whoever_can_write_to_it(tmp_path, name, depth):  # case 128
+    folders = tmp_path / "outer", tmp_path / "outer" / "inner"
+    folders[1].mkdir(parents=True)
+    assert place_open_to_others(str(folders[1])) is None
+    place_open_to_others.cache_clear()
+    OPEN[name](folders[depth])
+    assert place_open_to_others(str(folders[1])) == folders[depth]
+
+
+@needs_root
+def test_folders_of_ones_own_and_of_a_group_of_ones_own_are_not_open(tmp_path):  # case 128
+    folder = tmp_path / "outer" / "inner"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(0o1777)  # like /tmp
+    folder.chmod(0o775)  # of a user whose group is hers alone
+    os.chown(folder, os.geteuid(), os.geteuid())
+    assert place_open_to_others(str(folder)) is None
+
+
+def test_a_folder_in_which_everybody_owns_files_is_open(tmp_path):  # case 128
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    assert place_open_to_others(str(folder)) == folder

@@ -354,6 +354,14 @@ def test_ids_may_be_numbers_or_text(server):  # case 135
     assert answers[0].json()["score"] == answers[1].json()["score"]
 
 
+def test_rows_are_counted_from_one(server):
+    less = {name: cell for name, cell in ROW.items() if name != "user"}
+    for wrong in (less, {**ROW, "price": 1e300}):
+        for n_before in (0, 1, 170):
+            answer = server.ask("/score", {"rows": [*[ROW] * n_before, wrong]})
+            assert (answer.status, f"row {n_before + 1}" in answer.error()) == (422, True), answer.error()
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_request_is_refused_in_one_object(server, case):
     path, content, status = BAD[case]

@@ -6,12 +6,16 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
+from subprocess import PIPE
 
 import pytest
 from commands import run_alone
 from fitted import long_tail, make
-from serving import ask, serving, until
+from serving import Server, ask, serving, until
 
 from rafm import Scorer
 
@@ -204,3 +208,29 @@ def test_connections_above_the_limit_are_told_so(files, tmp_path):
             assert answer.error() == "too many connections"
         stack.close()
         until(lambda: server.ask("/score", {"rows": [{"0": 1.0}]}).status == 200)
+
+
+@pytest.fixture
+def starting(files):
+    """Start a server in a process group of its own; return it once its worker exists, which imports for a while."""
+    command = [sys.executable, "-m", "rafm", "serve", str(files[0] / "a.rafm"), "--port", "0"]
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True) as process:
+        server = Server(process, 0, "")
+        until(server.workers)
+        yield process
+        process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3])
+def test_ctrl_c_while_a_worker_starts_ends_a_server_with_one_line(starting, seconds):  # case 129
+    time.sleep(seconds)
+    os.killpg(starting.pid, signal.SIGINT)  # as a terminal does
+    assert starting.communicate(timeout=120) == ("", "error: interrupted\n")
+    assert starting.returncode == 130
+
+
+@pytest.mark.slow
+def test_a_hangup_while_a_worker_starts_is_no_end(starting):
+    starting.send_signal(signal.SIGHUP)
+    assert starting.stdout.readline().startswith("serving ")

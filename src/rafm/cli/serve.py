@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -43,6 +44,11 @@ def serve(
     POST /score takes raw rows, /v2 the Open Inference Protocol; /openapi.json describes both. A replaced model file is
     loaded while the old one serves, and refused if it is damaged or takes other requests.
     """
+    if not hasattr(signal, "SIGHUP"):
+        raise ConfigError(
+            "rafm serve runs on Linux and macOS only, as it needs their signals and shared sockets; on Windows, run "
+            "it in WSL or a container, or call rafm.Scorer in a server of your own"
+        )
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "httptools")):
         raise ConfigError("rafm serve needs extra packages: pip install '.[serve]' in a checkout of rafm")
     from ..serve.settings import Settings

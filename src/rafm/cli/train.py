@@ -218,7 +218,7 @@ def open_rows(data: str, files: Any, start: Saved | None, stream: Any) -> tuple[
     # A matrix with named columns has a name for every id, and none for new ones.
     if start.columns is not None and encoder is None and rows.n_features > n_inputs:
         raise FeatureRangeError(
-            f"has feature id {rows.n_features - 1}, but the model has {n_inputs} named columns", path=data
+            f"has feature id {rows.n_features - 1}, but the model has {counted(n_inputs, 'named column')}", path=data
         )
     return rows, encoder
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ..files.terminal import counted
 from .arguments import Json, print_json
 
 N_ROWS = 400  # enough for tables of strings to grow
@@ -22,26 +23,28 @@ def warmup(json: Json = False) -> None:
     """
     from ..jit.compiling import can_keep_code, compile_seconds, compiled_kernels
 
+    place = _cache_folder()  # a warning of it is for everybody
     quiet = io.StringIO()  # the note that it compiles goes to the stderr of before
     with TemporaryDirectory() as folder, contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
         run_commands(Path(folder))
-    kernels, seconds, place = compiled_kernels(), compile_seconds(), _cache_folder()
+    kernels, seconds = compiled_kernels(), compile_seconds()
     if json:
         return print_json({"kernels": kernels, "compile_seconds": round(seconds, 3), "cache": place})
     if not kernels:
         print(f"everything is already compiled; the code is in {place}")
     elif can_keep_code():
-        print(f"compiled {len(kernels)} kernels in {seconds:.1f} s; the code is in {place}")
+        print(f"compiled {counted(len(kernels), 'kernel')} in {seconds:.1f} s; the code is in {place}")
     else:
         print(
-            f"compiled {len(kernels)} kernels in {seconds:.1f} s, but found no place to cache them: set NUMBA_CACHE_DIR"
+            f"compiled {counted(len(kernels), 'kernel')} in {seconds:.1f} s, but found no place to cache them: "
+            "set NUMBA_CACHE_DIR"
         )
 
 
 def run_commands(folder: Path) -> None:
     """Run each command once for each kind of input that is compiled apart."""
     from ..rows.texts import texts_of_bytes
-    from . import app
+    from .app import app
 
     write_rows(folder)
     texts_of_bytes(b"")  # `serve` needs it; all else of its kernels is compiled by `predict`

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataValueError
 from ..files.atomic import write_atomically
+from ..files.terminal import counted
 from ..read.libsvm.libsvm import iterate_libsvm
 from ..read.open import read_rows
 from ..rows.blocks import first_entries, pick_rows
@@ -205,7 +206,9 @@ def check_prepared(folder: Path, name: str) -> dict[str, Any]:
     stats = json.loads(recorded.read_text()) if recorded.exists() else {}
     for part, size in rows.items():
         if size != stats.get("rows", rows).get(part, size):
-            raise DataValueError(f"{part} has {size} rows, stats.json says {stats['rows'][part]}", str(folder / name))
+            raise DataValueError(
+                f"{part} has {counted(size, 'row')}, stats.json says {stats['rows'][part]}", str(folder / name)
+            )
     if found.parts[0].n_features > stats.get("features", np.inf):
         raise DataValueError(f"an id exceeds the {stats['features']} features of stats.json", str(folder / name))
     return {"name": name, "task": found.task, "rows": rows, "verified": all(verified)}

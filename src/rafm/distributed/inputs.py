@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..encode.encoder import TableEncoder
 from ..errors import ConfigError, DataValueError
+from ..files.terminal import counted
 from ..losses import loss_for
 from ..options import Options
 from ..read.converted.layout import KEY
@@ -98,7 +99,8 @@ def choose_units(source: Source, options: Options, has_valid: bool) -> tuple[lis
         return list(range(n_units)), []
     if n_units < LEAST_HELD:
         raise ConfigError(
-            f"{source.n_rows} rows are too few to hold some out on a cluster: give --valid FILE, or --valid-share 0",
+            f"{counted(source.n_rows, 'row')} of data: too few to hold some out on a cluster. Give --valid FILE, or "
+            "--valid-share 0",
             key="valid",
         )
     return hold_out(n_units, share, options.seed)

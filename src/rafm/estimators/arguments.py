@@ -52,7 +52,7 @@ def spec_of_columns(columns: Any) -> TableSpec | None:
 
 
 def check_labels_given(y: Any) -> None:
-    """Reject a missing label: NaN, and among objects None and the like."""
+    """Reject a missing label, which is NaN, and among objects None and the like; and an infinite one."""
     y = np.asarray(y)
     if y.ndim != 1:
         return  # which scikit-learn refuses, or flattens
@@ -64,6 +64,8 @@ def check_labels_given(y: Any) -> None:
         raise RowError(
             f"the label is missing, found {y[row : row + 1].tolist()[0]!r}; drop the rows without a label", row
         )
+    if y.dtype.kind == "f" and (infinite := np.isinf(y)).any():
+        raise RowError("the label is infinite; drop the rows whose label is unknown", int(infinite.argmax()))
 
 
 def warn_of_classes(y: np.ndarray) -> None:
@@ -95,7 +97,7 @@ def about_text(error: ValueError) -> ValueError:
     """Return an error of scikit-learn about a matrix; if it is about text in it, one that says what to do."""
     if not str(error).startswith("could not convert string to float"):
         return error
-    found = str(error).partition(": ")[2]
+    found = str(error).partition(": ")[2].removeprefix("np.str_(").removesuffix(")")
     return TextInMatrix(
         f"X is an array with text, {found}, but the cells of a matrix are numbers. Pass a table with named columns "
         "instead, whose columns of text become categories: pd.DataFrame(X, columns=[...])."

@@ -247,7 +247,7 @@ static int read_line(FILE *file, char **line, size_t *room)
             (*line)[size] = 0;
             return c != EOF || size > 0;
         }
-        (*line)[size++] = (char)c;
+        (*line)[size++] = (char)(c == 0 ? '?' : c); /* nothing may hide behind the end of a string */
     }
 }
 
@@ -281,21 +281,33 @@ static int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
+/* Parse a decimal number up to a blank; return its length, or 0 if it is something else: nan, inf, hexadecimal, text. */
+static size_t parse_number(const char *text, float *value)
+{
+    size_t size = strcspn(text, " \t\r");
+    char *end = NULL;
+    if (size == 0 || strspn(text, "0123456789+-.eE") != size)
+        return 0;
+    *value = (float)strtod(text, &end);
+    return end == text + size ? size : 0;
+}
+
 /* Parse "id:value" up to a blank; return its length, or 0 if it is something else. */
 static size_t parse_entry(const char *text, int64_t *id, float *value)
 {
-    size_t size = strcspn(text, " \t\r"), digits = strspn(text, "0123456789");
-    char *end = NULL;
-    if (digits == 0 || text[digits] != ':' || digits + 1 == size)
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || text[digits] != ':')
         return 0;
-    if (strspn(text + digits + 1, "0123456789+-.eE") != size - digits - 1)
-        return 0; /* nan, inf and hexadecimal numbers */
     errno = 0;
     *id = strtoll(text, NULL, 10);
-    if (errno != 0)
-        return 0;
-    *value = (float)strtod(text + digits + 1, &end);
-    return end == text + size ? size : 0;
+    size_t size = errno == 0 ? parse_number(text + digits + 1, value) : 0;
+    return size > 0 ? digits + 1 + size : 0;
+}
+
+/* Return whether nothing but blanks is before a place of a line. */
+static int is_first(const char *line, const char *at)
+{
+    return strspn(line, " \t") == (size_t)(at - line);
 }
 
 /* Parse a line "label id:value ...", whose label may be missing; return NULL, or where it is wrong. */
@@ -316,8 +328,10 @@ static const char *parse_line(char *line, struct row *row)
         if (size > 0) {
             if (append(row, id - INDEX_BASE, value) != 0)
                 return at;
-        } else if (strspn(line, " \t") == (size_t)(at - line) && memchr(at, ':', strcspn(at, " \t\r")) == NULL) {
-            size = strcspn(at, " \t\r"); /* the label */
+        } else if (is_first(line, at)) {
+            size = parse_number(at, &value);
+            if (size == 0 || !isfinite(value))
+                return at;
         } else {
             return at;
         }
@@ -340,7 +354,8 @@ int main(void)
             continue;
         const char *wrong = parse_line(line, &row);
         if (wrong != NULL) {
-            fprintf(stderr, "error: -:%zu:%td: expected id:value\n", number, wrong - line + 1);
+            const char *rule = is_first(line, wrong) ? "a number as the label, or id:value" : "id:value";
+            fprintf(stderr, "error: -:%zu:%td: expected %s\n", number, wrong - line + 1, rule);
             status = 3;
             break;
         }

@@ -381,13 +381,22 @@ def parsed_line(line: str) -> Row | None:
     words = line.partition("#")[0].split()
     if not words:
         return None
+    if ":" not in words[0]:
+        decimal(words.pop(0), "a number as the label, or id:value")
     row: Row = {}
-    for word in words if ":" in words[0] else words[1:]:
+    for word in words:
         id, _, value = word.partition(":")
-        if not id.isdecimal() or int(id) - LOADED["index_base"] in row:
+        if not re.fullmatch("[0-9]+", id) or int(id) - LOADED["index_base"] in row:
             raise ValueError(f"expected id:value, and each id once, found {word!r:.80}")
-        row[int(id) - LOADED["index_base"]] = float(value)
+        row[int(id) - LOADED["index_base"]] = decimal(value, "a number behind the id")
     return row
+
+
+def decimal(text: str, rule: str) -> float:
+    """Return a finite number that is written in decimal digits."""
+    if not re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", text) or not math.isfinite(float(text)):
+        raise ValueError(f"expected {rule}, found {text!r:.80}")
+    return float(text)
 
 
 def record_of(line: str) -> dict[str, Any]:

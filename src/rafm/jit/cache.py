@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import uuid
+import warnings
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from numba.core import event
 from numba.core.runtime import rtsys
 
 from .compiling import METER
+from .folder_access import place_open_to_others
 from .versions import is_tested
 
 INLINED = (
@@ -38,12 +40,13 @@ event.register("numba:compile", _CompileEvents())
 def kernel(**options):
     """Return a decorator that compiles a function without the GIL and caches the code on disk, if possible.
 
-    It differs from Numba's own cache in four ways:
+    It differs from Numba's own cache in five ways:
 
     * Edits of the files in INLINED invalidate the cache, not only edits of the function's own file.
     * Every process writes files with names of its own. Numba numbers them, so a file written by a concurrent process or
       left behind by an older version could be mistaken for the one that the index means.
     * A truncated file means that the function is compiled again.
+    * A folder that others can write to is not used, since reading from it could run their code.
     * Loading cached code does not initialise the compiler, which imports scipy.linalg and takes longer than all else.
     """
 
@@ -54,6 +57,9 @@ def kernel(**options):
             METER.can_keep = False
             return njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
         stored = getattr(dispatcher, "_cache", None)
+        if stored is not None and (place := place_open_to_others(stored.cache_path)) is not None:
+            _warn_once(place)
+            return njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
         index = getattr(stored, "_cache_file", None)
         if index is not None:
             index._source_stamp = (index._source_stamp, *_stamps())
@@ -64,6 +70,18 @@ def kernel(**options):
         return dispatcher
 
     return decorate
+
+
+def _warn_once(place: Path) -> None:
+    """Say in which folder no code is kept; several folders are open for one reason."""
+    if METER.can_keep:
+        warnings.warn(
+            f"{place}: other users can write to this directory of compiled code, and could make you run theirs, so it "
+            "is not used and every run compiles. Delete its *.nbi files and take the permission away (chmod go-w), or "
+            "set NUMBA_CACHE_DIR to a directory of your own.",
+            stacklevel=2,
+        )
+    METER.can_keep = False
 
 
 @cache

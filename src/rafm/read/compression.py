@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from ..errors import DataFormatError
+from ..files.terminal import counted
 
 BLOCK_BYTES = 1 << 20
 STDIN = "-"
@@ -210,7 +211,9 @@ def _counted(blocks: Iterator[bytes], codec: str, name: str) -> Iterator[bytes]:
         kind, fault = DataFormatError, f"broken {codec} data ({error})"
         if isinstance(error, EOFError):
             kind, fault = TruncatedData, "compressed data ends early"
-        place = f"after {n_lines} complete lines; copy or compress the file again"  # a partial download, usually
+        place = (
+            f"after {counted(n_lines, 'complete line')}; copy or compress the file again"  # a partial download, usually
+        )
         raise kind(f"{fault} {place}", path=name, line=n_lines + 1) from None
 
 

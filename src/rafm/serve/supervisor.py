@@ -20,8 +20,10 @@ from .settings import Settings
 
 TICK_SECONDS = 0.05
 SILENT_SECONDS = 30.0  # a worker without a sign of life for this long is killed
+UNTIL_READY = (signal.SIGINT, signal.SIGHUP)  # are held back in a worker until it handles them
 LONGEST_PAUSE_SECONDS = 10.0  # before a worker that keeps dying is started again
 BACKLOG = 2048
+INTERRUPTED = 130  # exit code
 
 
 @dataclass
@@ -92,8 +94,8 @@ class Supervisor:
                 assert place.process is not None
                 if (code := place.process.poll()) is not None:  # it has said why
                     return code if code > 0 else 1
-                if self._has_stop_signal():
-                    return self._stop()
+                if self._has_stop_signal():  # nobody was served yet
+                    return INTERRUPTED if self._signals[-1] == signal.SIGINT else 0
                 time.sleep(TICK_SECONDS)
         sha256 = self.metrics.digest("sha256", 0)
         self.say(f"serving {self.settings.model} (sha256 {sha256}) on {self.address}")
@@ -105,7 +107,11 @@ class Supervisor:
         files = {"listener": self.listener.fileno(), "metrics": self.metrics.file_number, "parent": self._parent}
         given = json.dumps({"settings": asdict(self.settings), "worker": place.number, **files})
         command = [sys.executable, "-m", "rafm.serve.worker", given]
-        place.process = subprocess.Popen(command, pass_fds=[*files.values()], stdin=subprocess.DEVNULL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, UNTIL_READY)  # inherited
+        try:
+            place.process = subprocess.Popen(command, pass_fds=[*files.values()], stdin=subprocess.DEVNULL)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, UNTIL_READY)
 
     def _is_ready(self, place: Place) -> bool:
         return self.metrics.get("ready", place.number) == 1

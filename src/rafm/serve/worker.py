@@ -34,6 +34,7 @@ from .metrics import SharedMetrics
 from .protocol import GuardedProtocol
 from .served import ModelStore, ServedModel
 from .settings import Settings
+from .supervisor import UNTIL_READY
 
 KEEP_ALIVE_SECONDS = 30
 LINGER_SECONDS = 1.0  # for connections that were accepted just before the end
@@ -66,6 +67,7 @@ class Worker(uvicorn.Server):
         await super().startup(sockets)
         self._loop, metrics = asyncio.get_running_loop(), self.application.metrics
         self._loop.add_signal_handler(signal.SIGHUP, self._start, self._refresh)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, UNTIL_READY)  # uvicorn handles Ctrl-C by now
         self._loop.add_reader(self.parent, self._orphaned)
         self._start(self._watch)  # each worker by itself: nothing to agree on
         self._start(self._beat)

@@ -202,7 +202,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_text_names_the_line(name):
+def test_refused_text_names_the_line(name):  # case 136, among others
     text, kind, message = REFUSED[name]
     assert refusal(text, kind).startswith(message)
 

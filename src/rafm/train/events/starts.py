@@ -167,7 +167,7 @@ class Resumed(Event):
         ['resuming from states: epoch 3, after 65536 rows']
         """
         if self.finished:
-            return [f"resuming from {self.folder}: training is complete after {self.epoch - 1} epochs"]
+            return [f"resuming from {self.folder}: training is complete after {counted(self.epoch - 1, 'epoch')}"]
         return [f"resuming from {self.folder}: epoch {self.epoch}, after {counted(self.rows, 'row')}"]
 
 
@@ -199,10 +199,10 @@ class Continued(Event):
         >>> Continued(900, 20, True, promoted=12, pair_error=0.31).lines()[1]
         'promoted to a higher rank: 12 features; relative error of their pair products: 31%'
         """
-        lines = [f"continuing from a model with {self.features} features; {self.new} new"]
+        lines = [f"continuing from a model with {counted(self.features, 'feature')}; {self.new} new"]
         if self.promoted is not None:
             error = "" if self.pair_error is None else f"; relative error of their pair products: {self.pair_error:.0%}"
-            lines.append(f"promoted to a higher rank: {self.promoted} features{error}")
+            lines.append(f"promoted to a higher rank: {counted(self.promoted, 'feature')}{error}")
         lines.append("the training loss of the first epoch is progressive: each row is scored before it is trained on")
         if self.was_sampled:
             lines.append("a sampled model cannot be continued by sampling; continuing with adagrad")
@@ -227,5 +227,5 @@ class Begun(Event):
         ['sampling starts from a model with 900 features; 20 new']
         """
         if self.is_given:
-            return [f"sampling starts from a model with {self.features} features; {self.new} new"]
+            return [f"sampling starts from a model with {counted(self.features, 'feature')}; {self.new} new"]
         return ["sampling starts from a model trained by gradient steps, with its field weights"]
