@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from rafm.lab.bench.contestants import is_installed
-from rafm.lab.bench.peers import PEERS
-from rafm.lab.bench.shapes import SHAPES, Rows
+from benchmarks.bench.contestants import is_installed
+from benchmarks.bench.peers import PEERS
+from benchmarks.bench.shapes import SHAPES, Rows
 
 
 def asked_for(description: str) -> Iterator[tuple[Rows, list[str], list[int]]]:

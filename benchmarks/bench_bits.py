@@ -1,6 +1,6 @@
 """How fast does a model of few bits score, next to the same model in floats, on one thread?
 
-    python benchmarks/bench_bits.py [--shapes frappe,criteo,wide] [--ranks 32,48,64,128,512] [--fields]
+    python -m benchmarks.bench_bits [--shapes frappe,criteo,wide] [--ranks 32,48,64,128,512] [--fields]
 
 Scores rows that are numbered already: the time of the kernel alone. All models take turns, forwards and backwards, and
 each figure is the ratio of the float model's median CPU time to that of the packed one; above 1 the packed model is
@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.bench.clock import cpu_seconds
+from benchmarks.bench.shapes import SHAPES, Rows, even_rows
 from rafm.compress.quantise import quantise
-from rafm.lab.bench.clock import cpu_seconds
-from rafm.lab.bench.shapes import SHAPES, Rows, even_rows
 from rafm.losses import loss_named
 from rafm.model.model import Model
 from rafm.model.parameters import Parameters

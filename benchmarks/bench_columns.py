@@ -1,6 +1,6 @@
 """Does the cost of a table grow with the number of its columns, and not faster?
 
-    python benchmarks/bench_columns.py
+    python -m benchmarks.bench_columns
 
 A CSV file of two rows is read, its kinds are chosen and it is encoded, with 1,000 to 32,000 columns. The microseconds
 of CPU time per column should stay about the same; the last column is their ratio to those of the narrowest table.
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-from arguments import numbers_asked_for
 
+from benchmarks.arguments import numbers_asked_for
 from rafm.encode.encoder import TableEncoder
 from rafm.read.csv.reader import read_delimited
 

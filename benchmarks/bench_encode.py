@@ -1,6 +1,6 @@
 """How long does `rafm convert` take for CSV, compared with pandas turning the same columns into categories?
 
-    python benchmarks/bench_encode.py [megabytes of each file]
+    python -m benchmarks.bench_encode [megabytes of each file]
 
 Three generated files: a click log of 13 counts and 26 quoted hexadecimal texts a row, Zipf-like, some columns with few
 values and some with hundreds of thousands; and the quoted click log and the decimals of bench_read.py. Ours ends with
@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
-from arguments import numbers_asked_for
-from bench_read import write_rows
 
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.bench_read import write_rows
 from rafm.encode.spec import TableSpec
 from rafm.read.convert import convert
 from rafm.read.converted.reader import ArrowRows

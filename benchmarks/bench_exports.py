@@ -1,6 +1,6 @@
 """How long does one row take in C, in ONNX Runtime and in plain Python, next to rafm itself?
 
-    python benchmarks/bench_exports.py [rounds]
+    python -m benchmarks.bench_exports [rounds]
 
 A RaFM of ranks 8, 32, 128 on rows of ten features, in floats and with 8 and 4 bits, and its exports. All ways take
 turns in one run and are checked to agree; CPU microseconds per row, the best of the rounds. `batch` scores all rows in
@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from arguments import numbers_asked_for
 
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.bench.shapes import Rows, frappe_shaped
 from rafm import Scorer
 from rafm.compress.budget import compress
 from rafm.export.export import export
-from rafm.lab.bench.shapes import Rows, frappe_shaped
 from rafm.model.file import Saved, save
 from rafm.options import resolve
 from rafm.train.dispatch import train_model

@@ -1,6 +1,6 @@
 """What does an epoch of a field-aware model cost, beside libffm and xLearn, on one thread and on two?
 
-    python benchmarks/bench_ffm.py [--rows 20000] [--fields 39] [--ranks 4,8]
+    python -m benchmarks.bench_ffm [--rows 20000] [--fields 39] [--ranks 4,8]
 
 Rows are generated: one feature of each field, a few of them frequent. CPU milliseconds of an epoch on one thread, of
 many epochs less one, so that reading and preparing do not count; beside them libffm (package pylibffm) and xLearn, if

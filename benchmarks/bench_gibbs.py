@@ -1,6 +1,6 @@
 """What does a sweep of Gibbs sampling cost, beside myFM, on two threads, and as the data grow?
 
-    python benchmarks/bench_gibbs.py [peer] [threads] [growth] [--rows 1000000] [--ranks 8,16,32] [--plot FILE]
+    python -m benchmarks.bench_gibbs [peer] [threads] [growth] [--rows 1000000] [--ranks 8,16,32] [--plot FILE]
 
 Ratings are generated: users and items with Zipf's frequencies, and further fields of a hundred values. Peer: CPU
 milliseconds per sweep on one thread, and those of myFM, if installed, in turns; many sweeps less one, so that preparing

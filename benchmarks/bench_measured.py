@@ -1,6 +1,6 @@
 """What do field weights and measured ranks cost, relative to a plain FM?
 
-    python benchmarks/bench_measured.py [--rows N] [--ranks 8,32,128,512] [--turns 15] [--skip passes|trainings]
+    python -m benchmarks.bench_measured [--rows N] [--ranks 8,32,128,512] [--turns 15] [--skip passes|trainings]
 
 First the CPU time of a training pass with field weights over that of one without. Two engines in one process take turns
 on the same rows, one pass at a time and each first in every second turn, so that a noisy machine slows both alike; what
@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rafm.lab.bench.shapes import FRAPPE_FIELDS, frappe_shaped
-from rafm.lab.bench.trainee import CALM, Trainee
-from rafm.lab.click_log import make_click_log
+from benchmarks.bench.shapes import FRAPPE_FIELDS, frappe_shaped
+from benchmarks.bench.trainee import CALM, Trainee
+from rafm.demo.click_log import make_click_log
 from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
@@ -69,7 +69,7 @@ def passes(ranks: list[int], turns: int) -> None:
     """Print the ratios of passes with and without field weights."""
     shape = f"pass over {PASS_ROWS} rows like Frappe's, one thread, {turns} turns in each of {PROCESSES} processes"
     print(f"{shape}: CPU with field weights / without\n rank  of minima            of medians           ns per row")
-    command = [sys.executable, __file__, "--turns", str(turns), "--pass"]
+    command = [sys.executable, "-m", "benchmarks.bench_measured", "--turns", str(turns), "--pass"]
     for rank in ranks:
         ran = [subprocess.run([*command, str(rank)], check=True, capture_output=True) for _ in range(PROCESSES)]
         seconds = np.array([json.loads(one.stdout) for one in ran])
@@ -120,7 +120,7 @@ def one_training(what: str, path: str) -> None:
 
 def training_of(given: dict[str, object], path: str) -> dict[str, float]:
     """Train in a process of its own."""
-    command = [sys.executable, __file__, "--file", path, "--one", json.dumps(given)]
+    command = [sys.executable, "-m", "benchmarks.bench_measured", "--file", path, "--one", json.dumps(given)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

@@ -1,6 +1,6 @@
 """How much memory do conversion and training need, from text to a model, and does it grow with the rows?
 
-    python benchmarks/bench_memory.py [rows]
+    python -m benchmarks.bench_memory [rows]
 
 A generated file in Criteo's format (label, 13 counts, 26 codes; some fields empty, up to 1.4 million distinct values)
 is converted and trained for one epoch, and trained from the text itself; then the same with a tenth of the rows.
@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from rafm.lab.bench.child import Ran
-from rafm.lab.bench.memory import rafm
+from benchmarks.bench.child import Ran
+from benchmarks.bench.memory import rafm
 
 SEED, PIECE_ROWS, N_COUNTS, EMPTY = 0, 100_000, 13, 0.03
 SIZES = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000] * 2 + [50, 500, 5000, 50_000, 500_000, 20]
@@ -84,6 +84,6 @@ def main(n_rows: int) -> None:
 
 
 if __name__ == "__main__":
-    from arguments import numbers_asked_for  # not where tests run a part of this
+    from benchmarks.arguments import numbers_asked_for  # not where tests run a part of this
 
     main(*numbers_asked_for(__doc__, rows=5_000_000))

@@ -1,6 +1,6 @@
 """How long does one row take: by `Scorer`, by `predict_proba` of a one-row frame, Arrow table or CSR matrix?
 
-    python benchmarks/bench_one_row.py [repeats]
+    python -m benchmarks.bench_one_row [repeats]
 
 A RaFM of ranks 8, 32, 128 on a table of five categories, three binned numbers and a list, and one on a matrix of 30
 nonzeros per row. All ways take turns in one run and are checked to agree; CPU microseconds per call, medians of the
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from arguments import numbers_asked_for
 from scipy import sparse
 
+from benchmarks.arguments import numbers_asked_for
 from rafm import RaFMClassifier, Scorer, load
 
 ROWS, ROUNDS, RANKS = 20_000, 7, (8, 32, 128)

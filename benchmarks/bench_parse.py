@@ -1,15 +1,14 @@
 """How many MB/s of libsvm text do we parse, compared with scikit-learn's loader, and with only splitting it?
 
-    python benchmarks/bench_parse.py [megabytes of each file]
+    python -m benchmarks.bench_parse [megabytes of each file]
 
-rafm.lab.bench.parse says how: three generated files, both sides in one process.
+benchmarks.bench.parse says how: three generated files, both sides in one process.
 """
 
 from __future__ import annotations
 
-from arguments import numbers_asked_for
-
-from rafm.lab.bench.child import call
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.bench.child import call
 
 
 def main(megabytes: float) -> None:

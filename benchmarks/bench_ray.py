@@ -1,7 +1,7 @@
 """How fast and how large is training on a Ray cluster of this machine, relative to one process?
 
-    python benchmarks/bench_ray.py make DIR --rows 2000000 --features 2000000
-    python benchmarks/bench_ray.py run DIR --workers 2 --shards 1
+    python -m benchmarks.bench_ray make DIR --rows 2000000 --features 2000000
+    python -m benchmarks.bench_ray run DIR --workers 2 --shards 1
 
 `make` writes rows of ids as Parquet and as a converted file: 12 nonzeros per row, half of them from fields of few
 values. `run` trains one epoch of FTRL on them, end to end (counting and training): by wide steps of one process, from

@@ -1,6 +1,6 @@
 """How many MB/s of CSV do we read into record batches, compared with pandas.read_csv?
 
-    python benchmarks/bench_read.py [megabytes of each file]
+    python -m benchmarks.bench_read [megabytes of each file]
 
 Three generated files: rows of a click log (14 whole numbers, 26 hex codes, some missing), the same with quotes
 around the codes, and rows of decimals. pandas is asked for the same: codes as text. Both read the whole file in
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from arguments import numbers_asked_for
 
+from benchmarks.arguments import numbers_asked_for
 from rafm.read.tables import read_table
 
 SEED, N_ROWS = 0, 2000

@@ -1,6 +1,6 @@
 """How fast are exact recommendations, compared with scoring all pairs, and with implicit's `recommend`?
 
-    python benchmarks/bench_recommend.py [contexts] [items]
+    python -m benchmarks.bench_recommend [contexts] [items]
 
 A RaFM of ranks 8, 32, 128 with random vectors; contexts and items have one feature each, with Zipf-like counts. A
 sample of contexts is scored against all items and extrapolated, since all pairs take minutes. implicit, if it is
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from arguments import numbers_asked_for
 
+from benchmarks.arguments import numbers_asked_for
 from rafm.losses import loss_named
 from rafm.model.model import Model
 from rafm.model.parameters import Parameters

@@ -1,9 +1,9 @@
 """How many rows a second does a trained model score on one thread, next to other libraries?
 
-    python benchmarks/bench_scoring.py [--shapes frappe,criteo] [--peers xlearn] [--ranks 8,32,128,512]
+    python -m benchmarks.bench_scoring [--shapes frappe,criteo] [--peers xlearn] [--ranks 8,32,128,512]
 
 Two figures of ours: `kernel` scores rows that are numbered already, as validation rows are in training; `model` is
-Model.scores, which also looks up and sorts the ids of every row. The ratio takes `model`. rafm.lab.bench.peers says
+Model.scores, which also looks up and sorts the ids of every row. The ratio takes `model`. benchmarks.bench.peers says
 what the peers' figures contain: xLearn also reads its binary cache and writes a line of text per row.
 
 Then RaFM of several rank sets, relative to the FM of their top rank. A level that none of a row's features ends on is
@@ -12,12 +12,11 @@ skipped, so scoring may cost less than the active factors.
 
 from __future__ import annotations
 
-from arguments import asked_for
-from bench_training import PEER_FACTORS, RANK_SETS
-
-from rafm.lab.bench.peers import measure
-from rafm.lab.bench.shapes import Rows
-from rafm.lab.bench.trainee import REPEATS, Scorer
+from benchmarks.arguments import asked_for
+from benchmarks.bench.peers import measure
+from benchmarks.bench.shapes import Rows
+from benchmarks.bench.trainee import REPEATS, Scorer
+from benchmarks.bench_training import PEER_FACTORS, RANK_SETS
 from rafm.plan.ranks import describe_plan
 
 

@@ -1,6 +1,6 @@
 """What do two threads bring, alone and with a busy neighbour?
 
-    python benchmarks/bench_threads.py [--shapes frappe,criteo] [--ranks 8,32,128,512]
+    python -m benchmarks.bench_threads [--shapes frappe,criteo] [--ranks 8,32,128,512]
 
 Seconds by the clock of epochs of a plain FM, one and two threads taking turns: first on their own (the best of each,
 and the means), then beside a process that keeps one core busy (means). Of two cores, three that want to run leave two
@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from arguments import asked_for
 
-from rafm.lab.bench.shapes import Rows
-from rafm.lab.bench.trainee import Trainee
+from benchmarks.arguments import asked_for
+from benchmarks.bench.shapes import Rows
+from benchmarks.bench.trainee import Trainee
 
 WARM, TURNS = 4, 12  # in the first turns beside a neighbour a crew notices it
 BUSY = "while True: pass"

@@ -1,10 +1,10 @@
 """How many factor updates a second does training make on one thread, next to other libraries and to its own theory?
 
-    python benchmarks/bench_training.py [--shapes frappe,criteo] [--peers xlearn,vw] [--ranks 8,32,128,512]
+    python -m benchmarks.bench_training [--shapes frappe,criteo] [--peers xlearn,vw] [--ranks 8,32,128,512]
 
 First table: a plain FM, millions of factor updates (nonzeros x rank) per CPU second of one epoch, default AdaGrad, and
-how many times as fast as each installed peer that is; rafm.lab.bench.peers says what their figures contain. Two threads
-train the same bytes; their column says how many times as fast they are by the clock, which others at work spoil.
+how many times as fast as each installed peer that is; benchmarks.bench.peers says what their figures contain. Two
+threads train the same bytes; their column says how many times as fast they are by the clock, if nobody else works.
 
 Second table: RaFM of several rank sets against the FM of their top rank. A row costs D_k per nonzero and level it
 reaches; if time per active factor is that of the FM, the pass costs what the theory says. Short vectors cost more per
@@ -16,11 +16,11 @@ On criteo-shaped rows peers stop at rank 128: with a state per factor their tabl
 from __future__ import annotations
 
 import numpy as np
-from arguments import asked_for
 
-from rafm.lab.bench.peers import measure
-from rafm.lab.bench.shapes import Rows
-from rafm.lab.bench.trainee import REPEATS, Trainee
+from benchmarks.arguments import asked_for
+from benchmarks.bench.peers import measure
+from benchmarks.bench.shapes import Rows
+from benchmarks.bench.trainee import REPEATS, Trainee
 
 RANK_SETS = ((8, 32, 128), (32, 512), (8, 32, 128, 512))
 PEER_FACTORS = 3e8  # peers skip tables with more factors than this

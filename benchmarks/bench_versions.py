@@ -1,6 +1,6 @@
 """Does this version train the same bytes as another checkout, and is it as fast?
 
-    python benchmarks/bench_versions.py OTHER/src [--ranks 8,32,128,512] [--turns 5] [--skip bytes|speed]
+    python -m benchmarks.bench_versions OTHER/src [--ranks 8,32,128,512] [--turns 5] [--skip bytes|speed]
 
 Only the public estimators are used, so any two versions compare. Bytes: every family, optimiser and task, by one and
 two threads, is trained by both; what the model files hold (parameters, states) and the histories are compared. Speed:

@@ -1,14 +1,14 @@
 """What do wide steps cost, in time and in loss, and what do two threads bring?
 
-    python benchmarks/bench_wide.py speed [--ranks 8,32,128] [--rows 200000] [--step-rows 4096]
-    python benchmarks/bench_wide.py loss [--rows 6000000] [--step-rows 4096] [--epochs 3] [--ranks 8,32] ...
-    python benchmarks/bench_wide.py loss --train FILE --valid FILE [--fields FILE] [--task regression] ...
+    python -m benchmarks.bench_wide speed [--ranks 8,32,128] [--rows 200000] [--step-rows 4096]
+    python -m benchmarks.bench_wide loss [--rows 6000000] [--step-rows 4096] [--epochs 3] [--ranks 8,32] ...
+    python -m benchmarks.bench_wide loss --train FILE --valid FILE [--fields FILE] [--task regression] ...
 
 speed: a plain FM on generated rows like Criteo's (39 nonzeros, a million features), epochs taking turns: CPU time of
 small mini-batches to that of wide steps on one thread, and seconds by the clock of one thread to two, best and median.
 
 loss: the same model by small mini-batches and by wide steps; the loss of each epoch on held-out rows of a generated
-click log (see rafm.lab.click_log), or of files.
+click log (see rafm.demo.click_log), or of files.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from rafm.lab.bench.clock import least_seconds
-from rafm.lab.bench.shapes import criteo_shaped
-from rafm.lab.bench.trainee import Trainee
-from rafm.lab.click_log import make_click_log
+from benchmarks.bench.clock import least_seconds
+from benchmarks.bench.shapes import criteo_shaped
+from benchmarks.bench.trainee import Trainee
+from rafm.demo.click_log import make_click_log
 from rafm.options import Options, resolve
 from rafm.read.fields import read_fields
 from rafm.read.open import read_rows

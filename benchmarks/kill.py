@@ -3,7 +3,7 @@
 Kills `rafm train` with SIGKILL at random moments and starts it again, so many times, then lets it end and compares the
 model with that of an undisturbed run. Then interrupts a run with SIGINT and measures how long it takes to leave.
 
-    python benchmarks/kill.py [--kills 50] [--rows 1500000] [--model rafm] [--seed 0]
+    python -m benchmarks.kill [--kills 50] [--rows 1500000] [--model rafm] [--seed 0]
 
 `--model gibbs` samples a DiFacto by `--optimizer gibbs`, with clicks as ratings.
 """
@@ -20,8 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from rafm.demo.click_log import make_click_log, write_libsvm
 from rafm.files.container import read_container
-from rafm.lab.click_log import make_click_log, write_libsvm
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Where do wide steps stop scaling? A model, with estimates for servers of 8, 16 and 64 cores.
 
-    python benchmarks/scaling_model.py [--bandwidth 100,200,400] [--step-rows 4096,16384] [--cores 1,2,8,16,64] ...
+    python -m benchmarks.scaling_model [--bandwidth 100,200,400] [--step-rows 4096,16384] [--cores 1,2,8,16,64] ...
 
 Measured: nanoseconds per nonzero of one thread and two threads to one, by `bench_wide.py speed --rows 300000` (given as
 --ns and --two), and with --measure bandwidths here, in the best of many short rounds. Counted, on rows like Criteo's:
@@ -38,10 +38,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from benchmarks.bench.shapes import Rows as Drawn
+from benchmarks.bench.shapes import criteo_shaped
 from rafm.jit.barrier import GATE_STRIDE, take_ticket
 from rafm.kernels.tables import CHUNK_ROWS, SHARES, IndexedRows, Rows
-from rafm.lab.bench.shapes import Rows as Drawn
-from rafm.lab.bench.shapes import criteo_shaped
 from rafm.plan.layout import RecordLayout
 from rafm.plan.ranks import RankPlan
 from rafm.plan.scratch import LINE_BYTES

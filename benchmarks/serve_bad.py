@@ -1,6 +1,6 @@
 """Does a server stay up, and small, under requests that are wrong, cut short, slow, or far too long?
 
-    python benchmarks/serve_bad.py [requests]
+    python -m benchmarks.serve_bad [requests]
 
 Random bytes and mutated requests, of whose clients half leave before the answer, a body without end, idle connections
 and senders of a byte per second; good requests run beside them and must all be answered. Memory and files of the worker
@@ -14,8 +14,8 @@ import contextlib
 import random
 from collections import Counter
 
-from arguments import numbers_asked_for
-from serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
 
 AT_A_TIME, IDLE, SLOW = 50, 500, 50
 

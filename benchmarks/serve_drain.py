@@ -1,6 +1,6 @@
 """Is a request lost when a server is told to stop under load?
 
-    python benchmarks/serve_drain.py [stops] [requests per second]
+    python -m benchmarks.serve_drain [stops] [requests per second]
 
 SIGTERM under load, again and again. One client looks at readiness, as a load balancer does, and stops sending when it
 is told so; another goes on until it is refused. No request that was sent may be lost, and the exit code must be 0.
@@ -13,8 +13,8 @@ import signal
 import time
 from pathlib import Path
 
-from arguments import numbers_asked_for
-from serving import Client, Server, Tally, at_rate, folder_of_models, get, make_table, post, serving
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.serving import Client, Server, Tally, at_rate, folder_of_models, get, make_table, post, serving
 
 
 async def send(client: Client, request: bytes, rate: float, is_over: asyncio.Event) -> Tally:

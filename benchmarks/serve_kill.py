@@ -1,6 +1,6 @@
 """What is lost when workers are killed? Only the requests that they had open.
 
-    python benchmarks/serve_kill.py [seconds] [requests per second]
+    python -m benchmarks.serve_kill [seconds] [requests per second]
 
 kill -9 of a worker every 5 seconds under load, on two workers. One client does not retry: what it loses are the
 requests that the killed workers had open. Another retries once on a new connection and must lose nothing.
@@ -13,8 +13,8 @@ import os
 import random
 import signal
 
-from arguments import numbers_asked_for
-from serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.serving import Client, Server, folder_of_models, make_table, open_loop, post, serving
 
 PAUSE = 5.0
 

@@ -1,6 +1,6 @@
 """Does a server stay flat under steady load: no error, no growing memory, no leaking files?
 
-    python benchmarks/serve_load.py [seconds] [requests per second]
+    python -m benchmarks.serve_load [seconds] [requests per second]
 
 Requests of one row at the given rate (300), and of 100 rows at a sixth of it, open loop, on two workers. Memory and
 files are those after ten seconds of the same load, and at the end, each time without the client's connections.
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
-from arguments import numbers_asked_for
-from serving import Client, Server, Tally, folder_of_models, make_table, open_loop, post, serving
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.serving import Client, Server, Tally, folder_of_models, make_table, open_loop, post, serving
 
 
 async def load(server: Server, seconds: float, rate: float) -> None:

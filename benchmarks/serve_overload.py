@@ -1,6 +1,6 @@
 """What does a server do with twice the load that it can take? It refuses the excess at once, and the rest stays quick.
 
-    python benchmarks/serve_overload.py [rounds] [seconds]
+    python -m benchmarks.serve_overload [rounds] [seconds]
 
 Batches of 1000 rows, open loop, on one worker. Each round measures the capacity (what two clients get answered, each
 waiting for its answer), then sends half of it, then twice of it. The figure is the p99 of admitted requests at twice
@@ -24,8 +24,9 @@ import re
 from collections import Counter
 
 import numpy as np
-from arguments import numbers_asked_for
-from serving import (
+
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.serving import (
     Client,
     Cores,
     Server,

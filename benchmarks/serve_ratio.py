@@ -1,6 +1,6 @@
 """Is one-row scoring as quick as a route that does nothing, and do batches keep up with the library?
 
-    python benchmarks/serve_ratio.py [pairs] [seconds]
+    python -m benchmarks.serve_ratio [pairs] [seconds]
 
 A bare route (/v2/health/live) and one-row scoring take turns in the same server, over the same connections: pairs of
 short windows, in random order, open loop, at half of the rate that saturates scoring, which is measured again every few
@@ -10,7 +10,7 @@ the calmest quarter of the pairs: those in which worker and client waited least 
 which the kernel counts. If they waited for more than a tenth of that time too, no p99 means anything; the ratio of the
 server's CPU time per request, which is printed first, still does.
 
-Batches of 1000 rows, as JSON rows, tensors, tensors of bytes and Arrow, are compared with what the library does with
+Batches of 1000 rows, as JSON rows, tensors and Arrow, are compared with what the library does with
 the same rows as Python objects (`Scorer.predict`), and with `predict_proba` of a ready Arrow table; CPU seconds of
 the server's workers against our own, in turns.
 """
@@ -18,14 +18,14 @@ the server's workers against our own, in turns.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import warnings
 
 import numpy as np
 import pyarrow as pa
-from arguments import numbers_asked_for
-from serving import (
+
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.serving import (
     Client,
     Cores,
     Server,
@@ -41,7 +41,6 @@ from serving import (
     serving,
     waited_for_a_core,
 )
-
 from rafm import Scorer, load
 
 BATCH, BATCHES, REQUESTS, ROUNDS = 1000, 40, 500, 7
@@ -110,10 +109,6 @@ def bodies_of(table: pa.Table) -> dict[str, bytes]:
     columns = [(name, "BYTES" if name in texts.column_names else "FP64") for name in table.column_names]
     tensors = [{"name": name, "shape": [n_rows], "datatype": kind} for name, kind in columns]
     as_json = [{**one, "data": table[one["name"]].to_pylist()} for one in tensors]
-    parts = [_bytes_of(table[name], kind) for name, kind in columns]
-    sized = [{**one, "parameters": {"binary_data_size": len(part)}} for one, part in zip(tensors, parts)]
-    head = json.dumps({"inputs": sized, "parameters": {"binary_data_output": True}}).encode()
-    length = f"Inference-Header-Content-Length: {len(head)}\r\n"
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -121,16 +116,8 @@ def bodies_of(table: pa.Table) -> dict[str, bytes]:
     return {
         "JSON rows": post("/score", {"rows": table.to_pylist()}),
         "JSON tensors": post(infer, {"inputs": as_json}),
-        "binary tensors": post_bytes(infer, b"".join([head, *parts]), length),
         "Arrow": post_bytes("/score", sink.getvalue().to_pybytes(), arrow),
     }
-
-
-def _bytes_of(column: pa.ChunkedArray, kind: str) -> bytes:
-    if kind == "FP64":
-        return column.to_numpy().tobytes()
-    texts = [text.encode() for text in column.to_pylist()]
-    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 
 
 async def batches(server: Server, path: str) -> None:

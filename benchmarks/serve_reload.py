@@ -1,6 +1,6 @@
 """Is a request lost, or answered by two models, while the model file is replaced again and again?
 
-    python benchmarks/serve_reload.py [seconds] [requests per second]
+    python -m benchmarks.serve_reload [seconds] [requests per second]
 
 Every second the file is replaced: by another model, or, one time in three, by one with a flipped bit, which must be
 refused. No request may fail, and every answer must name one of the two good files.
@@ -14,8 +14,8 @@ import os
 import shutil
 from pathlib import Path
 
-from arguments import numbers_asked_for
-from serving import Client, Server, folder_of_models, get, make_table, open_loop, post, serving
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.serving import Client, Server, folder_of_models, get, make_table, open_loop, post, serving
 
 
 async def swap(files: list[Path], served: Path, seconds: float) -> None:

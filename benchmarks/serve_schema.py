@@ -1,6 +1,6 @@
 """Does the server keep to its published schema? Schemathesis sends requests that follow it, and ones that break it.
 
-    python benchmarks/serve_schema.py [examples per operation]
+    python -m benchmarks.serve_schema [examples per operation]
 
 Needs `pip install schemathesis`. Runs against a model of a table with a column of every kind, and against one of ids.
 Anything but 0 failures is a mismatch between the schema and the server; benchmarks/schemathesis.toml says what counts.
@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from arguments import numbers_asked_for
-from serving import serving
 
+from benchmarks.arguments import numbers_asked_for
+from benchmarks.serving import serving
 from rafm import RaFMClassifier
 
 ROWS = 400

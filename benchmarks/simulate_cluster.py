@@ -1,6 +1,6 @@
 """How long would an epoch of 1.7 billion rows and 120 million features take on 1 to 64 machines? A simulation.
 
-    python benchmarks/simulate_cluster.py [--worker-rows 60000] [--shard-features 3000000] ...
+    python -m benchmarks.simulate_cluster [--worker-rows 60000] [--shard-features 3000000] ...
 
 Nothing here was measured on a cluster. What it assumes:
 

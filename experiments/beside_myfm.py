@@ -1,6 +1,6 @@
 """How do RaFM's ways to train on ratings compare with myFM, a Gibbs sampler for FMs?
 
-    RAFM_DATA=folder python experiments/beside_myfm.py [SET ...] [--seeds N]      writes beside_myfm.json and .md
+    RAFM_DATA=folder python -m experiments.beside_myfm [SET ...] [--seeds N]      writes beside_myfm.json and .md
 
 The folder is that of quality.py. Every model gets the training rows and their fields; measured ranks and the sampler of
 a given rank also get the validation rows, which choose lengths and the end; the others do without. myFM: rank 10, 200
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from defaults import matrix_of
 from scipy import sparse
 
 import rafm
+from experiments.defaults import matrix_of
 from rafm.read.fields import read_fields
 
 HERE, SETS = Path(__file__).parent, ("ml-100k", "ciao")

@@ -1,6 +1,6 @@
 """What do fewer bits cost: size and test loss of one model at 32, 16, 8, 6 and 4 bits, and of a float FM of equal size.
 
-    RAFM_DATA=folder python experiments/bits.py [SET ...] [--rank 64]
+    RAFM_DATA=folder python -m experiments.bits [SET ...] [--rank 64]
 
 A set is a folder with SET.train.libfm.gz, SET.validation.libfm.gz, SET.test.libfm.gz and features.tsv.gz. An FM of the
 rank and, with ratings, a RaFM of default ranks are trained with defaults, then quantised as `rafm compress` does. The

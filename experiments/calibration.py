@@ -1,6 +1,6 @@
 """Does multiplying all scores by a constant that was fitted on validation rows lower the loss of other rows?
 
-    RAFM_DATA=folder python experiments/calibration.py [SET ...] [--seeds N] [--models default,fm]
+    RAFM_DATA=folder python -m experiments.calibration [SET ...] [--seeds N] [--models default,fm]
 
 The folder is that of defaults.py. Nested: models are trained without options, validation rows choose the epoch; the
 scale (and a scale with an offset) is fitted on one half of the validation rows and judged on the other half, then
@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from defaults import avazu, criteo, demo_log, folds, matrix_of, prepared
 from scipy.optimize import minimize
 from sklearn.model_selection import train_test_split
 
 import rafm
+from experiments.defaults import avazu, criteo, demo_log, folds, matrix_of, prepared
 from rafm.read.fields import read_fields
-from rafm.read.libsvm.libsvm import read_libsvm
+from rafm.read.open import read_rows
 
 MODELS: dict[str, dict[str, Any]] = {"default": {}, "fm": {"model": "fm"}, "lr": {"model": "lr"}}
 WITH_VALID = ("frappe", "ml10m-tag-popularity", "lastfm-tag-popularity")
@@ -57,7 +57,7 @@ def split_sets(name: str, folder: Path) -> Iterator[tuple[Part, Part | None, Par
             yield (X, y), None, (X_test, y_test)
     elif name in WITH_VALID:
         paths = [folder / name / f"{name}.{part}.libfm.gz" for part in ("train", "validation", "test")]
-        n_features = 1 + max(int(read_libsvm(path).indices.max()) for path in paths)
+        n_features = 1 + max(int(read_rows(path, task="regression").indices.max()) for path in paths)
         train, valid, test = (matrix_of(path, n_features) for path in paths)
         yield train, valid, test
     else:

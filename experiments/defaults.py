@@ -1,6 +1,6 @@
 """Is a model that was trained with no option at all, and without validation rows, ever worse than a constant?
 
-    RAFM_DATA=folder python experiments/defaults.py [WORD ...]      only the cases whose names contain a word
+    RAFM_DATA=folder python -m experiments.defaults [WORD ...]      only the cases whose names contain a word
 
 The folder is that of quality.py, plus criteo-tiny and avazu-tiny in their original formats; data sets that are missing
 are left out. One line per case: test loss of the best constant of the training labels, of `RaFMClassifier()` or
@@ -28,8 +28,8 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 import rafm
-from rafm.lab.click_log import make_click_log
-from rafm.read.libsvm.libsvm import read_libsvm
+from rafm.demo.click_log import make_click_log
+from rafm.read.open import read_rows
 
 LIMIT, DRAWS = 100_000, 20  # rows of the larger sets, and sets of rows drawn anew
 HEADER = f"{'data':28} {'rows':>7} {'constant':>9} {'rafm':>9} {'in SE':>7} {'worst':>7}  {'epochs':12} {'seconds':>7}"
@@ -77,7 +77,7 @@ def folds(n_folds: int, read: Callable[[Path], tuple[pd.DataFrame, np.ndarray]],
 
 def matrix_of(path: Path, n_features: int, limit: int | None = None) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Read a file of rows as a matrix and labels; with a limit, a random choice of its rows."""
-    rows = read_libsvm(path)
+    rows = read_rows(path, task="regression")
     labels = np.maximum(rows.labels, 0)  # clicks may be 1 and -1
     X = sparse.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(labels.size, n_features))
     chosen = np.sort(np.random.default_rng(0).permutation(labels.size)[:limit])
@@ -87,7 +87,7 @@ def matrix_of(path: Path, n_features: int, limit: int | None = None) -> tuple[sp
 def prepared(name: str, folder: Path, limit: int | None = LIMIT) -> Parts:
     """Yield the published training and test rows; validation rows are not used."""
     paths = [folder / name / f"{name}.{part}.libfm.gz" for part in ("train", "test")]
-    n_features = 1 + max(int(read_libsvm(path).indices.max()) for path in paths)
+    n_features = 1 + max(int(read_rows(path, task="regression").indices.max()) for path in paths)
     (X, y), (X_test, y_test) = matrix_of(paths[0], n_features, limit), matrix_of(paths[1], n_features)
     yield X, y, X_test, y_test
 

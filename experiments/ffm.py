@@ -1,6 +1,6 @@
 """How good are field-aware models (FFM), beside FM with and without field weights tuned by the same search?
 
-    RAFM_DATA=folder python experiments/ffm.py [SET ...] [--seeds N] [--models ffm,fm,fm+t]
+    RAFM_DATA=folder python -m experiments.ffm [SET ...] [--seeds N] [--models ffm,fm,fm+t]
 
 The folder is that of defaults.py. Each model is tuned by validation loss with seed 0, one setting after the other and
 then the first again: L2, learning rate, rank. The chosen one is trained with several seeds and judged on the test rows.
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from calibration import TABLES, WITH_VALID, Part, fields_of, loss_of, split_sets
 from sklearn.model_selection import train_test_split
 
 import rafm
+from experiments.calibration import TABLES, WITH_VALID, Part, fields_of, loss_of, split_sets
 
 L2S, RATES = (0.001, 0.003, 0.01, 0.03, 0.1), (0.02, 0.05, 0.1, 0.2)
 MODELS: dict[str, dict[str, Any]] = {

@@ -1,6 +1,6 @@
 """Compare FM and RaFM with and without field weights; L2 and learning rate are chosen on the validation rows.
 
-python experiments/field_weights.py [SET ...]      with RAFM_DATA set to a folder of prepared data sets
+python -m experiments.field_weights [SET ...]      with RAFM_DATA set to a folder of prepared data sets
 
 A set is a folder with SET.train.libfm.gz, SET.validation.libfm.gz, SET.test.libfm.gz and features.tsv.gz, the fields of
 its ids. Prints one line per set and model as it finishes, then a table. RaFM has half and twice the rank of the FM.

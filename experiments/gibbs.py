@@ -1,6 +1,6 @@
 """How good is Gibbs sampling, distilled into one model, on public ratings and clicks?
 
-    RAFM_DATA=folder python experiments/gibbs.py [NAME ...] [--ranks 8] [--sweeps 200] [--share 0.25] [--seeds 5]
+    RAFM_DATA=folder python -m experiments.gibbs [NAME ...] [--ranks 8] [--sweeps 200] [--share 0.25] [--seeds 5]
         [--field-weights off]
 
 The folder holds <name>/<name>.{train,validation,test}.libfm.gz and <name>/features.tsv.gz with the fields. Test RMSE or

@@ -1,6 +1,6 @@
 """Which test RMSE of ratings does sampling reach after how many CPU seconds, beside myFM?
 
-    RAFM_DATA=folder python experiments/gibbs_race.py [NAME] [--rank 8] [--sweeps 25,50,100,200] [--seed 0]
+    RAFM_DATA=folder python -m experiments.gibbs_race [NAME] [--rank 8] [--sweeps 25,50,100,200] [--seed 0]
 
 The folder is that of gibbs.py. Both get the training and validation rows to train on, fields, rank and number of
 sweeps, on one thread. Ours holds out a tenth of them to measure the noise (at most 100 sweeps), samples all, and
@@ -16,9 +16,9 @@ import time
 from contextlib import redirect_stderr
 
 import numpy as np
-from gibbs import load, loss_of
 from scipy.sparse import csr_matrix
 
+from experiments.gibbs import load, loss_of
 from rafm.model.model import Model
 from rafm.options import resolve
 from rafm.rows.blocks import join_rows

@@ -1,6 +1,6 @@
 """Compare models of one size: FM, RaFM by counts, and measured ranks, with and without each part of the recipe.
 
-    RAFM_DATA=folder python experiments/measured_ranks.py [SET ...] [--seeds N] [--parts] [--only MODEL]
+    RAFM_DATA=folder python -m experiments.measured_ranks [SET ...] [--seeds N] [--parts] [--only MODEL]
 
 A set is a folder with SET.train.libfm.gz, SET.validation.libfm.gz, SET.test.libfm.gz and features.tsv.gz, the fields of
 its ids. All models get the training rows, their fields, the validation rows and a number of parameters, and nothing

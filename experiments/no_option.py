@@ -1,6 +1,6 @@
 """Is a model that was trained with no option at all ever worse than LR, or than the best FM of three ranks?
 
-    RAFM_DATA=folder python experiments/no_option.py [SET ...] [--seeds N]
+    RAFM_DATA=folder python -m experiments.no_option [SET ...] [--seeds N]
 
 The folder is that of defaults.py. Every model gets the training rows and their fields, nothing else: no validation
 rows, no learning rate, no L2; all hold out a tenth of the rows to choose their epochs. Prints one line per set, the
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from defaults import Parts, avazu, criteo, demo_log, folds, prepared
 from sklearn.metrics import log_loss, root_mean_squared_error
 
 import rafm
+from experiments.defaults import Parts, avazu, criteo, demo_log, folds, prepared
 from rafm.read.fields import read_fields
 
 MODELS: dict[str, dict[str, Any]] = {

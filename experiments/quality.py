@@ -1,6 +1,6 @@
 """How good are LR, FM, DiFacto, MRMA and RaFM on public data when each one's L2 is chosen on validation rows?
 
-    RAFM_DATA=folder python experiments/quality.py      writes quality.json and quality.md beside this file
+    RAFM_DATA=folder python -m experiments.quality      writes quality.json and quality.md beside this file
 
 The folder holds <name>/<name>.{train,validation,test}.libfm.gz, with ids from 0; see README.md. A single thread.
 Within a data set all models share the grid of L2, the number of epochs and the patience; L2 is that of least validation
@@ -24,8 +24,7 @@ import numpy as np
 from rafm.metrics.evaluation import evaluate
 from rafm.model.model import Model
 from rafm.options import resolve
-from rafm.read.labels import BinaryLabels
-from rafm.read.libsvm.libsvm import read_libsvm
+from rafm.read.open import read_rows
 from rafm.rows.checked import Batch, check_batch
 from rafm.train.dispatch import train_model
 
@@ -120,9 +119,7 @@ STUDIES = (
 
 def read_part(path: Path, task: str) -> Batch:
     """Read a file of rows; n_features is what this file shows."""
-    rows = read_libsvm(path)
-    labels = BinaryLabels(path).check(rows.labels, rows.lines) if task == "binary" else rows.labels
-    return Batch(rows.indptr, rows.indices, rows.values, int(rows.indices.max()) + 1, labels)
+    return read_rows(path, task=task)
 
 
 def first_columns(batch: Batch, n_columns: int) -> Batch:
@@ -210,7 +207,7 @@ def text_line(line: Sequence[str]) -> str:
 
 def markdown(studies: list[tuple[Study, list[list[str]]]]) -> str:
     """Return the tables as a page."""
-    text = ["# Quality\n", "Made by `RAFM_DATA=... python experiments/quality.py`; README.md says what is what.\n"]
+    text = ["# Quality\n", "Made by `RAFM_DATA=... python -m experiments.quality`; README.md says what is what.\n"]
     for study, lines in studies:
         names = ("log loss", "AUC") if study.task == "binary" else ("RMSE", "MAE")
         header = [*HEADER[:4], f"valid {names[0]}", f"test {names[0]}", f"test {names[1]}", *HEADER[7:9]]

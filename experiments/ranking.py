@@ -1,6 +1,6 @@
 """How good are recommendations from clicks alone, beside popularity and `implicit`'s ALS and BPR, under the same split?
 
-    RAFM_DATA=folder python experiments/ranking.py [METHOD ...]     prints a table; needs `pip install implicit`
+    RAFM_DATA=folder python -m experiments.ranking [METHOD ...]     prints a table; needs `pip install implicit`
 
 The folder holds amazon-book-implicit/{train,test}.txt.gz: lines of a user and the items that they bought. Every method
 has seven settings to try (log loss three), judged by NDCG@20 of VALID_USERS users for whom a fifth of the training

@@ -1,6 +1,6 @@
 """Is a regressor without options better sampled than trained by steps? Generated rows of many kinds and sizes.
 
-    python experiments/ratings_default.py [KIND ...] [--rows 200,1000,5000,20000] [--seeds 3]
+    python -m experiments.ratings_default [KIND ...] [--rows 200,1000,5000,20000] [--seeds 3]
 
 Prints, for each kind and number of rows, the test RMSE in standard deviations of the label, the mean over seeds: of the
 default with `optimizer="adagrad"`, of an FM of rank 8 that is sampled, and which of them the default chooses. Public

@@ -14,7 +14,7 @@ from warm import start_python
 
 from rafm.cli import main
 from rafm.cli.compiling import NOTE
-from rafm.read.libsvm import libsvm
+from rafm.read.libsvm import reader
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def without_note(err):
     return "".join(line for line in err.splitlines(keepends=True) if not line.startswith(NOTE))
 
 
-def run(*arguments, stdin=b""):
-    """Run `rafm` with these arguments in this process."""
+def run(*arguments, stdin=b"", main=main):
+    """Run `rafm`, or another program, with these arguments in this process."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     given = io.TextIOWrapper(io.BytesIO(stdin)) if stdin is not None else None
     changes = {"argv": ["rafm", *map(str, arguments)], "stdin": given}
@@ -90,7 +90,7 @@ def run_alone(*arguments, **settings):
 
 def read_in_pieces(monkeypatch, n_bytes):
     """Let libsvm text be read in pieces of about n_bytes."""
-    monkeypatch.setattr(libsvm, "iterate_libsvm", functools.partial(libsvm.iterate_libsvm, chunk_bytes=n_bytes))
+    monkeypatch.setattr(reader, "iterate_rows", functools.partial(reader.iterate_rows, chunk_bytes=n_bytes))
 
 
 def rows_of_pairs(n_rows=600, seed=0, labels=("0", "1"), base=0):

@@ -16,7 +16,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 TESTS = Path(__file__).parent
-FRONT = ("estimators", "train", "cli", "lab", "model", "datasets")  # they train in float32, and wait for its kernels
+FRONT = (
+    "estimators",
+    "train",
+    "cli",
+    "experiments",
+    "benchmarks",
+    "demo",
+    "model",
+)  # they train in float32, and wait for its kernels
 BACK = "kernels"  # most of which nobody else compiles
 LATER = "test_pairs.py"  # of these, what estimators compile at the same time
 

@@ -666,15 +666,3 @@ def numbered(row, ids):
     """Return the row's known nonzeros as (number, value), rising; ids[number] is the id of a number."""
     place = {i: number for number, i in enumerate(ids)}
     return sorted((place[i], x) for i, x in zip(*row) if i in place and x != 0)
-
-
-def texts_of_bytes(data):
-    """Return texts that have their lengths before them, in 4 bytes; raise ValueError if they do not fit."""
-    texts, rest = [], bytes(data)
-    while rest:
-        size, rest = int.from_bytes(rest[:4].ljust(4, b"\xff"), "little"), rest[4:]
-        if size > len(rest):
-            raise ValueError("a text ends beyond the input")
-        texts.append(rest[:size].decode())
-        rest = rest[size:]
-    return texts

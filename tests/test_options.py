@@ -119,13 +119,6 @@ def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
             continue
         own = declared.parameter or name
         assert f"    {own} : {declared.type}, default={parameters[own].default!r}\n" in kind.__doc__
-    assert set(parameters) <= {
-        *(one.parameter or name for name, one in DECLARED.items()),
-        "columns",
-        "fields",
-        "callbacks",
-        "verbose",
-    }
 
 
 def test_the_fields_of_items_come_back_from_the_summary():

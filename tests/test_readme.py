@@ -8,7 +8,7 @@ import pytest
 from commands import run
 from warm import run_script
 
-from rafm.lab.demo import write_rows
+from rafm.demo.comparison import write_rows
 
 README = Path(__file__).parents[1] / "README.md"
 CI = Path(__file__).parents[1] / ".ci" / "run"

@@ -1,4 +1,4 @@
-"""Names of training options in other libraries. They are not accepted; messages suggest our names instead."""
+"""What other programs call options, flags, commands and tasks. None is accepted; messages suggest our names instead."""
 
 from __future__ import annotations
 
@@ -25,15 +25,77 @@ ALIASES = {
     "threads": "jobs n_jobs num_threads workers n_threads nthread nthreads cores num_workers cpus",
     "negative_rate": "negative_sampling downsampling",
 }
+TASKS = {
+    "binary": "classification classify classifier class clicks click ctr logistic logloss probability",
+    "regression": "rating ratings regress regressor squared mse rmse real numeric",
+    "count": "counts poisson",
+    "ranking": "rank ranker recommend recommendation bpr implicit",
+}
+# Flags that are no training options, and what other programs call them.
+FLAGS = {
+    "out": "output o output_file save model_out dest",
+    "valid": "validation val eval_set eval test dev holdout validation_file",
+    "label": "target y label_column target_column response",
+    "weight": "weights sample_weight",
+    "column": "kind dtype type",
+    "columns": "schema spec",
+    "min_count": "min_freq min_frequency threshold",
+    "format": "type input_format fmt",
+    "index_base": "base zero_based one_based offset",
+    "positive": "pos_label positive_class positive_label",
+    "task": "objective problem type",
+    "checkpoint": "checkpoints checkpoint_dir save_dir",
+    "resume_from": "resume warm_start init_model init continue model_in pretrained",
+    "json": "as_json output_format",
+    "events": "log log_file logfile",
+    "memory": "max_memory mem ram",
+    "spill": "tmp temp temp_dir tmpdir tmp_dir",
+    "with": "id ids keep columns",
+    "folder": "dir directory path data_dir",
+    "like": "encoder model",
+    "duplicates": "duplicate",
+    "max_features": "n_features num_features max_id",
+    "max_line_bytes": "max_line line_length",
+    "checkpoint_seconds": "checkpoint_interval",
+}
+COMMANDS = {
+    "train": "fit learn run build",
+    "evaluate": "eval test score validate metrics measure",
+    "predict": "infer inference apply classify prediction transform",
+    "inspect": "info show describe check stats head analyze analyse profile summary",
+    "convert": "prepare encode preprocess export",
+    "recommend": "rank suggest",
+    "similar": "neighbors neighbours nearest",
+    "--version": "version",
+}
+
+
+def nearest(name: str, known: Iterable[str], others: Mapping[str, str], cutoff: float = 0.6) -> str | None:
+    """Return the known name that others call by this one, or the one spelled most alike; else None.
+
+    others: what else the known names are called, separated by blanks.
+
+    >>> nearest("fit", ["train", "predict"], COMMANDS), nearest("trian", ["train", "predict"], {})
+    ('train', 'train')
+    """
+    names, wanted = [*known], name.lower()
+    by_meaning = (own for own, theirs in others.items() if own in names and wanted in theirs.split())
+    return next(by_meaning, None) or next(iter(difflib.get_close_matches(wanted, names, 1, cutoff)), None)
 
 
 def nearest_name(name: str, spellings: Mapping[str, set[str]], known: Iterable[str]) -> str | None:
-    """Return the known name that matches a name of another library, or the one spelled most alike; else None.
+    """Return the known name of an option, by its aliases; spellings: all names that we have for each option."""
+    names = [*known]
+    others = {
+        one: " ".join([*ours, ALIASES.get(own, "")]) for own, ours in spellings.items() for one in ours & {*names}
+    }
+    return nearest(name.replace("-", "_"), names, others)
 
-    spellings: all names that we have for each option.
+
+def did_you_mean(near: str | None, otherwise: str = "") -> str:
+    """Return the end of a message about an unknown name.
+
+    >>> did_you_mean("train"), did_you_mean(None, "--help lists all"), did_you_mean(None)
+    ('; did you mean train?', '; --help lists all', '')
     """
-    names, wanted = [*known], name.replace("-", "_").lower()
-    for own, ours in spellings.items():
-        if wanted in {*ours, *ALIASES.get(own, "").split()} and (found := ours.intersection(names)):
-            return found.pop()
-    return next(iter(difflib.get_close_matches(wanted, names, n=1)), None)
+    return f"; did you mean {near}?" if near else otherwise and f"; {otherwise}"

@@ -1,4 +1,4 @@
-"""Parse the text of flags into option values."""
+"""Convert the text of flags to option values, and back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,34 @@ from .errors import ConfigError
 from .losses import LOSSES, loss_named
 
 AUTO = "auto"  # a value to be found by training
+
+
+def flag_name(name: str) -> str:
+    """Return a parameter name spelled as a flag."""
+    return f"--{name.replace('_', '-')}"
+
+
+def flag_words(name: str, value: Any) -> list[str]:
+    """Return a flag with its value as words of a command line; a list repeats the flag.
+
+    >>> flag_words("ranks", (8, 32)), flag_words("averaging", False), flag_words("column", ["a=bins", "b=text"])
+    (['--ranks', '8,32'], ['--no-averaging'], ['--column', 'a=bins', '--column', 'b=text'])
+    """
+    if isinstance(value, bool):
+        return [flag_name(name if value else f"no_{name}")]
+    values = value if isinstance(value, list) else [value]
+    return [word for one in values for word in (flag_name(name), value_text(one))]
+
+
+def value_text(value: Any) -> str:
+    """Return a value as text that is read back as the same value.
+
+    >>> value_text((0.1, 1 / 3)), value_text(30.0)
+    ('0.1,0.3333333333333333', '30')
+    """
+    if isinstance(value, tuple | list):
+        return ",".join(map(value_text, value))
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
 def names_setting(text: str, name: str) -> tuple[str, ...]:
@@ -57,7 +85,7 @@ def number_or_auto(text: str, name: str) -> str | float:
     try:
         return text if text == AUTO else float(text)
     except ValueError:
-        raise ConfigError(f"--{name.replace('_', '-')} must be a number or auto, found {text!r}", key=name) from None
+        raise ConfigError(f"{flag_name(name)} must be a number or auto, found {text!r}", key=name) from None
 
 
 def loss_setting(text: str, name: str) -> Any:

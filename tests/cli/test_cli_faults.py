@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from commands import finish, read_in_pieces, rows_of_pairs, run, run_alone, start
 
-from rafm import cli
+from rafm.cli.app import describe
 from rafm.errors import CheckpointError
 from rafm.model.file import load
 
@@ -484,7 +484,7 @@ def test_without_debug_no_error_shows_a_traceback(folder):
     ids=lambda value: repr(value) if isinstance(value, Exception) else "",
 )
 def test_every_kind_of_error_has_its_line_and_code(error, line, code):
-    assert cli.describe(error) == (line, code)
+    assert describe(error) == (line, code)
 
 
 @pytest.mark.parametrize("option", [("--label", "city"), ("--min-count", "2"), ("--column", "city=category")])

@@ -147,12 +147,6 @@ def test_debug_is_in_the_help_of_every_command():
     assert "Counts" in run("evaluate", "--help").out
 
 
-def test_datasets_alone_lists_them():
-    ran = run("datasets")
-    assert ran.code == 0
-    assert ran.out == run("datasets", "list").out
-
-
 # Predictions beside columns
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 from commands import rows_of_pairs, run
 
-from rafm.cli.app import commands
+from rafm.cli.app import app, parser_of
 from rafm.cli.outputs import FILES, OUTPUTS
 
 # metavars of what is no file: folders, columns, settings
@@ -73,7 +73,7 @@ def test_a_model_may_replace_the_one_that_it_continues(folder):
 
 
 def test_every_option_with_a_metavar_is_known_to_be_a_file_or_not():
-    for name, command in commands().commands.items():
+    for name, command in parser_of(app).commands.items():
         for parameter in command.params:
             if parameter.metavar is not None:
                 known = parameter.metavar in {*FILES, *OTHERS} or parameter.name in OUTPUTS

@@ -15,13 +15,13 @@ from clusters import alone, bytes_of, job_of, killing, n_steps, trained, write_i
 ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
+from experiments.paper.on_ray import ClusterRuns, compared  # noqa: E402
 from rafm.distributed.config import ScalingConfig  # noqa: E402
 from rafm.distributed.export import FolderExport  # noqa: E402
 from rafm.distributed.ray_group import Actors, RayGroup, import_ray, make_actors  # noqa: E402
 from rafm.distributed.scoring import PartScorer, predict_scores, rows_for  # noqa: E402
 from rafm.distributed.sources import Reader  # noqa: E402
 from rafm.errors import ClusterError  # noqa: E402
-from rafm.lab.paper.on_ray import ClusterRuns, compared  # noqa: E402
 from rafm.model.file import load, save  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # Ray warns about itself

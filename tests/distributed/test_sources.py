@@ -6,7 +6,7 @@ import pytest
 from clusters import FIELDS, alone, bytes_of, rows_of_clicks, write_ids, write_table
 from pyarrow import parquet
 
-from rafm.distributed.hashing import BUCKETS, IdTable, bucket_of, shard_of
+from rafm.distributed.hashing import BUCKETS, bucket_of, shard_of
 from rafm.distributed.inputs import Input, choose_units, open_like, open_training
 from rafm.distributed.planning import merge
 from rafm.distributed.sources import Reader, Source, find_classes, find_files, find_units
@@ -16,6 +16,7 @@ from rafm.errors import ConfigError, DataFormatError, DataValueError
 from rafm.options import resolve
 from rafm.read.open import ReadOptions
 from rafm.rows.checked import Batch, check_batch
+from rafm.rows.id_table import IdTable
 from rafm.rows.stats import count_rows
 
 

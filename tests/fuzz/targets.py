@@ -7,6 +7,7 @@ Each target reads the same bytes in several ways that must agree, and lets no er
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import tempfile
@@ -71,18 +72,19 @@ def check_around(whole: tuple[list, str], found: tuple[list, list]) -> None:
 
 
 def fuzz_libsvm(data: bytes) -> None:
-    from rafm.read.libsvm.libsvm import iterate_libsvm
+    from rafm.read.libsvm.reader import iterate_rows
 
-    whole = collect(iterate_libsvm, text_rows, data, threads=1)
-    assert whole == collect(iterate_libsvm, text_rows, data, chunk_bytes=5, threads=1)
-    found = around(iterate_libsvm, text_rows, data, threads=1)
-    assert found == around(iterate_libsvm, text_rows, data, chunk_bytes=5, threads=1)
+    whole = collect(iterate_rows, text_rows, data, threads=1)
+    assert whole == collect(iterate_rows, text_rows, data, chunk_bytes=5, threads=1)
+    found = around(iterate_rows, text_rows, data, threads=1)
+    assert found == around(iterate_rows, text_rows, data, chunk_bytes=5, threads=1)
     check_around(whole, found)
 
 
 def fuzz_libffm(data: bytes) -> None:
-    from rafm.read.libsvm.libffm import iterate_libffm
+    from rafm.read.libsvm.reader import iterate_rows
 
+    iterate_libffm = functools.partial(iterate_rows, has_fields=True)
     whole = collect(iterate_libffm, text_rows, data, threads=1, duplicates="sum", index_base=1)
     assert whole == collect(iterate_libffm, text_rows, data, threads=1, duplicates="sum", index_base=1, chunk_bytes=5)
     check_around(whole, around(iterate_libffm, text_rows, data, threads=1, duplicates="sum", index_base=1))
@@ -136,8 +138,7 @@ def main() -> None:
     with atheris.instrument_imports(include=["rafm.read"]):
         import rafm.read.csv.reader
         import rafm.read.detect
-        import rafm.read.libsvm.libffm
-        import rafm.read.libsvm.libsvm  # noqa: F401
+        import rafm.read.libsvm.reader  # noqa: F401
     atheris.Setup(sys.argv, target)
     atheris.Fuzz()
 

@@ -15,7 +15,6 @@ from rafm.kernels.wide import train_steps
 from rafm.optimizers import OPTIMIZERS, optimizer_for
 from rafm.plan.scratch import make_field_scratch, make_wide_scratch
 from rafm.plan.steps import index_steps
-from rafm.train.resources import Resources
 from rafm.train.steps.team import ThreadTeam
 from rafm.train.steps.wide_engine import joined_tables
 
@@ -118,9 +117,7 @@ def test_any_number_of_threads_gives_the_same_bytes(kind, optimizer):
     steps = steps_of(9, 40 * len(levels), (500, 300, 500), True, longest=9)
     found = []
     for threads in (1, 2, 3, 4, 8):
-        records, bias, shared, _, result = train(
-            world, steps, rule, Resources(checkpoint=threads), order=[2, 0, 1, 2, 0]
-        )
+        records, bias, shared, _, result = train(world, steps, rule, threads, order=[2, 0, 1, 2, 0])
         found.append((records.tobytes(), bias.tobytes(), None if shared is None else shared.tobytes(), result))
     assert all(other == found[0] for other in found[1:])
 
@@ -132,7 +129,7 @@ def test_a_loss_that_is_not_finite_stops_all_threads_at_its_step():
     row, _, _ = steps[1][50]
     steps[1][50] = (row, float("nan"), 1.0)
     for threads in (1, 3):
-        *_, (_, stopped, trained) = train(world, steps, RULE | {"learning_rate": 0.01}, Resources(checkpoint=threads))
+        *_, (_, stopped, trained) = train(world, steps, RULE | {"learning_rate": 0.01}, threads)
         assert (stopped, trained) == (1, 100)
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from reading import read_libsvm
 from warm import run_script
 
 from rafm.errors import DataFormatError
 from rafm.read.compression import BLOCK_BYTES, open_bytes, unpack_text
-from rafm.read.libsvm.libsvm import iterate_libsvm, read_libsvm
+from rafm.read.libsvm.reader import iterate_rows
 
 TEXT = b"".join(b"1 %d:1 %d:0.%d\n" % (i, i + 7, i) for i in range(2000))
 PACKS = {"plain": bytes, "gzip": gzip.compress, "zstd": lambda text: pa.compress(text, "zstd", asbytes=True)}
@@ -135,7 +136,7 @@ def test_truncated_zstd_is_an_error_that_counts_the_complete_lines(write, sixtee
     packed = PACKS["zstd"](b"".join(b"1 %d:1\n" % i for i in ids))
     n_rows, path = 0, write(packed[: len(packed) * sixteenths // 16])
     with pytest.raises(DataFormatError, match="compressed data ends early") as caught:  # noqa: PT012
-        for rows in iterate_libsvm(path, chunk_bytes=1000):
+        for rows in iterate_rows(path, chunk_bytes=1000):
             n_rows += rows.labels.size
     assert f"after {n_rows} complete lines" in str(caught.value)
     assert caught.value.line == n_rows + 1
@@ -233,7 +234,7 @@ def test_the_file_is_closed_when_its_start_is_refused():
 
 def read_pipe(data: bytes) -> subprocess.CompletedProcess:
     """Read "-" in a new process that is fed through a pipe; it prints the rows or the error."""
-    script = "from rafm.read.libsvm.libsvm import read_libsvm; print(read_libsvm('-').lines.tolist())"
+    script = "from reading import read_libsvm; print(read_libsvm('-').lines.tolist())"
     return run_script(script, stdin=data, text=False)
 
 

@@ -12,7 +12,7 @@ from commands import rows_of_pairs, run
 from rafm.errors import ConfigError
 from rafm.read.formats import CONVERTED, FORMATS, ROWS, TABLE, Format, format_named
 from rafm.read.labels import LabelCheck
-from rafm.read.libsvm.libsvm import TextRows
+from rafm.read.libsvm.reader import TextRows
 
 
 def read_pairs(path, *, index_base, duplicates, limits, chunk_bytes=0, on_bad=None):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rafm.errors import DataValueError, FeatureRangeError
 from rafm.options import resolve
 from rafm.rows.arrow import new_array
-from rafm.rows.blocks import cut_blocks, first_entries, join_rows, pick_rows, take_rows
+from rafm.rows.blocks import cut_blocks, join_rows, pick_rows, take_rows
 from rafm.rows.checked import Batch, CheckedRows, check_batch
 from rafm.rows.numbering import DENSE_IDS, Numbering, number_rows
 from rafm.rows.spill import SpilledRows, SpillOptions
@@ -145,7 +145,6 @@ def test_parts_of_checked_rows_are_checked_rows():
         np.testing.assert_array_equal(getattr(join_rows(parts), name), getattr(checked, name))
         np.testing.assert_array_equal(getattr(pick_rows(checked, np.arange(3)), name), getattr(checked, name))
     assert pick_rows(checked, np.array([1, 0])).indices.tolist() == [2, 4, 0]
-    assert first_entries(checked, 1).indices.tolist() == [4, 2]
 
 
 def test_rows_joined_with_unchecked_ones_are_unchecked():

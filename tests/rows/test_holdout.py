@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rafm.rows.blocks import join_rows, pick_rows, take_rows
 from rafm.rows.checked import Batch, check_batch
-from rafm.rows.holdout import RowCounts, Side, row_hashes
+from rafm.rows.hashes import row_hashes
+from rafm.rows.holdout import RowCounts, Side
 from rafm.rows.source import InMemory
 from rafm.rows.spill import SpilledRows, SpillOptions
 

@@ -112,75 +112,11 @@ def test_tensors_score_as_rows_do(server, model, folder):
     assert versioned["outputs"] == [by_name["score"]]
 
 
-def binary(request, parts, head=None):
-    """Return the body and the headers of a request whose tensors are bytes."""
-    text = json.dumps(request).encode()
-    return text + b"".join(parts), {"Inference-Header-Content-Length": str(len(text) if head is None else head)}
-
-
-def texts(found):
-    return b"".join(len(one.encode()).to_bytes(4, "little") + one.encode() for one in found)
-
-
-def binary_request(table):
-    parts = [
-        texts(table["word"].to_pylist()),
-        table["user"].to_numpy().astype("<i4").tobytes(),
-        table["price"].to_numpy().astype("<f8").tobytes(),
-    ]
-    kinds, shape = (("word", "BYTES"), ("user", "INT32"), ("price", "FP64")), [table.num_rows]
-    inputs = [
-        {"name": name, "shape": shape, "datatype": kind, "parameters": {"binary_data_size": len(part)}}
-        for (name, kind), part in zip(kinds, parts)
-    ]
-    inputs.append({"name": "tags", "shape": [*shape, 2], "datatype": "BYTES", "data": [["t1", None]] * shape[0]})
-    return {"inputs": inputs, "parameters": {"binary_data_output": True}}, parts
-
-
-def test_tensors_of_bytes_score_as_rows_do(server, model):
-    table = table_of(30, seed=6).set_column(3, "tags", pa.array([["t1"]] * 30))
-    request, parts = binary_request(table)
-    body, headers = binary(request, parts)
-    found = server.ask("/v2/models/clicks/infer", body, headers=headers)
-    head = int(found.headers["inference-header-content-length"])
-    scores, probabilities = expected(model, table)
-    assert [one["parameters"] for one in json.loads(found.body[:head])["outputs"]] == [{"binary_data_size": 240}] * 2
-    np.testing.assert_array_equal(np.frombuffer(found.body[head:], "<f8"), np.concatenate([scores, probabilities]))
-
-
-def change_input(request, place, **changes):
-    inputs = [{**one, **changes} if number == place else one for number, one in enumerate(request["inputs"])]
-    return {**request, "inputs": inputs}
-
-
-def sized(size):
-    return {"parameters": {"binary_data_size": size}}
-
-
-BAD_BYTES = {
-    "head beyond the body": (lambda request, parts: binary(request, parts, 10**6), 400),
-    "head of text": (lambda request, parts: binary(request, parts, "five"), 400),
-    "bytes too many": (lambda request, parts: binary(request, [*parts, b"x"]), 400),
-    "bytes too few": (lambda request, parts: binary(request, parts[:2]), 400),
-    "negative size": (lambda request, parts: binary(change_input(request, 0, **sized(-1)), parts), 400),
-    "bytes and data": (lambda request, parts: binary(change_input(request, 0, data=[]), parts), 400),
-    "half a number": (lambda request, parts: binary(change_input(request, 1, **sized(7)), [parts[0], b"x" * 7]), 400),
-    "wrong shape": (lambda request, parts: binary(change_input(request, 1, shape=[3]), parts), 422),
-    "text without end": (lambda request, parts: binary(request, [b"\xff" * len(parts[0]), *parts[1:]]), 422),
-    "not UTF-8": (
-        lambda request, parts: binary(change_input(request, 0, **sized(6)), [b"\2\0\0\0\xff\xff", *parts[1:]]),
-        422,
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD_BYTES)
-def test_bad_bytes_of_tensors_are_refused_in_one_object(server, case):
-    change, status = BAD_BYTES[case]
-    body, headers = change(*binary_request(table_of(2, seed=6)))
-    answer = server.ask("/v2/models/clicks/infer", body, headers=headers)
-    assert (answer.status, bool(answer.error())) == (status, True)
-    assert "Traceback" not in server.errors()
+def test_tensors_of_bytes_are_refused_with_the_way_out(server):
+    answer = server.ask("/v2/models/clicks/infer", b"{}\0\0", headers={"Inference-Header-Content-Length": "2"})
+    assert answer.status == 400
+    assert answer.error() == "tensors must be JSON, not bytes; for speed, send an Arrow stream to /score"
+    assert server.ask("/v2").json()["extensions"] == []
 
 
 ARROW = "application/vnd.apache.arrow.stream"

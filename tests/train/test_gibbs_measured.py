@@ -7,8 +7,8 @@ from deciding import decision_for
 from scipy.sparse import csr_matrix
 from worlds import changed_rows, planted
 
+from experiments.paper.large import job_of
 from rafm import RaFMRegressor, load
-from rafm.lab.paper.large import job_of
 from rafm.options import resolve
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory

@@ -10,7 +10,7 @@ import pytest
 from commands import start
 from warm import run_script
 
-from rafm.lab.bench.child import anonymous_kilobytes
+from benchmarks.bench.child import anonymous_kilobytes
 
 BENCH = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "bench_memory.py"))
 N_ROWS, SIZES = 60_000, [2000] * 26

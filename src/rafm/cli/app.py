@@ -23,19 +23,16 @@ from ..errors import DataWarning, RafmError
 from ..files.terminal import occupy_descriptors, one_line, print_to_open_stream, safe_streams
 from ..jit.compiling import told_to
 from ..read.without_pandas import WithoutPandas
-from .bench import bench
 from .clusters import ray
 from .compiling import CompileNote
 from .compress import compress
 from .convert import convert
-from .datasets import datasets
 from .demo import demo
 from .evaluate import evaluate
 from .explain import explain, importance
 from .export import export
 from .inspect import inspect
 from .outputs import Command
-from .paper import paper
 from .predict import predict
 from .recommend import recommend, similar
 from .report import report
@@ -47,6 +44,8 @@ from .warmup import warmup
 
 # Depending on its version, Typer vendors click or imports it; take the class from whichever copy is in use.
 ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+EPILOG = "Add --debug to see where an error came from."
 
 app = typer.Typer(
     name="rafm",
@@ -72,12 +71,9 @@ for command in (
     compress,
     export,
     demo,
-    paper,
-    bench,
     warmup,
 ):
-    app.command(cls=Command, epilog="Add --debug to see where an error came from.")(command)
-app.add_typer(datasets, name="datasets")
+    app.command(cls=Command, epilog=EPILOG)(command)
 app.add_typer(ray, name="ray")
 REPEAT_SECONDS = 0.01  # after which the callback that dropped a signal has ended
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file
@@ -101,13 +97,13 @@ def common(
 
 
 @functools.cache
-def commands() -> Any:
-    """Return all commands as typer parses them; it would rebuild them for every call of `app`."""
-    return typer.main.get_command(app)
+def parser_of(program: typer.Typer) -> Any:
+    """Return the commands of a program as typer parses them; it would rebuild them for every call of `program`."""
+    return typer.main.get_command(program)
 
 
-def run() -> NoReturn:
-    """Run the command line; turn errors into one line on stderr and an exit code."""
+def run(program: typer.Typer = app, name: str = "rafm") -> NoReturn:
+    """Run the command line of a program; turn errors into one line on stderr and an exit code."""
     atexit.register(gc.freeze)  # skips the final garbage collection, which takes about 0.1 s
     arguments = sys.argv[1:]
     debug = "--debug" in arguments  # taken out by hand, so that it may stand anywhere
@@ -125,7 +121,7 @@ def run() -> NoReturn:
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             given = [argument for argument in arguments if argument != "--debug"]
-            code = commands().main(given, prog_name="rafm", standalone_mode=False)
+            code = parser_of(program).main(given, prog_name=name, standalone_mode=False)
             sys.stdout.flush()
     except Terminated:
         fail("terminated", 143)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from ..flag_values import flag_name
 from ..losses import TASKS, one_of
 from ..read.formats import format_help
 
@@ -119,7 +120,7 @@ def check_row_flags(data: str, files: ReadOptions, given: set[str]) -> None:
 
     entry = files.format_of(data)
     for name in ROW_OPTIONS:
-        flag = f"--{name.replace('_', '-')}"
+        flag = flag_name(name)
         if name in given and entry.gives == TABLE:
             raise ConfigError(f"{flag} is for rows of ids, but {data} is {entry.name}: drop it", key=name)
         if name in given and entry.gives == CONVERTED and name != "index_base":  # which is compared with the file

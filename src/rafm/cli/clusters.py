@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files.terminal import counted
+from ..flag_values import flag_name
 from .arguments import Json, print_json, print_safely
-from .groups import flag_name, in_flags
+from .groups import in_flags
 from .outputs import check_output
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import typer
 
 from ..files.terminal import counted
 from .arguments import Duplicates, Format, Json, ModelPath, print_json, read_options
-from .groups import flag_name
 from .outputs import check_output
 
 if TYPE_CHECKING:
@@ -41,15 +40,11 @@ def compress(
     scored from the packed vectors. 8 bits lose nothing measurable, 4 bits little.
     """
     from ..compress.budget import compress as compress_saved
-    from ..errors import ConfigError
     from ..model.file import load, save
 
     check_output(out)
     saved = load(model)
-    try:
-        small = compress_saved(saved, max_parameters, max_bytes, level, bits)
-    except ConfigError as error:
-        raise _in_flags(error) from None
+    small = compress_saved(saved, max_parameters, max_bytes, level, bits)
     found = {name: _described(one, valid, format, duplicates) for name, one in (("before", saved), ("after", small))}
     found["after"]["bytes"] = save(out, small)
     if json:
@@ -57,16 +52,6 @@ def compress(
     else:
         _print_both(found)
         print(f"saved {out}: {counted(small.model.n_parameters, 'parameter')}, {found['after']['bytes']} bytes")
-
-
-def _in_flags(error: Any) -> Any:
-    """Return the error with parameters spelled as flags."""
-    text = str(error)
-    for name in ("max_parameters", "max_bytes"):
-        text = text.replace(name, flag_name(name))
-    for name in ("level", "bits"):
-        text = text.replace(f"{name} must", f"--{name} must")
-    return type(error)(text.replace("set bits", "set --bits"), key=error.key)
 
 
 def _described(saved: Saved, valid: str | None, format: str, duplicates: str) -> dict[str, Any]:

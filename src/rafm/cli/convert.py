@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..flag_values import flag_name
 from ..losses import TASKS
 from .arguments import (
     TABLE_OPTIONS,
@@ -83,8 +84,7 @@ def _read_template(path: str, files: object, given: set[str]) -> ConversionTempl
 
     for name in (*TABLE_OPTIONS, "positive"):
         if name in given:
-            flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} cannot be combined with --like: {path} defines it", key=name)
+            raise ConfigError(f"{flag_name(name)} cannot be combined with --like: {path} defines it", key=name)
     if FORMATS["arrow"].starts(path):
         rows = FORMATS["arrow"].read(path)
         kept = rows.conversion
@@ -97,7 +97,6 @@ def _read_template(path: str, files: object, given: set[str]) -> ConversionTempl
     # The defaults of --task and --index-base are not a contradiction; only what was typed is.
     for name in ("task", "index_base"):
         if name in given and getattr(files, name) != getattr(found, name):
-            flag = name.replace("_", "-")
-            message = f"--{flag} {getattr(files, name)} contradicts --like: {path} has {getattr(found, name)}"
+            message = f"{flag_name(name)} {getattr(files, name)} contradicts --like: {path} has {getattr(found, name)}"
             raise ConfigError(message, key=name)
     return found

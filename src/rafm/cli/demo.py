@@ -16,6 +16,6 @@ def demo(
 
     The log has a long tail. The models are LR, FM, DiFacto, RaFM, measured ranks and the default of `rafm train`.
     """
-    from ..lab.demo import run_demo
+    from ..demo.comparison import run_demo
 
     run_demo(out, rows, seed)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..flag_values import flag_name
 from .arguments import (
     DataPath,
     Duplicates,
@@ -23,7 +24,7 @@ from .arguments import (
     read_options,
 )
 from .clusters import RayAddress, Workers, check_ray_flags, scaling_of
-from .groups import flag_name, with_groups
+from .groups import with_groups
 
 if TYPE_CHECKING:
     from ..predictor import Predictor

@@ -22,18 +22,13 @@ def export(
     lines. The Python file needs only the standard library and takes rows of ids or of raw values. The ONNX graph takes
     ids and values, or raw columns if ONNX can encode all of them; writing it needs the extra `export`.
     """
-    from ..errors import ConfigError
     from ..export.export import export as export_saved
     from ..export.export import note_of
     from ..model.file import load
 
     check_output(out)
     saved = load(model)
-    try:
-        n_bytes = export_saved(saved, to, out)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("to must", "--to must"), key=error.key) from None
-    note = note_of(saved, to)
+    n_bytes, note = export_saved(saved, to, out), note_of(saved, to)
     if json:
         return print_json({"out": out, "to": to, "bytes": n_bytes, **({"note": note} if note else {})})
     if note is not None:

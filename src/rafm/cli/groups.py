@@ -6,11 +6,12 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from ..flag_values import flag_name
 from ..options import declared_options
 
 Flags = dict[str, inspect.Parameter]
@@ -41,11 +42,6 @@ def in_flags(text: str) -> str:
     """
     names = {name: declared.flag or name for name, declared in declared_options()}
     return re.sub(r"`(\w+)`", lambda found: flag_name(names.get(found[1], found[1])), text)
-
-
-def flag_name(name: str) -> str:
-    """Return a parameter name spelled as a flag."""
-    return f"--{name.replace('_', '-')}"
 
 
 def parse_training_flags(given: dict[str, Any]) -> TrainingFlags:
@@ -91,6 +87,11 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 def _dataclass_flags(group: Any) -> Flags:
     hints = get_type_hints(group, include_extras=True)
     return {
-        field.name: inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=hints[field.name])
+        field.name: inspect.Parameter(
+            field.name,
+            KEYWORD,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
         for field in fields(group)
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..flag_values import flag_name
 from .arguments import (
     TABLE_OPTIONS,
     Column,
@@ -28,7 +29,6 @@ from .arguments import (
     table_spec,
     with_room,
 )
-from .groups import flag_name
 
 if TYPE_CHECKING:
     from ..read.open import ReadOptions

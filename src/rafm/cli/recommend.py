@@ -78,7 +78,7 @@ def similar(
     from ..explain.names import FeatureNames
     from ..files.terminal import counted
     from ..model.file import load
-    from ..recommend.neighbours import named_neighbours
+    from ..recommend.similar import named_neighbours
 
     saved = load(model)
     found = named_neighbours(saved.model, FeatureNames.of(saved), name, top, level, measure, damping)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files.terminal import counted
+from ..flag_values import flag_name
 from ..losses import TASKS
 from ..optimizers import SAMPLERS
 from .arguments import (
@@ -166,8 +167,7 @@ def _read_start(context: typer.Context, path: str, index_base: int) -> Saved:
     saved, given = load(path), given_options(context)
     for name in (*TABLE_OPTIONS, "positive"):
         if name in given:
-            flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} cannot be combined with --resume-from: {path} defines it", key=name)
+            raise ConfigError(f"{flag_name(name)} cannot be combined with --resume-from: {path} defines it", key=name)
     if "index_base" in given and index_base != saved.index_base:
         raise ConfigError(
             f"{path} was trained with --index-base {saved.index_base}, not {index_base}", key="index_base"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files.terminal import counted
+from ..flag_values import flag_words
 from ..losses import TASKS
 from .arguments import (
     DataPath,
@@ -22,7 +23,7 @@ from .arguments import (
     print_json,
     print_safely,
 )
-from .groups import TrainingFlags, flag_name, with_groups
+from .groups import TrainingFlags, with_groups
 from .outputs import check_output
 from .reading import ReadingFlags, check_flags
 from .train import check_size, note_threads, open_rows
@@ -194,9 +195,9 @@ def _digest(path: str) -> str:
 
 
 def _closing_lines(found: Tuned, command: str) -> list[str]:
-    from ..tuning.display import frontier_lines, plot_lines
+    from ..tuning.display import frontier_lines
 
-    first, lines = found.records[0], ["", *frontier_lines(found), "", *plot_lines(found), ""]
+    first, lines = found.records[0], ["", *frontier_lines(found), ""]
     if found.best.number == first.number:
         lines.append("no trial was better than the first one, which has the defaults")
     elif first.value is not None and found.best.value is not None:
@@ -231,29 +232,14 @@ def train_command(
     names = {name: declared.flag or name for name, declared in declared_options()}
     words = ["rafm", "train", data, *(["--valid", valid] if valid is not None else []), "--out", out]
     for name in sorted(given_options(context) - skipped):
-        words += _flag_words(name, context.params[name])
+        words += flag_words(name, context.params[name])
     for name, value in settings.items():
-        words += _flag_words(names[name], value)
+        words += flag_words(names[name], value)
     return words
-
-
-def _flag_words(name: str, value: Any) -> list[str]:
-    """Return a flag with its value as words of a command line.
-
-    >>> _flag_words("ranks", (8, 32)), _flag_words("averaging", False), _flag_words("column", ["a=bins", "b=text"])
-    (['--ranks', '8,32'], ['--no-averaging'], ['--column', 'a=bins', '--column', 'b=text'])
-    """
-    from ..tuning.records import value_text
-
-    if isinstance(value, bool):
-        return [flag_name(name) if value else flag_name(f"no_{name}")]
-    if isinstance(value, list):
-        return [word for one in value for word in (flag_name(name), str(one))]
-    return [flag_name(name), value_text(value)]
 
 
 def _draw(path: str, found: Tuned) -> None:
     from ..files.atomic import write_atomically
-    from ..tuning.plot import frontier_svg
+    from ..tuning.display import frontier_svg
 
     write_atomically(path, [frontier_svg(found).encode()])

@@ -43,11 +43,9 @@ def warmup(json: Json = False) -> None:
 
 def run_commands(folder: Path) -> None:
     """Run each command once for each kind of input that is compiled apart."""
-    from ..rows.texts import texts_of_bytes
     from .app import app
 
     write_rows(folder)
-    texts_of_bytes(b"")  # `serve` needs it; all else of its kernels is compiled by `predict`
     for command in commands():
         app(args=[str(folder / word) if "." in word else word for word in command], standalone_mode=False)
 

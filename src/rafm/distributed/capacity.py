@@ -13,7 +13,7 @@ import numpy as np
 from ..options import Options
 from ..plan.layout import RecordLayout
 from ..plan.ranks import RankPlan, assign_levels
-from .hashing import LOAD
+from ..rows.id_table import LOAD
 from .spec import pull_lengths, push_lengths
 
 GROUPS = 400  # of features with about equal counts, when these are given by a law

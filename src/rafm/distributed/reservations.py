@@ -15,9 +15,9 @@ import numpy as np
 
 from ..errors import ClusterError
 from ..options import Options
+from ..rows.id_table import IdTable
 from .capacity import SHARD_BYTES, WORKER_BYTES, Counts, held_bytes
 from .config import ScalingConfig
-from .hashing import IdTable
 from .sources import Reader, Source
 
 SAMPLE_UNITS = 16

@@ -17,8 +17,9 @@ from ..plan.layout import RecordLayout
 from ..plan.ranks import plan_ranks
 from ..rows.checked import read_only
 from ..rows.fields import Fields
+from ..rows.id_table import IdTable
 from ..train.steps.average import move_half_way
-from .hashing import BUCKETS, IdTable, bucket_of, shard_of
+from .hashing import BUCKETS, bucket_of, shard_of
 from .parts import Target, read_parts, write_parts
 from .spec import Hook, ModelSpec, ShardLost, no_hook, pull_lengths, push_lengths
 

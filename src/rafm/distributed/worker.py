@@ -20,10 +20,11 @@ from ..plan.scratch import make_field_scratch, make_wide_scratch
 from ..plan.steps import index_steps
 from ..rows.blocks import join_rows, pick_rows, take_rows
 from ..rows.checked import Batch, CheckedRows, check_batch, read_only
+from ..rows.id_table import IdTable
 from ..rows.numbering import Numbering, number_rows
 from ..rows.stats import RowStats, count_rows
 from ..train.steps.wide_engine import joined_tables
-from .hashing import IdTable, shard_of
+from .hashing import shard_of
 from .lanes import Slot, visit_order
 from .shard import CURRENT, Lookup
 from .sources import Reader, Source

@@ -336,10 +336,9 @@ def hash_into(strings, n_buckets, ids):
 
 @entry
 def hash_all(strings, keys):
-    """Set keys to XXH64 of each string, with 0 replaced by 1."""
+    """Set keys to XXH64 of each string."""
     for i in range(keys.size):
-        key = hash_bytes(strings.data, np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1]))
-        keys[i] = key if key != U0 else U1  # 0 marks an empty slot of a sketch
+        keys[i] = hash_bytes(strings.data, np.uint64(strings.offsets[i]), np.uint64(strings.offsets[i + 1]))
 
 
 @entry

@@ -13,13 +13,13 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..aliases import did_you_mean, nearest
 from ..errors import ConfigError
 from ..files.atomic import PathLike
 
@@ -59,9 +59,9 @@ def check_known(found: str, known: Iterable[str], what: str) -> None:
     names = [str(name) for name in known]
     if found in names:
         return
-    near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names[:20])}"
-    raise ConfigError(f"unknown {what} {found!r}; {hint}", key=str(found))
+    near = nearest(str(found), names, {}, cutoff=0.5)
+    hint = did_you_mean(near and repr(near), f"choose from {', '.join(names[:20])}")
+    raise ConfigError(f"unknown {what} {found!r}{hint}", key=str(found))
 
 
 def _check_whole(found: Any, key: str, low: int, high: int, where: str = "") -> None:

@@ -85,7 +85,7 @@ def hash_buckets(array: pa.Array, n_buckets: int) -> np.ndarray:
 
 
 def hash_strings(strings: Strings) -> np.ndarray:
-    """Return XXH64 of each string, with 0 replaced by 1."""
+    """Return XXH64 of each string."""
     keys = np.empty(strings.offsets.size - 1, np.uint64)
     with np.errstate(over="ignore"):
         hash_all(strings, keys)

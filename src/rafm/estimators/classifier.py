@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from ..encode.spec import TableSpec
+from ..optimizers.optimizer import Optimizer
+from ..plan.ranks import LevelRule
 from .machine import FactorizationMachine
-from .parameters import with_options
+from .parameters import Callback, documented, stored
 from .threads import one_at_a_time
 
-if TYPE_CHECKING:
-    from .signatures import ClassifierSignature
-else:
-    ClassifierSignature = object  # the constructor is made by `with_options`
 
-
-@with_options()
-class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature):
+@documented
+class RaFMClassifier(ClassifierMixin, FactorizationMachine):
     """Binary classifier: rank-aware factorization machine (or LR, FM, DiFacto, MRMA, FFM) trained on log loss.
-
-    Parameters
-    ----------
-    {parameters}
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
         Class labels, the negative class first.
-    {attributes}
 
     Examples
     --------
@@ -42,6 +36,46 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine, ClassifierSignature)
     >>> model.predict(X[:4])
     array([1, 0, 0, 1])
     """
+
+    @stored
+    def __init__(
+        self,
+        ranks: int | str | Sequence[int] | None = None,
+        *,
+        model: str | None = None,
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
+        rank_scale: float | None = None,
+        levels: LevelRule | np.ndarray | Sequence[int] | None = None,
+        update: str = "joint",
+        dependent_weight: float | None = None,
+        optimizer: str | Optimizer = "auto",
+        step_rows: int | str = "auto",
+        field_weights: str = "auto",
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
+        l2_weights: float = 0.0,
+        l1: float = 0.0,
+        l1_weights: float = 0.0,
+        n_epochs: int | None = None,
+        patience: int | None = 3,
+        keep_samples: int = 0,
+        averaging: bool | None = None,
+        rate_drops: int | None = None,
+        init_scale: float | None = None,
+        metric: str | None = None,
+        validation_fraction: float = 0.1,
+        max_seconds: float | None = None,
+        negative_rate: float = 1.0,
+        calibrate: str = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
+        fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """Store the parameters; `fit` checks them."""
 
     def _task(self) -> str:
         return "binary"

@@ -217,7 +217,7 @@ class Insight:
         list of (str, float)
             Names and similarities, most similar first.
         """
-        from ..recommend.neighbours import named_neighbours
+        from ..recommend.similar import named_neighbours
 
         found = named_neighbours(self._fitted(), self._names(), name, top, level, measure, damping)
         return [(neighbour, one.similarity) for neighbour, one in found]

@@ -1,42 +1,36 @@
-"""Generate constructors and docstrings of estimators from the declared training options."""
+"""Constructors of estimators: store the arguments, explain unknown ones, and document them from their declarations."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from ..options import Option, declared_options, nearest_option
+from ..aliases import did_you_mean
+from ..options import declared_options, nearest_option
 
 Kind = TypeVar("Kind", bound=type)
-COLUMNS = (
-    "columns",
-    None,
-    "dict or TableSpec",
-    "Kinds of table columns by name, such as {'age': 'bins', 'price': {'kind': 'bins', 'n_bins': 20}}. The kinds of "
-    "others are chosen by their names, types and cells.",
-)
-FIELDS = (
-    "fields",
-    None,
-    "array of str or int",
-    "Field of each column of a matrix, by name or number. The fields of a table are its columns.",
-)
-VERBOSE = ("verbose", False, "bool", "Print the kinds of table columns, the plan of ranks and one line per epoch.")
-CALLBACKS = (
-    "callbacks",
-    None,
-    "callable or list of callable",
-    "Called by `fit` with each training event, such as `rafm.train.events.EpochFinished`. Training ends with the best "
-    "epoch so far if one returns True; exceptions pass through and leave the estimator unfitted.",
-)
-UNDECLARED: tuple[tuple[str, Any, str, str], ...] = (
-    COLUMNS,
-    FIELDS,
-    CALLBACKS,
-    VERBOSE,
-)  # parameters that are not training options
+Parameters = ParamSpec("Parameters")
+Callback = Callable[[Any], Any]  # of a training event
+UNDECLARED = {  # parameters that are not training options: type and description
+    "columns": (
+        "dict or TableSpec",
+        "Kinds of table columns by name, such as {'age': 'bins', 'price': {'kind': 'bins', 'n_bins': 20}}. The kinds "
+        "of others are chosen by their names, types and cells.",
+    ),
+    "fields": (
+        "array of str or int",
+        "Field of each column of a matrix, by name or number. The fields of a table are its columns.",
+    ),
+    "callbacks": (
+        "callable or list of callable",
+        "Called by `fit` with each training event, such as `rafm.train.events.EpochFinished`. Training ends with the "
+        "best epoch so far if one returns True; exceptions pass through and leave the estimator unfitted.",
+    ),
+    "verbose": ("bool", "Print the kinds of table columns, the plan of ranks and one line per epoch."),
+}
 ATTRIBUTES = """
 n_parameters_ : int
     Number of model parameters.
@@ -71,7 +65,6 @@ ELSEWHERE = {  # parameters of other libraries that have no counterpart here, an
     "scale_pos_weight": BY_WEIGHTS.format("{0: 1, 1: w}"),
     "is_unbalance": BY_WEIGHTS.format("'balanced'"),
 }
-NOT_OF_ALL = ("loss", "item_fields")  # the classifier always trains on log loss; only a ranker has items
 
 
 def option_parameters(kind: type) -> list[tuple[str, str]]:
@@ -81,56 +74,37 @@ def option_parameters(kind: type) -> list[tuple[str, str]]:
     return [(name, parameter) for name, parameter in pairs if parameter in has]
 
 
-def with_options(**defaults: Any) -> Callable[[Kind], Kind]:
-    """Return a class decorator that adds the constructor and its documentation.
+def stored(init: Callable[Concatenate[Any, Parameters], None]) -> Callable[Concatenate[Any, Parameters], None]:
+    """Make a constructor store its arguments, which is all that scikit-learn allows it to do."""
+    signature = inspect.signature(init)
 
-    defaults: overrides of the declared defaults for this estimator.
-    """
-    declared = [(name, one) for name, one in declared_options() if name not in NOT_OF_ALL or name in defaults]
-    declared.sort(key=lambda pair: pair[0] != "ranks")  # first, as the only positional parameter
-
-    def decorate(kind: Kind) -> Kind:
-        given = [(one.parameter or name, defaults.get(name, _default(one)), one) for name, one in declared]
-        kind.__init__ = _constructor(kind, [(name, default) for name, default, _ in given])  # type: ignore[misc]
-        lines = [_described(name, default, one.type, one.parameter_help or one.help) for name, default, one in given]
-        text = "\n".join([*lines, *(_described(*one) for one in UNDECLARED)])
-        for name, section in (("{parameters}", text), ("{attributes}", ATTRIBUTES)):
-            kind.__doc__ = (kind.__doc__ or "").replace(name, textwrap.indent(section, "    ").lstrip())
-        return kind
-
-    return decorate
-
-
-def _default(declared: Option) -> Any:
-    return declared.parameter_default if declared.parameter else declared.default
-
-
-def _described(name: str, default: Any, kind: str, text: str) -> str:
-    """Return one entry of a numpydoc section."""
-    wrapped = textwrap.fill(text, 100, initial_indent="    ", subsequent_indent="    ")
-    return f"{name} : {kind}, default={default!r}\n{wrapped}"
-
-
-def _constructor(kind: type, given: list[tuple[str, Any]]) -> Callable[..., None]:
-    """Return an `__init__` of a class that stores its arguments and does nothing else."""
-    (first, default), *others = [*given, *((name, value) for name, value, _, _ in UNDECLARED)]
-    positional, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    parameters = [inspect.Parameter("self", positional), inspect.Parameter(first, positional, default=default)]
-    parameters += [inspect.Parameter(name, keyword, default=value) for name, value in others]
-    signature = inspect.Signature(parameters)
-
-    def __init__(self: Any, *arguments: Any, **named: Any) -> None:
+    @functools.wraps(init)  # scikit-learn's get_params and clone read the parameters from the signature
+    def construct(self: Any, *arguments: Parameters.args, **named: Parameters.kwargs) -> None:
         unknown = next((name for name in named if name not in signature.parameters), None)
         if unknown is not None:
             near = nearest_option(unknown, [*signature.parameters][1:])
-            hint = ELSEWHERE.get(unknown) or (f"; did you mean {near!r}?" if near else "")
-            raise TypeError(f"{kind.__name__} has no parameter {unknown!r}{hint}")
+            hint = ELSEWHERE.get(unknown) or did_you_mean(near and repr(near))
+            raise TypeError(f"{type(self).__name__} has no parameter {unknown!r}{hint}")
         bound = signature.bind(self, *arguments, **named)
         bound.apply_defaults()
         for name, value in [*bound.arguments.items()][1:]:  # without self
             setattr(self, name, value)
 
-    __init__.__module__, __init__.__qualname__ = kind.__module__, f"{kind.__qualname__}.__init__"
-    # scikit-learn's get_params and clone read the parameters from the signature.
-    __init__.__signature__ = signature  # type: ignore[attr-defined]
-    return __init__
+    return construct
+
+
+def documented(kind: Kind) -> Kind:
+    """Add sections about parameters and attributes to the docstring of an estimator, before its examples."""
+    declared = {one.parameter or name: one for name, one in declared_options()}
+    entries = []
+    for name, parameter in inspect.signature(kind).parameters.items():
+        one = declared.get(name)
+        written, text = (one.type, one.parameter_help or one.help) if one else UNDECLARED[name]
+        wrapped = textwrap.fill(text, 100, initial_indent="    ", subsequent_indent="    ")
+        entries.append(f"{name} : {written}, default={parameter.default!r}\n{wrapped}")
+    before, title, examples = (kind.__doc__ or "").partition("    Examples\n")
+    before, _, own = before.partition("    Attributes\n    ----------\n")
+    attributes = f"{textwrap.dedent(own).strip()}\n{ATTRIBUTES}".strip()
+    added = "\n".join(["Parameters", "----------", *entries, "", "Attributes", "----------", attributes])
+    kind.__doc__ = f"{before}{textwrap.indent(added, '    ')}\n\n{title}{examples}"
+    return kind

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
+from ..encode.spec import TableSpec
 from ..files.atomic import PathLike
+from ..losses.loss import Loss
+from ..optimizers.optimizer import Optimizer
+from ..plan.ranks import LevelRule
 from .machine import FactorizationMachine
-from .parameters import with_options
-
-if TYPE_CHECKING:
-    from .signatures import RankerSignature
-else:
-    RankerSignature = object  # the constructor is made by `with_options`
+from .parameters import Callback, documented, stored
 
 
-@with_options(loss="bpr", item_fields=None)
-class RaFMRanker(FactorizationMachine, RankerSignature):
+@documented
+class RaFMRanker(FactorizationMachine):
     """Ranker: rank-aware factorization machine (or LR, FM, DiFacto) for implicit feedback, such as purchases and plays.
 
     Each row, a context and an item, trains against the same context with another item, which is drawn at random among
     those that the context was not seen with.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    {attributes}
 
     Examples
     --------
@@ -41,6 +33,48 @@ class RaFMRanker(FactorizationMachine, RankerSignature):
     >>> sorted(items["item"][found.items[0]])
     ['x', 'y']
     """
+
+    @stored
+    def __init__(
+        self,
+        ranks: int | str | Sequence[int] | None = None,
+        *,
+        loss: str | Loss = "bpr",
+        model: str | None = None,
+        item_fields: str | Sequence[str] | None = None,
+        max_parameters: int | None = None,
+        max_bytes: int | None = None,
+        rank_scale: float | None = None,
+        levels: LevelRule | np.ndarray | Sequence[int] | None = None,
+        update: str = "joint",
+        dependent_weight: float | None = None,
+        optimizer: str | Optimizer = "auto",
+        step_rows: int | str = "auto",
+        field_weights: str = "auto",
+        learning_rate: float | str | None = None,
+        l2: float | str | Sequence[float] | None = None,
+        l2_weights: float = 0.0,
+        l1: float = 0.0,
+        l1_weights: float = 0.0,
+        n_epochs: int | None = None,
+        patience: int | None = 3,
+        keep_samples: int = 0,
+        averaging: bool | None = None,
+        rate_drops: int | None = None,
+        init_scale: float | None = None,
+        metric: str | None = None,
+        validation_fraction: float = 0.1,
+        max_seconds: float | None = None,
+        negative_rate: float = 1.0,
+        calibrate: str = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        columns: Mapping[str, Any] | TableSpec | None = None,
+        fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """Store the parameters; `fit` checks them."""
 
     def _task(self) -> str:
         return "ranking"

@@ -21,8 +21,9 @@ from ..read.converted.reader import ArrowRows
 from ..read.formats import CONVERTED, ROWS
 from ..read.open import ReadOptions, naming_file, raw_table
 from ..rows.checked import Batch
+from ..rows.hashes import entry_hashes, mixed, row_sums
 from .columns import CellProfile, ColumnProfile, FieldProfile, join_frequencies
-from .keys import fold_entries, fold_rows, hash_numbers, unhash_numbers
+from .keys import folded, hash_numbers, unhash_numbers
 from .labels import Labels
 from .leaks import assign_halves, presence_power
 from .sketch import Frequencies, RowTargets, Sketch
@@ -190,12 +191,10 @@ class _RowProfiler:
             self._update_fields(fields[there], ids, values, rows_of, targets)
 
     def _hash(self, rows: Batch, targets: RowTargets, fields: np.ndarray | None) -> None:
-        keys = hash_numbers(targets.labels)
-        bits = np.ascontiguousarray(rows.values, np.float32).view(np.uint32)
-        own = np.zeros(0, np.int64) if fields is None else fields.astype(np.int64)
-        with np.errstate(over="ignore"):
-            fold_entries(rows.indptr, rows.indices.astype(np.int64), bits, own, keys)
-        self._found.distinct.add(keys)
+        entries = entry_hashes(rows.indices, np.ascontiguousarray(rows.values, np.float32))
+        if fields is not None:
+            entries = mixed(entries + fields.astype(np.uint64))
+        self._found.distinct.add(folded(hash_numbers(targets.labels), row_sums(entries, rows.indptr)))
 
     def _update_fields(
         self, fields: np.ndarray, ids: np.ndarray, values: np.ndarray, rows: np.ndarray, targets: RowTargets
@@ -244,8 +243,7 @@ def _examine_block(block: pa.RecordBatch, spec: TableSpec, profiles: list[CellPr
         cells = without_views(block.column(profile.name))
         with naming_column(profile.name, cells.type):
             own = profile.update(cells, row, targets)
-        with np.errstate(over="ignore"):  # without compilation, NumPy warns of the overflow that hashing relies on
-            fold_rows(keys, own)
+        keys = folded(keys, own)
     found.distinct.add(keys)
 
 

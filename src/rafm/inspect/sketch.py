@@ -7,21 +7,17 @@ percent. The most frequent key may be among those dropped. So from then on, a hi
 whose largest bucket holds the most frequent key and about a 65,536th of the others.
 """
 
-# mypy: disallow-untyped-defs=False
-
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.cache import kernel
-from ..jit.helper import helper
+from ..rows.id_table import IdTable
 
 MAX_KEYS = 1 << 16
-FIRST_SLOTS = 1 << 8
-BUCKET_SHIFT = np.uint64(48)  # the highest 16 bits choose the bucket
-SLOT_SHIFT = np.uint64(20)  # skips the lowest bits, which are all zero in kept keys
+CHUNK_KEYS = 1 << 16  # added at a time, which bounds memory
+N_BUCKETS, BUCKET_SHIFT = 1 << 16, np.uint64(48)  # the highest 16 bits choose the bucket
 WEIGHT_A, LABEL_A, WEIGHT_B, LABEL_B = range(4)  # columns: sums of weights and weighted labels of each half
 
 
@@ -41,57 +37,11 @@ class RowTargets(NamedTuple):
         sums = np.bincount(self.halves, self.weights, 2), np.bincount(self.halves, self.weights * self.labels, 2)
         return np.array([sums[0][0], sums[1][0], sums[0][1], sums[1][1]])
 
-
-@helper()
-def mix(key):
-    """Return a hash of a 64-bit key (the finaliser of SplitMix64), with 0 replaced by 1."""
-    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    key ^= key >> np.uint64(31)
-    return key if key != 0 else np.uint64(1)
-
-
-@helper()
-def find_slot(slots, key):
-    """Return the slot of a key, or the empty one where it belongs."""
-    mask = np.uint64(slots.size - 1)
-    slot = (key >> SLOT_SHIFT) & mask
-    while slots[slot] != 0 and slots[slot] != key:
-        slot = (slot + np.uint64(1)) & mask
-    return slot
-
-
-@kernel()
-def count_keys(keys, targets, first, slots, counts, sums, room, dropped, buckets):
-    """Count keys from `first` on; return the first one without room, or the number of keys, and the room left.
-
-    dropped: mask of the bits that must be zero. targets and sums are empty if there are no labels.
-    """
-    for i in range(first, keys.size):
-        if keys[i] & dropped == 0:
-            slot = find_slot(slots, keys[i])
-            if slots[slot] == 0:
-                if room == 0:
-                    return i, 0
-                room -= 1
-                slots[slot] = keys[i]
-            counts[slot] += 1
-            if sums.shape[0] > 0:
-                half, weight = 2 * targets.halves[i], targets.weights[i]
-                sums[slot, half] += weight
-                sums[slot, half + 1] += weight * targets.labels[i]
-        if buckets.size > 0:
-            buckets[keys[i] >> BUCKET_SHIFT] += 1
-    return keys.size, room
-
-
-@kernel()
-def move_keys(old, slots, places):
-    """Insert distinct keys into empty slots, and set the place of each."""
-    for i in range(old.size):
-        slot = find_slot(slots, old[i])
-        slots[slot] = old[i]
-        places[i] = slot
+    def sums_by(self, numbers: np.ndarray, size: int) -> np.ndarray:
+        """Return them for the rows of each number below `size`."""
+        places = 4 * numbers.astype(np.int64) + 2 * self.halves
+        sums = np.bincount(places, self.weights, 4 * size)
+        return (sums + np.bincount(places + 1, self.weights * self.labels, 4 * size)).reshape(size, 4)
 
 
 class Frequencies(NamedTuple):
@@ -99,6 +49,12 @@ class Frequencies(NamedTuple):
 
     counts: np.ndarray
     features: np.ndarray
+
+
+def _total(before: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """Return the sums of what was counted before and what was added, which may be longer."""
+    added[: len(before)] += before
+    return added
 
 
 NO_TARGETS = RowTargets(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
@@ -114,45 +70,42 @@ class Sketch:
     """
 
     def __init__(self, max_keys: int = MAX_KEYS, labelled: bool = False):
-        self._max_keys, self._labelled = max_keys, labelled
-        self.depth, self._room, self._buckets = 0, 0, np.zeros(0, np.int64)
-        self._keep(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros((0, 4)))
+        self._max_keys, self._labelled, self.depth = max_keys, labelled, 0
+        self._table, self._buckets = IdTable(), np.zeros(0, np.int64)
+        self._counts, self._sums = np.zeros(0, np.int64), np.zeros((0, 4))
 
     def add(self, keys: np.ndarray, targets: RowTargets = NO_TARGETS) -> None:
-        """Count keys, none of which may be 0, with the targets of their rows."""
-        done = 0
-        while done < keys.size:
-            dropped = np.uint64((1 << self.depth) - 1)
-            done, self._room = count_keys(
-                keys, targets, done, self._slots, self._counts, self._sums, self._room, dropped, self._buckets
-            )
-            if done < keys.size:
-                self._make_room()
+        """Count keys with the targets of their rows."""
+        for first in range(0, keys.size, CHUNK_KEYS):
+            part = slice(first, first + CHUNK_KEYS)
+            self._add(keys[part], RowTargets(*(column[part] for column in targets)))
 
-    def _make_room(self) -> None:
-        """Grow the table, or drop half of the keys if it is at its limit."""
-        kept = np.flatnonzero(self._slots)
-        if kept.size >= self._max_keys:
-            if not self.depth:  # the first drop: from here on, buckets track the most frequent key
-                self._buckets = np.zeros(1 << 16, np.int64)
-                np.add.at(self._buckets, self._slots[kept] >> BUCKET_SHIFT, self._counts[kept])
-            self.depth += 1
-            kept = kept[self._slots[kept] & np.uint64((1 << self.depth) - 1) == 0]
-        self._keep(self._slots[kept], self._counts[kept], self._sums[kept] if self._labelled else self._sums)
-
-    def _keep(self, keys: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Build a table with these keys and room for as many more."""
-        size = FIRST_SLOTS
-        while size < 4 * keys.size:
-            size *= 2
-        self._slots, self._counts = np.zeros(size, np.uint64), np.zeros(size, np.int64)
-        self._sums = np.zeros((size if self._labelled else 0, 4))
-        places = np.empty(keys.size, np.int64)
-        move_keys(keys, self._slots, places)
-        self._counts[places] = counts
+    def _add(self, keys: np.ndarray, targets: RowTargets) -> None:
+        if self.depth:
+            self._buckets += np.bincount((keys >> BUCKET_SHIFT).astype(np.int64), minlength=N_BUCKETS)
+            kept = np.flatnonzero(self._is_kept(keys))
+            keys, targets = keys[kept], targets.take(kept) if self._labelled else targets
+        numbers = self._table.add(keys.view(np.int64))
+        self._counts = _total(self._counts, np.bincount(numbers, minlength=self._table.size))
         if self._labelled:
-            self._sums[places] = sums
-        self._room = min(size // 2, self._max_keys) - keys.size
+            self._sums = _total(self._sums, targets.sums_by(numbers, self._table.size))
+        while self._table.size > self._max_keys:
+            self._drop()
+
+    def _is_kept(self, keys: np.ndarray) -> np.ndarray:
+        return keys & np.uint64((1 << self.depth) - 1) == 0
+
+    def _drop(self) -> None:
+        """Drop half of the keys. From the first time on, buckets track the most frequent one."""
+        keys = self.keys()
+        if not self.depth:
+            self._buckets = np.zeros(N_BUCKETS, np.int64)
+            np.add.at(self._buckets, keys >> BUCKET_SHIFT, self._counts)
+        self.depth += 1
+        kept = np.flatnonzero(self._is_kept(keys))
+        self._table, self._counts = IdTable.of(keys[kept].view(np.int64)), self._counts[kept]
+        if self._labelled:
+            self._sums = self._sums[kept]
 
     @property
     def is_exact(self) -> bool:
@@ -167,14 +120,16 @@ class Sketch:
     @property
     def n_keys(self) -> int:
         """Number of distinct keys, or an estimate."""
-        return int(np.count_nonzero(self._slots)) << self.depth
+        return self._table.size << self.depth
 
     @property
     def top(self) -> tuple[int, int]:
         """The most frequent key, or only its bucket if keys were dropped; and its count."""
         table = self._counts if self.is_exact else self._buckets
+        if not table.size:
+            return 0, 0
         place = int(table.argmax())
-        return int(self._slots[place]) if self.is_exact else place, int(table[place])
+        return int(self.keys()[place]) if self.is_exact else place, int(table[place])
 
     def is_top(self, keys: np.ndarray) -> np.ndarray:
         """Tell which keys are the most frequent one, or fall into its bucket."""
@@ -182,13 +137,13 @@ class Sketch:
 
     def frequencies(self) -> Frequencies:
         """Return the number of keys by count, or estimates."""
-        counts, features = np.unique(self._counts[self._slots != 0], return_counts=True)
+        counts, features = np.unique(self._counts, return_counts=True)
         return Frequencies(counts, features << self.depth)
 
     def label_sums(self) -> np.ndarray:
         """Return the sums of weights and labels of each kept key."""
-        return self._sums[self._slots != 0]
+        return self._sums
 
     def keys(self) -> np.ndarray:
         """Return the kept keys, in the order of `label_sums`."""
-        return self._slots[self._slots != 0]
+        return self._table.ids.view(np.uint64)

@@ -5,11 +5,12 @@ A task may have several losses; the first one listed is its default.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from .. import aliases
+from ..aliases import did_you_mean, nearest
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,12 +21,6 @@ LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber":
 SAME_CODE = {"bpr": "log"}  # losses whose code in kernels is that of another: pairs train on differences of scores
 KERNELS = [name for name in LOSSES if name not in SAME_CODE]  # in the order of their codes
 TASKS = tuple(dict.fromkeys(LOSSES.values()))
-TASK_ALIASES = {  # what else the tasks are called; suggested in messages, never accepted
-    "binary": "classification classify classifier class clicks click ctr logistic logloss probability",
-    "regression": "rating ratings regress regressor squared mse rmse real numeric",
-    "count": "counts poisson",
-    "ranking": "rank ranker recommend recommendation bpr implicit",
-}
 
 
 @cache
@@ -55,9 +50,7 @@ def loss_for(task: str, loss: str | Loss | None = None) -> Loss:
     Huber(delta=1.0)
     """
     if task not in TASKS:
-        near = next((own for own, others in TASK_ALIASES.items() if str(task).lower() in others.split()), None)
-        near = near or next(iter(get_close_matches(str(task), TASKS, 1)), None)
-        hint = f"; did you mean {near}?" if near else ""
+        hint = did_you_mean(nearest(str(task), TASKS, aliases.TASKS))
         raise ConfigError(f"task must be {one_of(TASKS)}, found {task!r}{hint}", key="task")
     names = losses_of(task)
     if loss is not None and not isinstance(loss, str):

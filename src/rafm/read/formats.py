@@ -32,7 +32,7 @@ class Format:
     """One file format.
 
     gives: ROWS of feature ids, a TABLE, or CONVERTED rows. reader: "module:function" in this package, called with the
-    path and the options of `open_rows` or `read_table`. help: one line for users. magic: the first bytes of a file.
+    path and the options of `rows_of_ids` or `read_table`. help: one line for users. magic: the first bytes of a file.
     looks_like: tells whether the first lines have this format; lines: how such lines look, for messages. suffixes: file
     extensions. preset: known columns of a table. options: further options of the reader. has_fields: whether rows of
     ids tell the fields of their entries.
@@ -51,9 +51,9 @@ class Format:
     has_fields: bool = False
 
     def read(self, path: PathLike, **options: Any) -> Any:
-        """Call the reader."""
+        """Call the reader, with the options of the format unless others are given."""
         module, name = self.reader.split(":")
-        return getattr(import_module(module, __package__), name)(path, **options)
+        return getattr(import_module(module, __package__), name)(path, **self.options | options)
 
     def starts(self, path: PathLike) -> bool:
         """Tell whether a file starts with the magic bytes; such formats cannot be read from standard input."""
@@ -83,7 +83,7 @@ FORMATS = {
         Format(
             "libsvm",
             ROWS,
-            ".libsvm.libsvm:iterate_libsvm",
+            ".libsvm.reader:iterate_rows",
             "label id:value ...",
             looks_like=mostly(LIBSVM_LINE),
             lines='"label id:value ..."',
@@ -92,11 +92,12 @@ FORMATS = {
         Format(
             "libffm",
             ROWS,
-            ".libsvm.libffm:iterate_libffm",
+            ".libsvm.reader:iterate_rows",
             "label field:id:value ...",
             looks_like=mostly(LIBFFM_LINE),
             lines='"label field:id:value ..."',
             suffixes=(".ffm", ".libffm"),
+            options={"has_fields": True},
             has_fields=True,
         ),
         Format("csv", TABLE, ".csv.reader:read_delimited", "a table with a header", suffixes=(".csv",)),

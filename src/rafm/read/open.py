@@ -110,14 +110,9 @@ class ReadOptions:
 # ---- Rows of ids
 
 
-def open_rows(path: PathLike, *, task: str, **options: Any) -> Iterator[CheckedRows]:
-    """Yield the rows of a libsvm or libffm file in batches of bounded size; options: those of `ReadOptions`."""
-    return rows_of_ids(path, ReadOptions(task, **options), task)
-
-
 def read_rows(path: PathLike, *, task: str, **options: Any) -> CheckedRows:
-    """Read a whole libsvm or libffm file; n_features is the largest id plus one."""
-    batches = list(open_rows(path, task=task, **options))
+    """Read a whole libsvm or libffm file; n_features is the largest id plus one. options: those of `ReadOptions`."""
+    batches = list(rows_of_ids(path, ReadOptions(task, **options), task))
     if not batches:
         empty = np.zeros(0, np.float32)
         return check_batch(Batch(np.zeros(1, np.int64), np.zeros(0, np.int64), empty, 0, empty))

@@ -50,9 +50,9 @@ def read_table(
         tables = ", ".join(name for name, other in FORMATS.items() if other.gives == TABLE)
         raise ConfigError(f"a table must be one of {tables}; found {entry.name!r}", key="format")
     given = {"delimiter": delimiter, "header": header, "others": others, "batch_bytes": batch_bytes, "on_bad": on_bad}
-    options = entry.options | {key: value for key, value in given.items() if value is not None}
-    options["columns"] = {**entry.options.get("columns", {}), **(columns or {})}  # column by column
-    return entry.read(path, **options)
+    options = {key: value for key, value in given.items() if value is not None}
+    wanted = {**entry.options.get("columns", {}), **(columns or {})}  # column by column
+    return entry.read(path, columns=wanted, **options)
 
 
 def read_as(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 
+from ..aliases import did_you_mean
 from ..errors import ConfigError
+from ..explain.names import FeatureNames
 from ..model.model import Model
 from .sides import refuse_field_vectors
 
@@ -32,6 +35,26 @@ class Neighbour:
     number: int
     similarity: float
     count: int
+
+
+def named_neighbours(
+    model: Model, names: FeatureNames, name: str, top: int, level: int | None, measure: str, damping: float
+) -> list[tuple[str, Neighbour]]:
+    """Return the names of the features most like the named one, with their similarities; of its column or field."""
+    ids = model.numbering.ids
+    by_name = {names.of_id(id): number for number, id in enumerate(ids.tolist())}
+    if name not in by_name:
+        close = [one for one in by_name if one.endswith(f"={name}")][:3] or get_close_matches(name, by_name, 3)
+        hint = did_you_mean(" or ".join(map(repr, close)))
+        raise ConfigError(f"no feature is named {name!r}{hint}", key="name")
+    number, candidates = by_name[name], np.arange(ids.size)
+    if names.encoder is not None:
+        columns = names.columns_of(ids)
+        candidates = candidates[columns == columns[number]]
+    elif model.fields is not None:
+        candidates = candidates[model.fields.numbers == model.fields.numbers[number]]
+    found = find_similar(model, number, candidates, top, level, measure, damping)
+    return [(names.of_id(int(ids[one.number])), one) for one in found]
 
 
 def find_similar(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..checks import SIZES
 from ..encode.spec import TableSpec
-from ..flag_values import AUTO
+from ..flag_values import AUTO, flag_words
 from ..model.file import Saved
 from ..model.model import Model
 from ..optimizers import SAMPLERS
@@ -26,18 +26,17 @@ def train_command(saved: Saved) -> str:
     words += _table_words(saved)
     if ranks:
         words.append(f"--ranks {ranks if is_measured else ','.join(map(str, ranks))}")
-    words += [
-        f"--{name.replace('_', '-')} {model.options[name]}" for name in SIZES if is_measured and name in model.options
-    ]
+    sizes = {name: model.options[name] for name in SIZES if is_measured and name in model.options}
     # what the same command would use by itself need not be said
     needed = {name: model.options[name] for name in ("item_fields",) if name in model.options}
     usual = resolve(task=model.loss.task, model=family, ranks=ranks, **needed).summary()
-    words += [f"--{name.replace('_', '-')} {shown(value)}" for name, value in needed.items()]
+    for name, value in {**sizes, **needed}.items():
+        words += flag_words(name, _as_tuple(value))
     for name, declared in declared_options():
         value = model.options.get(name)
         if value is None or name in SIZES or (is_measured and name in FOUND) or value == usual.get(name):
             continue
-        words.append(_flag(declared.flag or name, value))
+        words += flag_words(declared.flag or name, _as_tuple(value))
     return " ".join(words)
 
 
@@ -68,22 +67,8 @@ def placeholders(command: str) -> str:
     return f"TRAIN stands for the training rows{more}."
 
 
-def shown(value: Any) -> str:
-    """Return a value as text that is read back as the same value.
-
-    >>> shown([0.1, 1 / 3]), shown(30)
-    ('0.1,0.3333333333333333', '30')
-    """
-    if isinstance(value, list):
-        return ",".join(map(shown, value))
-    return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
-
-
-def _flag(name: str, value: Any) -> str:
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return f"--{flag}" if value else f"--no-{flag}"
-    return f"--{flag} {shown(value)}"
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value  # JSON has no tuples
 
 
 def _file_words(saved: Saved) -> list[str]:

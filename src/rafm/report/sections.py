@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..charts import Axis, Series, chart
+from ..flag_values import value_text
 from ..metrics import metric_class
 from ..model.file import Saved
 from ..model.model import Model
 from ..plan.ranks import describe_plan
-from .command import has_measured_ranks, missing_parts, placeholders, shown, train_command
+from .command import has_measured_ranks, missing_parts, placeholders, train_command
 from .markup import bars, figure, figures, paragraph, section, table, text_of
 from .results import Results
 
@@ -239,7 +240,7 @@ def coverage(results: Results | None) -> str:
 def reproduction(saved: Saved, version: str) -> str:
     """Show how to train the model again."""
     model, command = saved.model, train_command(saved)
-    rows = [(name, shown(value)) for name, value in sorted(model.options.items()) if value is not None]
+    rows = [(name, value_text(value)) for name, value in sorted(model.options.items()) if value is not None]
     text = (
         f"Made with rafm {version}. {placeholders(command)} The same rows, options and seed give the same file on the "
         f"same kind of processor. Add {_listed(missing_parts(saved))} if used: the model does not record them."

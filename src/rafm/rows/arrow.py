@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .checked import Batch
-from .owned import OwnedMemory
+from .memory import OwnedMemory
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -47,14 +47,6 @@ def keep_rows(rows: AnyRows, kept: np.ndarray) -> AnyRows:
     return rows._derived(indptr, rows.indices[entries], rows.values[entries], rows.n_features, labels, weights)
 
 
-def first_entries(rows: AnyRows, n_entries: int) -> AnyRows:
-    """Truncate each row to its first n_entries entries."""
-    lengths = np.diff(rows.indptr)
-    kept = np.arange(rows.indices.size) - np.repeat(rows.indptr[:-1], lengths) < n_entries
-    indptr = np.concatenate([[0], np.cumsum(np.minimum(lengths, n_entries))])
-    return rows._derived(indptr, rows.indices[kept], rows.values[kept], rows.n_features, rows.labels, rows.weights)
-
-
 def cut_blocks(batches: Iterable[AnyRows]) -> Iterator[AnyRows]:
     """Regroup batches into blocks that are as large as the limits allow.
 

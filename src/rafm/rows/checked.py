@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from ..errors import DataValueError, FeatureRangeError, RowError
-from .owned import owned
+from .memory import owned
 
 
 @dataclass(frozen=True)

@@ -13,50 +13,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .blocks import keep_rows, take_rows
+from .blocks import keep_rows
 from .checked import CheckedRows
 from .fields import Fields
+from .hashes import hash_position, row_hashes
 from .source import RowSource
 
 BIN_BITS = 18
-N_BINS, CHUNK_ROWS = 1 << BIN_BITS, 1 << 14
+N_BINS = 1 << BIN_BITS
 FREQUENT, FREQUENT_SHARE = 10, 0.01  # bins with more rows than both, in number and share, are dealt out row by row
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # multipliers of SplitMix64
-
-
-def mixed(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers whose every bit depends on all bits of the given ones (the last steps of SplitMix64)."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * _FIRST
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * _SECOND
-    return numbers ^ (numbers >> np.uint64(31))
-
-
-def _salt(seed: int) -> np.ndarray:
-    return mixed(np.full(1, seed % 2**64, np.uint64) + _ODD)
-
-
-def row_hashes(rows: CheckedRows, seed: int) -> np.ndarray:
-    """Return a 64-bit hash of the features and values of each row; neither their order nor zeros have an effect."""
-    hashes = np.empty(rows.n_rows, np.uint64)
-    for first in range(0, rows.n_rows, CHUNK_ROWS):
-        stop = min(first + CHUNK_ROWS, rows.n_rows)
-        hashes[first:stop] = _hashes(take_rows(rows, first, stop), seed)
-    return hashes
-
-
-def entry_hashes(ids: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return a hash of each feature with its value, 0 for zeros; hashes of the entries of a row may be added up."""
-    bits = values.view(np.uint32).astype(np.uint64)
-    entries = mixed((ids.astype(np.uint64) + np.uint64(1)) * _ODD + bits * _FIRST)
-    entries[values == 0] = 0
-    return entries
-
-
-def _hashes(rows: CheckedRows, seed: int) -> np.ndarray:
-    entries = entry_hashes(rows.indices, rows.values)
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries, dtype=np.uint64)])[rows.indptr]
-    return mixed(np.diff(sums) + _salt(seed))  # exact: sums and their differences wrap around alike
 
 
 def _bins(hashes: np.ndarray) -> np.ndarray:
@@ -76,7 +41,7 @@ class Split:
         """Return the fold of every row of a block; first_row is the number of its first row."""
         bins = _bins(row_hashes(rows, self.seed))
         numbers = np.arange(first_row, first_row + rows.n_rows, dtype=np.uint64)
-        drawn = mixed((numbers + np.uint64(1)) * _ODD + _salt(self.seed)) / 2.0**64
+        drawn = hash_position(numbers, self.seed) / 2.0**64
         by_number = np.searchsorted(np.cumsum(self.shares)[:-1], drawn, side="right")
         return np.where(self.frequent[bins], by_number, self.folds[bins])
 

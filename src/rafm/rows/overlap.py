@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .holdout import mixed, row_hashes
+from .hashes import mixed, row_hashes
 from .source import RowSource
 from .stats import count_rows
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..jit.cache import kernel
 from ..jit.helper import helper
 from ..kernels.tables import PairedRows, Rows
-from .holdout import entry_hashes, mixed
+from .hashes import entry_hashes, mixed, row_sums
 
 
 class Items(NamedTuple):
@@ -102,8 +102,7 @@ def side_keys(rows: Rows, is_item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     hashes, inside = entry_hashes(rows.indices, rows.values), is_item[rows.indices]
 
     def keys(kept: np.ndarray) -> np.ndarray:
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(np.where(kept, hashes, np.uint64(0)))])
-        return mixed(np.diff(sums[rows.indptr]))
+        return mixed(row_sums(np.where(kept, hashes, np.uint64(0)), rows.indptr))
 
     return keys(~inside), keys(inside)
 

@@ -18,12 +18,10 @@ from starlette.types import Receive, Scope, Send
 from ..errors import RafmError
 from . import inference
 from .arrow_bodies import is_arrow, read_table, write_scores
-from .describe import columns_of
-from .inference import HEAD_LENGTH
+from .describe import PAGE, PAGE_HEADERS, columns_of
 from .limits import LIGHT_BYTES, Gate, Lane
 from .metrics import SharedMetrics
 from .openapi import MAX_EXPLAINED, MAX_ITEM, MAX_TERMS, MAX_TOP, openapi
-from .page import PAGE, PAGE_HEADERS
 from .requests import (
     BodyReader,
     RequestError,
@@ -102,8 +100,9 @@ class Application:
     async def infer(self, request: Request) -> Response:
         """Score tensors."""
         self._named(request)
-        head = request.headers.get(HEAD_LENGTH)
-        return await self.work(request, lambda model, body: self._infer(model, body, head))
+        if "Inference-Header-Content-Length" in request.headers:
+            raise RequestError(400, "tensors must be JSON, not bytes; for speed, send an Arrow stream to /score")
+        return await self.work(request, self._infer)
 
     async def work(self, request: Request, answer: Callable[[ServedModel, bytes], Response]) -> Response:
         """Answer a request: at once if it is small, else in its turn."""
@@ -167,8 +166,8 @@ class Application:
         named = {"model": model.name, "sha256": model.sha256}
         return json_response({**named, "contexts": [{"items": one} for one in best]})
 
-    def _infer(self, model: ServedModel, body: bytes, head: str | None) -> Response:
-        found = inference.parse(body, head)
+    def _infer(self, model: ServedModel, body: bytes) -> Response:
+        found = inference.parse(body)
         scored = inference.score(found, model, self.settings.max_rows)
         self.metrics.add("rows", len(scored["score"]))
         return inference.answer(found, model, scored)

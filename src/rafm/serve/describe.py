@@ -1,8 +1,9 @@
-"""Describe the columns of a model for people: the page and the OpenAPI document."""
+"""What people see: the page to try a model, which loads nothing from elsewhere, and the columns of a row."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,16 @@ from ..encode.coders import Bins, Lists, LogBins, Number, Words
 from ..encode.column import Column
 from .served import ServedModel
 
+PAGE = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+PAGE_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+        "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-cache",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 MAX_VALUES = 50  # of a column, the most frequent ones
 
 

@@ -1,8 +1,7 @@
 """The Open Inference Protocol (v2): metadata, and tensors in and out.
 
 A table has one input per column, of shape [rows], or [rows, elements] for a column of lists. A model of ids has the
-inputs `ids` and `values` of shape [rows, entries]; an entry of value 0 or null is padding. With the extension for
-binary tensors, the bytes of inputs and outputs follow the JSON.
+inputs `ids` and `values` of shape [rows, entries]; an entry of value 0 or null is padding.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import orjson
 from starlette.responses import Response
 
 from ..encode.id_lists import rows_of_padded
@@ -24,13 +22,11 @@ from .tensors import FLOATS, INTEGERS, Tensor
 
 DATATYPES = {"text": "BYTES", "number": "FP64", "boolean": "BOOL", "time": "BYTES", "list": "BYTES", "nothing": "BYTES"}
 PLATFORM = "rafm"
-HEAD_LENGTH = "Inference-Header-Content-Length"  # of the extension for binary tensors
-BINARY_SIZE, BINARY_OUTPUT = "binary_data_size", "binary_data_output"
 
 
 def server_metadata() -> dict[str, Any]:
     """Return what the protocol says about a server."""
-    return {"name": "rafm", "version": __version__, "extensions": ["binary_tensor_data"]}
+    return {"name": "rafm", "version": __version__, "extensions": []}
 
 
 def model_metadata(model: ServedModel) -> dict[str, Any]:
@@ -73,28 +69,9 @@ def output_names(model: ServedModel) -> tuple[str, str]:
     return "score", model.kind
 
 
-def parse(body: bytes, head: str | None) -> dict[str, Any]:
-    """Return the request; head: length of its JSON, if the bytes of tensors follow it."""
-    if head is None:
-        return _checked(parse_json(body))
-    length = int(head) if head.isascii() and head.isdigit() and len(head) < 12 else -1
-    if not 0 <= length <= len(body):
-        raise RequestError(400, f"{HEAD_LENGTH} must be the length of the JSON before the tensors")
-    found, at = _checked(parse_json(body[:length])), length
-    for one in found["inputs"]:
-        size = one.get("parameters", {}).get(BINARY_SIZE) if isinstance(one, dict) else None
-        if size is not None:
-            if type(size) is not int or not 0 <= size <= len(body) - at or "data" in one:
-                raise RequestError(400, f"{BINARY_SIZE} must fit the body, and takes the place of data")
-            one["data"] = memoryview(body)[at : at + size]
-            at += size
-    if at != len(body):
-        raise RequestError(400, f"{len(body) - at} bytes of the body belong to no input")
-    return found
-
-
-def _checked(found: dict[str, Any]) -> dict[str, Any]:
-    """Check what does not depend on the model."""
+def parse(body: bytes) -> dict[str, Any]:
+    """Return the request, after checking what does not depend on the model."""
+    found = parse_json(body)
     check_keys(found, ("id", "parameters", "inputs", "outputs"), needed=("inputs",))
     if not isinstance(found["inputs"], list) or not isinstance(found.get("id", ""), str):
         raise RequestError(400, "inputs must be a list of tensors, and id text")
@@ -138,36 +115,28 @@ def _rows_of_ids(tensors: dict[str, Tensor], scorer: Scorer) -> CheckedRows:
         raise RequestError(422, "ids and values must have the same shape")
     n_rows = ids.shape[0]
     shape = n_rows, len(ids.data) // max(n_rows, 1)
-    numbers = None if values is None else values.python_values()
+    numbers = None if values is None else values.data
     n_inputs, base = scorer.saved.model.numbering.n_inputs, scorer.saved.index_base
-    rows = check_batch(rows_of_padded(ids.python_values(), numbers, shape, n_inputs, base))
+    rows = check_batch(rows_of_padded(ids.data, numbers, shape, n_inputs, base))
     if np.abs(rows.values).max(initial=0) > LARGEST:
         raise RequestError(422, f"values must be between {-LARGEST:g} and {LARGEST:g}")
     return rows
 
 
 def answer(found: dict[str, Any], model: ServedModel, scored: dict[str, Any]) -> Response:
-    """Return the answer to a request: all outputs, or those that it names, as JSON or as bytes after it."""
-    outputs, parts = [], []
-    for name, as_bytes in _wanted(found, model):
-        output: dict[str, Any] = {"name": name, "shape": [len(scored[name])], "datatype": "FP64"}
-        if as_bytes:
-            parts.append(np.asarray(scored[name], "<f8").tobytes())
-            output["parameters"] = {BINARY_SIZE: len(parts[-1])}
-        outputs.append(output if as_bytes else {**output, "data": scored[name]})
+    """Return the answer to a request: all outputs, or those that it names."""
+    shape = [len(scored["score"])]
+    outputs = [
+        {"name": name, "shape": shape, "datatype": "FP64", "data": scored[name]} for name in _wanted(found, model)
+    ]
     named = {"id": found["id"]} if "id" in found else {}
-    content = {"model_name": model.name, "model_version": model.sha256, **named, "outputs": outputs}
-    if not parts:
-        return json_response(content)
-    head = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
-    headers = {HEAD_LENGTH: str(len(head))}
-    return Response(b"".join([head, *parts]), 200, headers, "application/octet-stream")
+    return json_response({"model_name": model.name, "model_version": model.sha256, **named, "outputs": outputs})
 
 
-def _wanted(found: dict[str, Any], model: ServedModel) -> list[tuple[str, bool]]:
-    """Return the names of the outputs, and whether each is wanted as bytes."""
-    known, by_default = output_names(model), found.get("parameters", {}).get(BINARY_OUTPUT) is True
+def _wanted(found: dict[str, Any], model: ServedModel) -> list[str]:
+    """Return the names of the outputs."""
+    known = output_names(model)
     outputs = found.get("outputs") or [{"name": name} for name in known]
     if not all(isinstance(one.get("name"), str) and one["name"] in known for one in outputs):
         raise RequestError(400, f"the outputs are {' and '.join(known)}")
-    return [(one["name"], one.get("parameters", {}).get("binary_data", by_default) is True) for one in outputs]
+    return [one["name"] for one in outputs]

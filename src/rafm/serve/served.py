@@ -23,7 +23,6 @@ from ..files.container import messages_starting_with, open_regular
 from ..model.file import MANIFEST, load
 from ..rows.checked import Batch, CheckedRows, check_batch
 from ..rows.numbering import number_row
-from ..rows.texts import texts_of_bytes
 from ..scorer import MANY_ROWS, Scorer
 from .contract import Contract, contract_of, difference
 from .ranges import Ranges
@@ -71,12 +70,11 @@ class ServedModel:
         return {"score": [score], self.kind: [self.scorer.predictions(score, lambda: self.scorer.encode([row]))]}
 
     def score_columns(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Return scores and predictions of the rows of columns, which are lists of cells or Arrow arrays."""
+        """Return scores and predictions of the rows of columns, which are lists of cells."""
         batch = self.scorer.batch_of_columns(columns)
         if batch is not None:
             return self.score_table(batch)
-        lists = [cells.to_pylist() if isinstance(cells, pa.Array) else cells for cells in columns.values()]
-        return self.score([dict(zip(columns, cells)) for cells in zip(*lists)])
+        return self.score([dict(zip(columns, cells)) for cells in zip(*columns.values())])
 
     def score_table(self, table: pa.Table | pa.RecordBatch) -> dict[str, Any]:
         """Return scores and predictions of the rows of a table."""
@@ -175,7 +173,6 @@ def warm_up(scorer: Scorer) -> None:
     assert one_row is not None
     model.score_numbered(one_row)
     model.scores(empty_rows(2))
-    texts_of_bytes(b"")
 
 
 def empty_rows(n_rows: int) -> CheckedRows:

@@ -1,19 +1,17 @@
-"""Print trials as a table, and the frontier of value against size as a table and a plot of characters."""
+"""Print trials, and the frontier of value against size, as tables; draw them."""
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TextIO
 
+from ..charts import STYLE, Axis, Series, chart
 from ..files.board import LiveBoard, PlainBoard
 from ..metrics import metric_class
 from .records import Record, frontier, settings_text
 from .tune import Event, TrialFinished, TrialProgress, TrialStarted, Tuned
-
-PLOT_WIDTH, PLOT_HEIGHT = 60, 12  # characters
 
 
 def trial_header(metric: str) -> str:
@@ -45,29 +43,6 @@ def frontier_lines(event: Tuned) -> list[str]:
         note = "  chosen" if record.number == event.best.number else ""
         lines.append(f"{record.number:5d}   {record_cells(record)}   {settings_text(record.settings)}{note}")
     return lines
-
-
-def plot_lines(event: Tuned) -> list[str]:
-    """Return a plot of value against size: trials are dots, those of the frontier o, the chosen one *."""
-    shown = [record for record in event.records if record.is_complete]
-    values = [float(record.value or 0) for record in shown]
-    sizes = [math.log(max(record.parameters, 1)) for record in shown]
-    best, beaten = event.best.number, {record.number for record in frontier(shown, event.metric)}
-    grid = [[" "] * PLOT_WIDTH for _ in range(PLOT_HEIGHT)]
-    marks = sorted(zip(shown, sizes, values), key=lambda one: (one[0].number == best, one[0].number in beaten))
-    for record, size, value in marks:  # the chosen one last, on top
-        mark = "*" if record.number == best else "o" if record.number in beaten else "."
-        row, place = _place(value, values, PLOT_HEIGHT), _place(size, sizes, PLOT_WIDTH)
-        grid[PLOT_HEIGHT - 1 - row][place] = mark
-    lines = [f"{'':10} |{''.join(line)}" for line in grid]
-    lines[0], lines[-1] = f"{max(values):10.5f}{lines[0][10:]}", f"{min(values):10.5f}{lines[-1][10:]}"
-    low, high = (f"{round(math.exp(size)):,}" for size in (min(sizes), max(sizes)))
-    return [*lines, f"{'':10} +{'-' * PLOT_WIDTH}", f"{'':11} {low}{high:>{PLOT_WIDTH - len(low)}} parameters"]
-
-
-def _place(value: float, values: Sequence[float], cells: int) -> int:
-    low, high = min(values), max(values)
-    return 0 if high == low else round((value - low) / (high - low) * (cells - 1))
 
 
 def show_trials(events: Iterable[Event], metric: str, stream: TextIO | None = None) -> Iterator[Event]:
@@ -106,3 +81,25 @@ def running_line(event: TrialStarted | TrialProgress) -> str:
         return f"trial {event.number}: {settings_text(event.settings)}"
     of = "" if event.of_seconds is None else f" of {event.of_seconds:.0f}"
     return f"trial {event.number}, epoch {event.epoch}: best {event.value:.5f}; {event.seconds:.0f}{of} seconds"
+
+
+def frontier_svg(found: Tuned) -> str:
+    """Return a picture of all complete trials; those that no other one beats are joined by a line."""
+    heading, best = metric_class(found.metric).heading, found.best
+    shown = [record for record in found.records if record.is_complete]
+    edge = frontier(shown, found.metric)
+    series = [
+        Series("trials", *_places(shown), "marks", 5, [_label(record) for record in shown]),
+        Series("frontier", *_places(edge), "line", 1),
+        Series("chosen", *_places([best]), "marks", 2, [_label(best)]),
+    ]
+    title = f"validation {heading} against number of parameters"
+    return chart(title, Axis("parameters", is_log=True), Axis(f"valid {heading}"), series, style=STYLE)
+
+
+def _places(records: list[Record]) -> tuple[list[float], list[float]]:
+    return [float(record.parameters) for record in records], [float(record.value or 0) for record in records]
+
+
+def _label(record: Record) -> str:
+    return f"trial {record.number}: {record.value:.5f}, {settings_text(record.settings)}"

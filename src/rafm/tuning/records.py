@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..flag_values import value_text
 from ..metrics import is_better
 
 COMPLETE, PRUNED, DIVERGED, TOO_LARGE, TIMED_OUT = "complete", "pruned", "diverged", "too large", "out of time"
@@ -46,15 +47,6 @@ class Record:
         return self.state == COMPLETE and self.value is not None
 
 
-def best_of(records: Sequence[Record], metric: str) -> Record | None:
-    """Return the complete trial with the best value, the first of equals."""
-    best = None
-    for record in records:
-        if record.is_complete and (best is None or is_better(metric, record.value, best.value)):
-            best = record
-    return best
-
-
 def frontier(records: Sequence[Record], metric: str) -> list[Record]:
     """Return the complete trials that no other one beats in both size and value, the smallest first.
 
@@ -82,10 +74,3 @@ def settings_text(settings: dict[str, Any]) -> str:
     ('ranks=8,32 l2=0.003', 'defaults')
     """
     return " ".join(f"{name}={value_text(value)}" for name, value in settings.items()) or "defaults"
-
-
-def value_text(value: Any) -> str:
-    """Return a value as it is typed on a command line."""
-    if isinstance(value, tuple | list):
-        return ",".join(map(value_text, value))
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)

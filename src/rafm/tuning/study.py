@@ -6,7 +6,6 @@ that was killed and resumed goes on as if nothing had happened: only the trial t
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,19 +37,26 @@ class Study:
     def ask(self) -> tuple[Any, Settings]:
         """Return the next trial and its settings."""
         from optuna.samplers import TPESampler
+        from optuna.trial import TrialState
 
         done, known = len(self.records), self.space.known()
         # a new sampler for each trial: its state need not be saved
         seed = self.seed * SEED_STEP + done + self.n_rejected
-        sampler: Any = TPESampler(seed=seed % 2**32, n_startup_trials=STARTUP_TRIALS + len(known))
+        self.inner.sampler = TPESampler(seed=seed % 2**32, n_startup_trials=STARTUP_TRIALS + len(known))
         if done >= len(known):
-            self.inner.sampler = sampler
             trial = self.inner.ask()
             return trial, self.space.suggest(trial)
         fixed, settings = known[done]
-        self.inner.sampler = _fixed_sampler(fixed, sampler)
+        if not self.inner.get_trials(deepcopy=False, states=[TrialState.WAITING]):  # left by a process that was killed
+            self.inner.enqueue_trial(fixed)
         trial = self.inner.ask()
         return trial, self.space.suggest_known(trial, fixed, settings)
+
+    @property
+    def best(self) -> Record | None:
+        """The complete trial with the best value, the first of equals."""
+        complete = [record for record in self.records if record.is_complete]
+        return next((one for one in complete if one.value == self.inner.best_value), None)
 
     def prune_from(self, epoch: int) -> None:
         """Let no trial end before this epoch."""
@@ -66,7 +72,7 @@ class Study:
         if record.state == TIMED_OUT:  # not a result, so that a larger budget can try again
             self.inner.tell(trial, state=TrialState.FAIL)
             return
-        trial.set_user_attr("record", json.dumps(asdict(record)))
+        trial.set_user_attr("record", asdict(record))
         if record.state == COMPLETE:
             self.inner.tell(trial, record.value)
         else:
@@ -111,7 +117,7 @@ def open_study(path: PathLike | None, space: Space, identity: dict[str, Any]) ->
         check_same(path, inner.user_attrs.get("identity"), identity)
         inner.set_user_attr("identity", identity)
         for trial in inner.trials:  # of a process that was killed
-            if not trial.state.is_finished():
+            if trial.state == optuna.trial.TrialState.RUNNING:
                 inner.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         yield Study(inner, space, seed)
 
@@ -157,28 +163,9 @@ def check_same(path: PathLike, before: dict[str, Any] | None, now: dict[str, Any
         )
 
 
-def _fixed_sampler(fixed: dict[str, Any], other: Any) -> Any:
-    """Return a sampler that draws given values, and others where none are given."""
-    from optuna.samplers import BaseSampler
-
-    class Fixed(BaseSampler):
-        def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-            return {}
-
-        def sample_relative(self, study: Any, trial: Any, search_space: Any) -> dict[str, Any]:
-            return {}
-
-        def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
-            if param_name in fixed:
-                return fixed[param_name]
-            return other.sample_independent(study, trial, param_name, param_distribution)
-
-    return Fixed()
-
-
 def _record(trial: Any) -> Record:
-    values = json.loads(trial.user_attrs["record"])
+    values = trial.user_attrs["record"]
     settings = values["settings"]
     if "ranks" in settings and settings["ranks"] != AUTO:  # JSON has no tuples
-        settings["ranks"] = tuple(settings["ranks"])
-    return Record(**values)
+        settings = settings | {"ranks": tuple(settings["ranks"])}
+    return Record(**values | {"settings": settings})

@@ -29,7 +29,7 @@ from ..train.resources import Resources
 from ..train.steps.field_choice import with_field_parameters
 from ..train.steps.loader import labelled_blocks
 from ..train.steps.ranks_by_count import FEATURE_BYTES, HEADER_BYTES, PARAMETER_BYTES
-from .records import COMPLETE, DIVERGED, PRUNED, TIMED_OUT, TOO_LARGE, Record, best_of
+from .records import COMPLETE, DIVERGED, PRUNED, TIMED_OUT, TOO_LARGE, Record
 from .space import AUTO, Settings, Space
 from .study import Study, open_study
 
@@ -257,7 +257,7 @@ class Tuner:
             record = yield from self._run(trial, settings)
             if record.state == TIMED_OUT:  # another one would not end in time either
                 break
-        best = best_of(self.study.records, self.metric)
+        best = self.study.best
         if best is None:
             raise ConfigError(self._no_model(), key="max_parameters" if self.limits.has_size else "trials")
         if not self.keeper.has(self.study.model_digest):
@@ -294,7 +294,7 @@ class Tuner:
             run.state, run.model = TOO_LARGE, None
         taken = seconds_without_compiling() - before
         record = Record(number, run.state, run.value, run.parameters, run.epochs, taken, settings)
-        best = best_of(self.study.records, self.metric)
+        best = self.study.best
         is_best = record.is_complete and (best is None or is_better(self.metric, record.value, best.value))
         self.study.tell(trial, record, self.seconds())
         if is_best:  # after the record: a kill in between costs a training, not a result
@@ -319,7 +319,7 @@ class Tuner:
         return last.model
 
     def is_improvement(self, value: float | None) -> bool:
-        best = best_of(self.study.records, self.metric)
+        best = self.study.best
         return best is None or is_better(self.metric, value, best.value)
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from drawing import examples
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from warm import run_script
 
@@ -77,6 +77,8 @@ def tables(draw) -> list[list[str]]:
     sizes,
 )
 def test_what_the_csv_module_writes_is_read_back(rows, delimiter, end, quoting, batch_bytes):
+    # Before 3.13, Python writes a lone CR without quotes.
+    assume(quoting == csv.QUOTE_ALL or not any("\r" in cell for row in rows for cell in row))
     text = io.StringIO()
     names = [f"n{k}" for k in range(len(rows[0]))]
     csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows([names, *rows])

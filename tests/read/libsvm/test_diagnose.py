@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reading import read_libsvm
 
 from rafm.errors import ConfigError, DataFormatError, DataValueError, RafmError, ResourceLimitError
 from rafm.read.labels import LabelCheck
-from rafm.read.libsvm.libsvm import Limits, TextRows, iterate_libsvm, read_libsvm
+from rafm.read.libsvm.reader import Limits, TextRows, iterate_rows
 
 F, V, R = DataFormatError, DataValueError, ResourceLimitError
 
@@ -162,7 +163,7 @@ def test_good_rows_before_an_error_are_yielded_whatever_the_chunk_size(tmp_path,
     path.write_bytes(good + text)
     n_rows = 0
     with pytest.raises(kind) as caught:  # noqa: PT012
-        for chunk in iterate_libsvm(path, chunk_bytes=chunk_bytes):
+        for chunk in iterate_rows(path, chunk_bytes=chunk_bytes):
             n_rows += chunk.labels.size
     assert caught.value.line == line + 2
     path.write_bytes(good + b"\n".join(text.split(b"\n")[: line - 1]))
@@ -231,16 +232,6 @@ def test_the_longest_line_has_exactly_max_line_bytes(parse, length):  # case 35,
                 parse(b"0\n" + line + end, limits=Limits(max_line_bytes=20))
 
 
-@pytest.mark.parametrize("chunk_bytes", [1, 8, 10**6])
-def test_reading_stops_after_max_rows_and_sees_no_error_behind_them(parse, chunk_bytes):
-    text = b"1 5:1\n\n0 7:1 6:2\n1 x\n"
-    for max_rows in (0, 1, 2):
-        rows = parse(text, limits=Limits(max_rows=max_rows), chunk_bytes=chunk_bytes)
-        assert lists(rows) == [[1, {5: 1}, 1], [0, {6: 2, 7: 1}, 3]][:max_rows]
-    with pytest.raises(DataFormatError, match=r"train.svm:4:3"):
-        parse(text, limits=Limits(max_rows=3), chunk_bytes=chunk_bytes)
-
-
 @pytest.mark.parametrize(
     ("options", "key"),
     [
@@ -251,13 +242,11 @@ def test_reading_stops_after_max_rows_and_sees_no_error_behind_them(parse, chunk
 )
 def test_a_wrong_option_is_refused_before_the_file_is_opened(options, key):
     with pytest.raises(ConfigError, match=key) as caught:
-        iterate_libsvm("no such file", **options)
+        iterate_rows("no such file", **options)
     assert caught.value.key == key
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"max_features": 0}, {"max_features": 2**63}, {"max_line_bytes": 0}, {"max_rows": -1}]
-)
+@pytest.mark.parametrize("wrong", [{"max_features": 0}, {"max_features": 2**63}, {"max_line_bytes": 0}])
 def test_wrong_limits_are_refused(wrong):
     with pytest.raises(ConfigError, match=f"{next(iter(wrong))} must be"):
         Limits(**wrong)

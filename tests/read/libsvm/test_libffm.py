@@ -11,12 +11,11 @@ import pytest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import iterate_libffm, read_libffm, read_libsvm
 
 from rafm.errors import DataFormatError, DataValueError, ResourceLimitError
-from rafm.read.libsvm.libffm import iterate_libffm, read_libffm
-from rafm.read.libsvm.libsvm import read_libsvm
-from rafm.read.libsvm.reader import Limits, TextRows
-from rafm.read.open import open_rows
+from rafm.read.libsvm.reader import TextRows
+from rafm.read.open import ReadOptions, rows_of_ids
 
 F, V, R = DataFormatError, DataValueError, ResourceLimitError
 
@@ -159,11 +158,6 @@ def test_duplicates_are_summed_on_request_and_keep_the_first_field():  # case 25
     assert triples(rows) == [[1, {5: (4, 3), 6: (0, 1)}, 1], [0, {7: (1, 1)}, 2]]
 
 
-def test_max_rows_cuts_fields_too():
-    rows = parse(b"1 3:5:1\n1 4:6:1\n" * 50, limits=Limits(max_rows=3), chunk_bytes=20)
-    assert rows.fields.tolist() == [3, 4, 3]
-
-
 def test_every_prefix_of_a_good_file_is_an_error_or_rows_of_that_prefix():  # case 7
     text = b"1 3:5:12.5 0:17:1\r\n\n-1 12:3:1 4:2:.25 # tail\n0\n"
     whole = triples(parse(text))
@@ -181,7 +175,7 @@ def test_every_prefix_of_a_good_file_is_an_error_or_rows_of_that_prefix():  # ca
 def test_rows_open_by_the_name_of_the_format(tmp_path):
     path = tmp_path / "train.txt"
     path.write_bytes(b"1 3:5:2\n-1 4:6:1\n")
-    (batch,) = open_rows(path, task="binary", format="libffm")
+    (batch,) = rows_of_ids(path, ReadOptions("binary", "libffm"), "binary")
     assert batch.labels.tolist() == [1, 0]
     assert batch.indices.tolist() == [5, 6]
     assert [chunk.fields.tolist() for chunk in iterate_libffm(path)] == [[3, 4]]

@@ -14,11 +14,12 @@ import pytest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import read_libsvm
 from sklearn.datasets import load_svmlight_file
 
 from rafm.errors import DataFormatError, RafmError
 from rafm.jit.helper import callable_helper
-from rafm.read.libsvm.libsvm import Limits, TextRows, iterate_libsvm, read_libsvm
+from rafm.read.libsvm.reader import TextRows, iterate_rows
 from rafm.read.libsvm.scan import take_word
 
 TAKE_WORD = callable_helper(take_word)
@@ -67,7 +68,7 @@ def read_all(text: bytes, chunk_bytes: int) -> tuple[list, int | None]:
         path = Path(folder, "train.svm")
         path.write_bytes(text)
         try:
-            for chunk in iterate_libsvm(path, chunk_bytes=chunk_bytes):
+            for chunk in iterate_rows(path, chunk_bytes=chunk_bytes):
                 assert chunk.labels.size > 0
                 rows += as_lists(chunk)
         except RafmError as error:
@@ -230,7 +231,7 @@ def test_arrays_have_the_promised_types_also_when_empty():
 def test_chunks_know_their_first_line(tmp_path):
     path = tmp_path / "train.svm"
     path.write_bytes(b"# a\n1 5:1\n\n0 6:1\n1 7:1\n")
-    chunks = list(iterate_libsvm(path, chunk_bytes=11))
+    chunks = list(iterate_rows(path, chunk_bytes=11))
     assert [(chunk.first_line, chunk.lines.tolist()) for chunk in chunks] == [(1, [2]), (4, [4]), (5, [5])]
 
 
@@ -245,7 +246,7 @@ def cut_while_reading(path: Path, size: int) -> list:
     writer = threading.Thread(target=cut)
     writer.start()
     try:
-        for chunk in iterate_libsvm(path, chunk_bytes=10_000):
+        for chunk in iterate_rows(path, chunk_bytes=10_000):
             started.set()
             rows += as_lists(chunk)
     except DataFormatError:
@@ -268,17 +269,12 @@ def test_a_file_that_grows_while_it_is_read_gives_whole_rows(tmp_path):  # case 
     path, line = tmp_path / "train.svm", b"1 5:1 77:2.5\n"
     path.write_bytes(line * 1000)
     n_rows = 0
-    for chunk in iterate_libsvm(path, chunk_bytes=1000):
+    for chunk in iterate_rows(path, chunk_bytes=1000):
         n_rows += chunk.labels.size
         if n_rows < 2000:
             with path.open("ab") as file:
                 file.write(line * 10)
     assert n_rows >= 1000
-
-
-def test_max_rows_spans_chunks():
-    rows = parse(b"1 5:1\n" * 100, limits=Limits(max_rows=42), chunk_bytes=50)
-    assert rows.lines.tolist() == list(range(1, 43))
 
 
 @examples(0.4)
@@ -289,7 +285,7 @@ def test_rows_and_errors_do_not_depend_on_the_number_of_threads(text, tail, chun
             path, rows = Path(folder, "train.svm"), []
             path.write_bytes(text.encode() + b"\n" + tail + text.encode())
             try:
-                for chunk in iterate_libsvm(path, chunk_bytes=chunk_bytes, threads=threads):
+                for chunk in iterate_rows(path, chunk_bytes=chunk_bytes, threads=threads):
                     rows += as_lists(chunk)
             except RafmError as error:
                 return rows, str(error).removeprefix(folder)

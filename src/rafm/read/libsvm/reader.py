@@ -1,4 +1,13 @@
-"""Read lines of libsvm or libffm text into CSR rows.
+"""Read libsvm (libfm) and libffm text into CSR rows: strict, fast, in bounded memory.
+
+    label (blanks id:value)* (blanks? # comment)? end-of-line           libsvm
+    label (blanks field:id:value)* (blanks? # comment)? end-of-line     libffm
+
+Blanks are spaces and tabs, lines end with LF or CRLF; blank lines and comments are skipped. Numbers are
+decimal, `[+-]digits[.digits][e[+-]digits]`, also `.5` and `5.`, rounded to float32. Ids are whole numbers, and so are
+fields, below 2**31. An id is one feature, whatever its field: the same id twice in a row is a duplicate.
+A last line without a newline is kept, so in a file truncated inside its last value, that value is read as the shorter
+number: the format cannot tell. Explicit zeros are kept as stored zeros; counts of features elsewhere ignore them.
 
 Text is read in chunks of whole lines. Threads scan the chunks and results are returned in order, so that neither rows
 nor errors depend on the number of threads or the size of the chunks.
@@ -31,19 +40,16 @@ class Limits:
     """Limits on what a file may contain.
 
     max_features: ids must be below this, which bounds the size of tables indexed by id. max_line_bytes: length of the
-    longest line, without its LF. max_rows: stop after this many rows.
+    longest line, without its LF.
     """
 
     max_features: int = 2**32
     max_line_bytes: int = 16 * 2**20
-    max_rows: int | None = None
 
     def __post_init__(self) -> None:
-        highest = {"max_features": 2**62, "max_line_bytes": 2**40, "max_rows": 2**62}
-        for key, high in highest.items():
-            value, low = getattr(self, key), int(key != "max_rows")
-            if value is not None and not low <= value <= high:
-                raise ConfigError(f"{key} must be {low} .. {high}, found {value}", key=key)
+        for key, high in {"max_features": 2**62, "max_line_bytes": 2**40}.items():
+            if not 1 <= getattr(self, key) <= high:
+                raise ConfigError(f"{key} must be 1 .. {high}, found {getattr(self, key)}", key=key)
 
 
 DEFAULT_LIMITS = Limits()
@@ -107,7 +113,7 @@ OnBad = Callable[[RafmError], object]
 def iterate_rows(
     path: PathLike,
     *,
-    has_fields: bool,
+    has_fields: bool = False,
     index_base: int = 0,
     duplicates: str = "error",
     limits: Limits = DEFAULT_LIMITS,
@@ -115,8 +121,11 @@ def iterate_rows(
     threads: int = THREADS,
     on_bad: OnBad | None = None,
 ) -> Iterator[TextRows]:
-    """Check the options, then yield the rows of a file in chunks.
+    """Check the options, then yield the rows of a file in chunks; rows before an error are yielded first.
 
+    path: plain, gzip or zstd text, or "-" for standard input. has_fields: whether it is libffm text.
+    index_base: the smallest id, 0 or 1; never guessed. duplicates: "sum" adds the values of an id that occurs twice in
+    a row, and keeps its first field. chunk_bytes: about how much text is read at once.
     on_bad: called with the error of each bad line, which is then skipped; by default the first error is raised.
     """
     if index_base not in (0, 1):
@@ -129,39 +138,17 @@ def iterate_rows(
     options = Options(source_name(path), has_fields, index_base, duplicates, limits.max_features, limits.max_line_bytes)
     if on_bad is not None:
         return _good_chunks(path, options, chunk_bytes, threads, on_bad)
-    return _chunks(path, options, limits.max_rows, chunk_bytes, threads)
+    return _chunks(path, options, chunk_bytes, threads)
 
 
-def join_rows(chunks: Iterator[TextRows], has_fields: bool) -> TextRows:
-    """Concatenate chunks; there may be none."""
-    parts = [_no_rows(has_fields), *chunks]
-    offsets = np.cumsum([0, *(part.indices.size for part in parts)])
-    indptr = [part.indptr[1:] + offset for part, offset in zip(parts, offsets)]
-    labels, indices, values, lines = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "indices", "values", "lines")
-    )
-    fields = [part.fields for part in parts if part.fields is not None]
-    all_fields = np.concatenate(fields) if has_fields else None
-    return TextRows(labels, np.concatenate([[0], *indptr]), indices, values, 1, lines, all_fields)
-
-
-def _chunks(
-    path: PathLike, options: Options, max_rows: int | None, chunk_bytes: int, threads: int
-) -> Iterator[TextRows]:
-    """Yield the rows of each chunk, at most max_rows in total, then raise the failure, if any."""
-    left = max_rows
+def _chunks(path: PathLike, options: Options, chunk_bytes: int, threads: int) -> Iterator[TextRows]:
+    """Yield the rows of each chunk, then raise the failure, if any."""
     with open_bytes(path) as source:
         for rows, failure in _outcomes(source, options, chunk_bytes, threads, _parse):
-            if left is not None:
-                if rows.labels.size >= left:  # a failure beyond the limit does not matter
-                    rows, failure = _head(rows, left), None
-                left -= rows.labels.size
             if rows.labels.size:
                 yield rows
             if failure:
                 raise failure
-            if left == 0:
-                return
 
 
 def _good_chunks(path: PathLike, options: Options, chunk_bytes: int, threads: int, on_bad: OnBad) -> Iterator[TextRows]:
@@ -284,11 +271,6 @@ def _head(rows: TextRows, n_rows: int) -> TextRows:
         rows.lines[:n_rows],
         None if rows.fields is None else rows.fields[entries],
     )
-
-
-def _no_rows(has_fields: bool) -> TextRows:
-    scan = _new_scan(0, 0, has_fields)
-    return _head(TextRows(*scan[:4], 1, scan.lines, scan.fields if has_fields else None), 0)
 
 
 def _failure(chunk: TextChunk, at: int) -> RafmError:
