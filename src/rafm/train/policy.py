@@ -421,3 +421,38 @@ def _others(facts: Facts, options: Options, usual: Recipe, resources: Resources)
 
 def _suits_sampling(facts: Facts, options: Options) -> bool:
     return are_equal_clicks(facts.found) if options.loss.is_classification else options.loss.name == "squared"
+
+
+# ---- Heads
+
+LEAST_HEAD_ROWS, FULL_HEAD_ROWS = 1_000, 10_000  # that are held out: for any head, and for all shapes
+ERRORS_OF_GAIN = 2.0  # a gain of fewer standard errors may be luck
+
+
+@dataclass(frozen=True)
+class HeadShape:
+    """Units and epochs of a head."""
+
+    units: int
+    epochs: int
+
+
+HEAD_SHAPES = (HeadShape(16, 5), HeadShape(32, 10), HeadShape(64, 30))  # few epochs: a head overfits soon
+
+
+def head_shapes(n_rows: int) -> tuple[HeadShape, ...]:
+    """Return the shapes to try on this many held-out rows; with few rows, only the smallest does no harm.
+
+    >>> [len(head_shapes(n_rows)) for n_rows in (999, 1_000, 9_999, 10_000)]
+    [0, 1, 1, 3]
+    """
+    return HEAD_SHAPES if n_rows >= FULL_HEAD_ROWS else HEAD_SHAPES[: n_rows >= LEAST_HEAD_ROWS]
+
+
+def is_clear_gain(gain: float, error: float) -> bool:
+    """Return whether a gain is more than luck.
+
+    >>> is_clear_gain(0.02, 0.009), is_clear_gain(0.02, 0.01)
+    (True, False)
+    """
+    return gain > ERRORS_OF_GAIN * error
