@@ -19,7 +19,7 @@ class HeadFields(NamedTuple):
 
     numbers: np.ndarray  # per feature: its field
     log_counts: np.ndarray  # per feature: log(1 + count)
-    pairs: np.ndarray  # per two fields: where their sum is, twice; -1 on the diagonal
+    pairs: np.ndarray  # per two fields: the one or two places of their sum; -1 on the diagonal; later fields have none
     linear: int  # where the linear terms begin
     counts: int  # where the counts begin
     kind: int  # NESTED, PREFIX or FIELD_AWARE
@@ -66,6 +66,8 @@ def add_pairs(rows, a, e, places, k, tables, records, fields, account):
     i, x = np.int64(rows.indices[e]), rows.values[e]
     for d in range(a, e):
         j = np.int64(rows.indices[d])
+        if fields.numbers[j] >= fields.pairs.shape[0]:
+            continue
         one, other = fields.pairs[fields.numbers[i], fields.numbers[j]]
         if one >= 0:
             amount = x * rows.values[d] * pair_product(j, i, places[d - a], places[e - a], k, tables, records, fields)
@@ -85,9 +87,10 @@ def describe_rows(rows, tables, records, fields, places, first, accounts):
             k, field = level_of(i, tables), fields.numbers[i]
             o = tables.origins[k] + i * tables.strides[k]
             places[e - a] = o
-            account[fields.linear + field] += records[o] * rows.values[e]
-            account[fields.counts + field] += fields.log_counts[i]
-            add_pairs(rows, a, e, places, k, tables, records, fields, account)
+            if field < fields.pairs.shape[0]:
+                account[fields.linear + field] += records[o] * rows.values[e]
+                account[fields.counts + field] += fields.log_counts[i]
+                add_pairs(rows, a, e, places, k, tables, records, fields, account)
 
 
 class Network(NamedTuple):

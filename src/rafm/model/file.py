@@ -23,6 +23,7 @@ from ..plan.fields import FeatureFields
 from ..plan.ranks import RankPlan, Thresholds, check_ranks
 from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
+from .head import Head, head_shapes
 from .model import Model, naming_rows
 from .names import are_names, feature_name, put_names, take_names
 from .packed import BITS, read_packed, stored_shapes
@@ -116,6 +117,9 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         tensors |= put_names("columns", saved.columns, header, tensors)
     if model.samples is not None:
         tensors |= model.samples.arrays()
+    if model.head is not None:
+        tensors |= model.head.arrays()
+        header["head"] = {"n_fields": model.head.n_fields}
     if model.fields is not None:
         tensors["fields"] = model.fields.numbers
         tensors |= put_names("fields", list(model.fields.names), header, tensors)
@@ -182,6 +186,7 @@ def load_file(path: PathLike) -> Saved:
         n_dropped=header.get("dropped", 0),
         fields=FeatureFields(tuple(header["fields"]), tensors["fields"]) if "fields" in header else None,
         samples=Samples.from_arrays(tensors),
+        head=Head.from_arrays(tensors, header["head"]["n_fields"]) if "head" in header else None,
     )
     return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
 
@@ -275,8 +280,17 @@ def _check_header(header: dict[str, Any]) -> None:
         raise _invalid(header, "dropped")
     if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
+    if "head" in header and not _is_head(header):
+        raise _invalid(header, "head")
     if "fields" in header and not (are_names(header["fields"]) and len(header["fields"]) < 2**31):
         raise _invalid(header, "fields")
+
+
+def _is_head(header: dict[str, Any]) -> bool:
+    """Return whether this is a head of a model that can have one, on some of its fields."""
+    found, names = header["head"], header.get("fields", ())
+    is_given = isinstance(found, dict) and type(found.get("n_fields")) is int
+    return is_given and 1 < found["n_fields"] <= len(names) and FAMILIES[header["family"]].can_have_head
 
 
 def _can_be_packed(header: dict[str, Any]) -> bool:
@@ -368,6 +382,10 @@ def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarra
         wanted["mixture"] = ((n, plan.n_levels), reals)
     if "fields" in header:
         wanted["fields"] = ((n,), ("int32",))
+    if "head" in header:
+        n_units = tensors.get("head.output", np.zeros(0)).size
+        shapes = head_shapes(header["head"]["n_fields"], n_units)
+        wanted |= {name: (shape, reals) for name, shape in shapes.items()}
     if plan.n_field_weights:
         wanted["field_weights"] = ((plan.n_field_weights,), reals)
     if (kept := tensors.get("samples.bias")) is not None and kept.ndim == 1 and kept.size:

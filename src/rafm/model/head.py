@@ -21,6 +21,13 @@ MOST_PAIRED_FIELDS = 20  # more fields have one sum each, instead of one for eve
 CHUNK_ROWS = 1 << 10  # rows whose accounts are in memory at a time
 
 
+def head_shapes(n_fields: int, n_units: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each array of a head."""
+    n = n_inputs(n_fields)
+    shapes = {"means": (n,), "scales": (n,), "hidden": (n, n_units), "hidden_bias": (n_units,), "output": (n_units,)}
+    return {f"head.{name}": shape for name, shape in (shapes | {"output_bias": (1,)}).items()}
+
+
 def n_inputs(n_fields: int) -> int:
     """Return the length of an account.
 
@@ -65,9 +72,10 @@ def pair_places(n_fields: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """The network, in float32."""
+    """The network, in float32, and the number of fields that it knows: later ones add nothing to its inputs."""
 
     network: Network
+    n_fields: int
 
     @property
     def n_units(self) -> int:
@@ -84,22 +92,21 @@ class Head:
         return {f"head.{name}": array for name, array in self.network._asdict().items()}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Head | None:
-        """Return the head that is stored among these arrays, if there is one."""
-        if "head.output" not in arrays:
-            return None
-        return cls(Network(**{name: arrays[f"head.{name}"] for name in Network._fields}))
+    def from_arrays(cls, arrays: dict[str, np.ndarray], n_fields: int) -> Head:
+        """Return the head that is stored among these arrays."""
+        return cls(Network(**{name: arrays[f"head.{name}"] for name in Network._fields}), n_fields)
 
 
 class Accountant:
-    """Computes the accounts of rows of feature numbers."""
+    """Computes the accounts of rows of feature numbers, of the first n_fields fields."""
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, n_fields: int):
         assert model.fields is not None
-        n, plan = model.fields.n_fields, model.plan
+        n, plan = n_fields, model.plan
         kind = FIELD_AWARE if plan.n_field_vectors else NESTED if plan.nested else PREFIX
         self.length, self._model = n_inputs(n), model
         linear = self.length - 2 * n
+        self.n_fields = n
         logs = np.log1p(model.counts).astype(np.float32)
         self._fields = HeadFields(model.fields.numbers, logs, pair_places(n), linear, linear + n, kind)
 
@@ -122,9 +129,7 @@ class Accountant:
         part = _of_features(model, used)
         indices = rows.indices.copy()
         indices[rows.indptr[first] : rows.indptr[stop]] = places
-        fields = self._fields._replace(
-            numbers=self._fields.numbers[used], log_counts=self._fields.log_counts[used]
-        )
+        fields = self._fields._replace(numbers=self._fields.numbers[used], log_counts=self._fields.log_counts[used])
         return part.tables, part.records, fields, rows._replace(indices=indices)
 
     def add(self, head: Head, rows: Rows, scores: np.ndarray) -> np.ndarray:
@@ -150,5 +155,3 @@ def _of_features(model: Model, used: np.ndarray) -> Model:
         head=None,
         samples=None,
     )
-
-

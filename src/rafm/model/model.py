@@ -92,7 +92,8 @@ class Model:
     @cached_property
     def accountant(self) -> Accountant:
         """Computes what a head takes in."""
-        return Accountant(self)
+        assert self.fields is not None
+        return Accountant(self, self.fields.n_fields if self.head is None else self.head.n_fields)
 
     @property
     def n_parameters(self) -> int:

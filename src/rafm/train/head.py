@@ -1,27 +1,34 @@
 """Fit a head to held-out rows: candidates are judged by folds of the values of the largest field.
 
-Held-out rows are needed, since scores of rows that the model was trained on lean to their labels. Folds hold all rows of
-a value, as folds of rows would promise too much: see decision 0039.
+Held-out rows are needed, since scores of rows that the model was trained on lean to their labels. Folds hold all rows
+of a value, as folds of rows would promise too much: see decision 0039.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ..checks import AUTO, OFF
 from ..kernels.head import LIMIT, Network
 from ..losses.loss import Loss
 from ..metrics import metric_class
 from ..metrics.evaluation import with_predictions
+from ..metrics.metric import Mean
 from ..model.head import Head
 from ..model.model import Model
+from ..options import Options
 from ..rows.checked import CheckedRows
 from ..rows.hashes import mixed
 from ..rows.numbering import number_rows
-from .policy import HeadShape, head_shapes, is_clear_gain
+from .events import Event, Finished, HeadFitted, HeadTrial
+from .policy import HeadShape, head_shape, head_shapes, is_clear_gain
+from .steps.loader import labelled_blocks
+from .validation import Validation
 
 N_FOLDS = 5
 BATCH_ROWS = 512
@@ -83,7 +90,11 @@ def fit_network(accounts: Accounts, shape: HeadShape, loss: Loss, seed: int) -> 
         np.zeros(1, np.float32),
     ]
     unit = np.float32(accounts.labels.std() or 1.0) if loss.scales_labels else np.float32(1)
-    scores, labels, weights = accounts.inputs[:, 0] / unit, accounts.labels / unit, accounts.weights / accounts.weights.mean()
+    scores, labels, weights = (
+        accounts.inputs[:, 0] / unit,
+        accounts.labels / unit,
+        accounts.weights / accounts.weights.mean(),
+    )
 
     def slopes(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return loss.slopes(scores, labels, float(unit))
@@ -152,16 +163,7 @@ class _Adam:
             values -= np.float32(rate / first) * mean / (np.sqrt(square / np.float32(second)) + np.float32(TINY))
 
 
-@dataclass(frozen=True)
-class Trial:
-    """What a candidate gains on held-out folds: mean loss, and its standard error over groups of rows."""
-
-    shape: HeadShape
-    gain: float
-    error: float
-
-
-def try_heads(accounts: Accounts, loss: Loss, seed: int) -> Iterator[Trial]:
+def try_heads(accounts: Accounts, loss: Loss, seed: int) -> Iterator[HeadTrial]:
     """Yield what each shape of the policy gains."""
     folds = mixed(accounts.groups.astype(np.uint64)) % np.uint64(N_FOLDS)
     for shape in head_shapes(accounts.labels.size):
@@ -172,13 +174,15 @@ def try_heads(accounts: Accounts, loss: Loss, seed: int) -> Iterator[Trial]:
                 network = fit_network(accounts.part(~inside), shape, loss, seed)
                 scores[inside] += outputs(network, accounts.inputs[inside])
         gains = _losses(accounts.inputs[:, 0], accounts, loss) - _losses(scores, accounts, loss)
-        yield Trial(shape, *_mean_and_error(gains, accounts))
+        yield HeadTrial(shape, *_mean_and_error(gains, accounts))
 
 
 def _losses(scores: np.ndarray, accounts: Accounts, loss: Loss) -> np.ndarray:
     """Return the loss of each row, as the first metric counts it."""
     rows = with_predictions(loss, accounts.labels, scores.astype(float), accounts.weights)
-    return metric_class(loss.metrics[0])(loss).of_rows(rows)
+    metric = metric_class(loss.metrics[0])(loss)
+    assert isinstance(metric, Mean)
+    return metric.of_rows(rows)
 
 
 def _mean_and_error(gains: np.ndarray, accounts: Accounts) -> tuple[float, float]:
@@ -190,11 +194,38 @@ def _mean_and_error(gains: np.ndarray, accounts: Accounts) -> tuple[float, float
     return mean, float(np.sqrt(sums @ sums))
 
 
-def fit_head(accounts: Accounts, loss: Loss, seed: int) -> tuple[Head | None, list[Trial]]:
-    """Return the head of the shape that gains most, if that is clear, and all trials."""
-    trials = list(try_heads(accounts, loss, seed))
-    clear = [trial for trial in trials if is_clear_gain(trial.gain, trial.error)]
-    if not clear:
-        return None, trials
-    best = max(clear, key=lambda trial: trial.gain)
-    return Head(fit_network(accounts, best.shape, loss, seed)), trials
+def with_head(events: Iterable[Event], head: Head | None) -> Iterator[Event]:
+    """Pass events through; give a head to the model of the last one."""
+    for event in events:
+        if head is not None and isinstance(event, Finished):
+            event = replace(event, model=replace(event.model, head=head))
+        yield event
+
+
+def find_head(model: Model | None, validation: Validation, options: Options) -> Generator[Event, None, Head | None]:
+    """Fit the head that options ask for to the rows that judge; by default, the best one if its gain is clear."""
+    wanted = options.head
+    if model is None or validation.has_folds or wanted == OFF or not can_have_head(model, options):
+        return None
+    began, (part,) = time.process_time(), validation.parts
+    if wanted == AUTO and not head_shapes(validation.n_valid):
+        return None
+    accounts = accounts_of(model, labelled_blocks(part.valid, options.family))
+    if wanted == AUTO:
+        trials = [*try_heads(accounts, options.loss, options.seed)]
+        clear = [trial for trial in trials if is_clear_gain(trial.gain, trial.error)]
+        shape = max(clear, key=lambda trial: trial.gain).shape if clear else None
+    else:
+        trials, shape = [], head_shape(int(wanted))
+    head = (
+        None if shape is None else Head(fit_network(accounts, shape, options.loss, options.seed), model.fields.n_fields)
+    )
+    yield HeadFitted(accounts.labels.size, trials, shape, time.process_time() - began)
+    return head
+
+
+def can_have_head(model: Model, options: Options) -> bool:
+    """Return whether a head can be fitted to the model: it has pairs, of two fields or more, that no L1 removes."""
+    has_fields = model.fields is not None and model.fields.n_fields > 1
+    has_pairs = model.plan.traits.can_have_head and any(model.plan.sizes[1:]) and bool(model.best_epoch)
+    return has_fields and has_pairs and not options.loss.is_pairwise and not options.optimizer.has_l1

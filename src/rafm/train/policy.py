@@ -24,7 +24,7 @@ from .resources import Resources
 # ---- What an option leaves to the rows
 
 # Options that say nothing about the model or its steps: ratings may be sampled although they are given
-NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
+NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "head", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
 PASSED_ON = (*NEUTRAL, "calibrate", "field_weights")  # to further candidates
 SAMPLER = next(iter(SAMPLERS))
@@ -437,7 +437,8 @@ class HeadShape:
     epochs: int
 
 
-HEAD_SHAPES = (HeadShape(16, 5), HeadShape(32, 10), HeadShape(64, 30))  # few epochs: a head overfits soon
+# Few epochs, as a head overfits soon.
+HEAD_SHAPES = (HeadShape(16, 5), HeadShape(32, 10), HeadShape(64, 30))
 
 
 def head_shapes(n_rows: int) -> tuple[HeadShape, ...]:
@@ -447,6 +448,16 @@ def head_shapes(n_rows: int) -> tuple[HeadShape, ...]:
     [0, 1, 1, 3]
     """
     return HEAD_SHAPES if n_rows >= FULL_HEAD_ROWS else HEAD_SHAPES[: n_rows >= LEAST_HEAD_ROWS]
+
+
+def head_shape(units: int) -> HeadShape:
+    """Return the shape with this many units, and the epochs of the next one.
+
+    >>> head_shape(20)
+    HeadShape(units=20, epochs=10)
+    """
+    epochs = next((shape.epochs for shape in HEAD_SHAPES if shape.units >= units), HEAD_SHAPES[-1].epochs)
+    return HeadShape(units, epochs)
 
 
 def is_clear_gain(gain: float, error: float) -> bool:
