@@ -217,11 +217,10 @@ def find_head(model: Model | None, validation: Validation, options: Options) -> 
         shape = max(clear, key=lambda trial: trial.gain).shape if clear else None
     else:
         trials, shape = [], head_shape(int(wanted))
-    head = (
-        None if shape is None else Head(fit_network(accounts, shape, options.loss, options.seed), model.fields.n_fields)
-    )
     yield HeadFitted(accounts.labels.size, trials, shape, time.process_time() - began)
-    return head
+    if shape is None:
+        return None
+    return Head(fit_network(accounts, shape, options.loss, options.seed), model.accountant.n_fields)
 
 
 def can_have_head(model: Model, options: Options) -> bool:
