@@ -6,16 +6,16 @@ from dataclasses import replace
 import naive
 import numpy as np
 import pytest
-from models import by_id, model_of
+from models import by_id, model_of, random_head
 from worlds import make_world
 
 from rafm.compress.quantise import quantise
 from rafm.errors import ConfigError, ModelFormatError
 from rafm.files.container import read_container, write_container
-from rafm.kernels.head import LIMIT, Network
+from rafm.kernels.head import LIMIT
 from rafm.losses import loss_named
 from rafm.model.file import Saved, load, save
-from rafm.model.head import MOST_PAIRED_FIELDS, Head, input_names, n_inputs
+from rafm.model.head import MOST_PAIRED_FIELDS, input_names, n_inputs
 from rafm.options import resolve
 from rafm.train.head import Accounts, _gradients, fit_network, outputs, try_heads
 from rafm.train.policy import HeadShape
@@ -32,13 +32,6 @@ KINDS = {  # family, ranks, levels, number of fields
 def random_rows(rng, n_features, n_rows=40, longest=7):
     sizes = rng.integers(0, min(longest, n_features) + 1, n_rows)
     return [(np.sort(rng.choice(n_features, size, replace=False)), rng.normal(1, 0.5, size)) for size in sizes]
-
-
-def random_head(rng, n_fields, n_units=5):
-    n = n_inputs(n_fields)
-    shapes = [(n,), (n,), (n, n_units), (n_units,), (n_units,), (1,)]
-    arrays = [rng.normal(0, 0.7, shape).astype(np.float32) for shape in shapes]
-    return Head(Network(arrays[0], np.abs(arrays[1]), *arrays[2:]), n_fields)
 
 
 def with_head(kind, seed=0):

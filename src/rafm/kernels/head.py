@@ -87,7 +87,7 @@ def describe_rows(rows, tables, records, fields, places, first, accounts):
             k, field = level_of(i, tables), fields.numbers[i]
             o = tables.origins[k] + i * tables.strides[k]
             places[e - a] = o
-            if field < fields.pairs.shape[0]:
+            if field < fields.pairs.shape[0] and rows.values[e] != ZERO:
                 account[fields.linear + field] += records[o] * rows.values[e]
                 account[fields.counts + field] += fields.log_counts[i]
                 add_pairs(rows, a, e, places, k, tables, records, fields, account)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernels.head import FIELD_AWARE, NESTED, PREFIX, HeadFields, Network, add_network, describe_rows
+from ..kernels.head import FIELD_AWARE, LIMIT, NESTED, PREFIX, HeadFields, Network, add_network, describe_rows
 from ..kernels.tables import Rows
 
 if TYPE_CHECKING:
@@ -86,6 +86,16 @@ class Head:
         """Number of trained values; means and scales are statistics of the rows."""
         hidden = self.network.hidden
         return hidden.size + 2 * hidden.shape[1] + 1
+
+    def split(self, account: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return what each input adds to the output, and a constant; together they are the output.
+
+        The network is linear around an account: an input adds its standardised value times its slope there.
+        """
+        means, scales, hidden, hidden_bias, output, output_bias = (part.astype(float) for part in self.network)
+        inputs = np.clip((account - means) * scales, -LIMIT, LIMIT)
+        active = output * (inputs @ hidden + hidden_bias > 0)
+        return inputs * (hidden @ active), float(active @ hidden_bias + output_bias[0])
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all arrays by name, as they are stored; the inverse of `from_arrays`."""

@@ -123,12 +123,15 @@ class Model:
         return found
 
     def _score(self, batch: CheckedRows, level: int | None) -> np.ndarray:
-        rows = number_rows(batch, self.numbering)
-        scores = self.score_numbered(rows, level)
-        return scores if self.head is None or level is not None else self.accountant.add(self.head, rows, scores)
+        return self.score_numbered(number_rows(batch, self.numbering), level)
 
     def score_numbered(self, rows: Rows, level: int | None = None) -> np.ndarray:
         """Return the scores of rows of feature numbers."""
+        scores = self.base_scores(rows, level)
+        return scores if self.head is None or level is not None else self.accountant.add(self.head, rows, scores)
+
+    def base_scores(self, rows: Rows, level: int | None = None) -> np.ndarray:
+        """Return the scores of rows of feature numbers without the head."""
         bias = self.parameters.bias[0]
         if self.parameters.mixture is not None:
             return score_mixture(rows, self.tables, self.records, bias, self.parameters.mixture)

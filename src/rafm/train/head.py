@@ -60,7 +60,7 @@ def accounts_of(model: Model, blocks: Iterable[CheckedRows]) -> Accounts:
     largest, parts, n_rows = int(model.fields.counts().argmax()), [], 0
     for block in blocks:
         rows = number_rows(block, model.numbering)
-        scores = model.score_numbered(rows)
+        scores = model.base_scores(rows)
         weights = np.ones(block.n_rows, np.float32) if block.weights is None else block.weights
         groups = _groups(rows.indptr, rows.indices, model.fields.numbers == largest, n_rows)
         parts.append((model.accountant.accounts(rows, scores), np.asarray(block.labels), weights, groups))
