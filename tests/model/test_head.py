@@ -171,8 +171,8 @@ def test_only_heads_that_gain_more_than_luck_are_taken(gain, helps):
     from rafm.train.policy import is_clear_gain
 
     accounts = drawn_accounts(np.random.default_rng(6), gain=gain)
-    (trial,) = try_heads(accounts, loss_named("log"), 0)  # few rows: the smallest shape alone
-    assert is_clear_gain(trial.gain, trial.error) == helps
+    trials = [*try_heads(accounts, loss_named("log"), 0)]
+    assert any(is_clear_gain(trial.gain, trial.error) for trial in trials) == helps
 
 
 def test_folds_hold_all_rows_of_a_value():
@@ -184,7 +184,7 @@ def test_folds_hold_all_rows_of_a_value():
     labels = (rng.logistic(size=4000) < effect[groups]).astype(np.float32)
     by_value = Accounts(inputs, labels, np.ones(4000, np.float32), groups)
     by_row = replace(by_value, groups=np.arange(4000))
-    (careful,), (hasty,) = (list(try_heads(accounts, loss_named("log"), 0)) for accounts in (by_value, by_row))
+    (*_, careful), (*_, hasty) = (list(try_heads(accounts, loss_named("log"), 0)) for accounts in (by_value, by_row))
     assert careful.gain < 0.2 * hasty.gain
 
 

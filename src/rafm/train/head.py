@@ -26,12 +26,11 @@ from ..rows.checked import CheckedRows
 from ..rows.hashes import mixed
 from ..rows.numbering import number_rows
 from .events import Event, Finished, HeadFitted, HeadTrial
-from .policy import HeadShape, head_shape, head_shapes, is_clear_gain
+from .policy import HeadShape, head_batch, head_shape, head_shapes, is_clear_gain
 from .steps.loader import labelled_blocks
 from .validation import Validation
 
 N_FOLDS = 5
-BATCH_ROWS = 512
 RATE, DECAY = 2e-3, 1e-3
 FIRST_MOMENT, SECOND_MOMENT, TINY = 0.9, 0.999, 1e-8
 SMALL_DEVIATION = 1e-6
@@ -99,7 +98,8 @@ def fit_network(accounts: Accounts, shape: HeadShape, loss: Loss, seed: int) -> 
     def slopes(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return loss.slopes(scores, labels, float(unit))
 
-    batch, adam = min(BATCH_ROWS, n), _Adam(parameters, shape.epochs * (n // min(BATCH_ROWS, n)))
+    batch = head_batch(n)
+    adam = _Adam(parameters, shape.epochs * (n // batch))
     with threadpool_limits(1, "blas"):  # sums of several threads depend on their number
         for _ in range(shape.epochs):
             for rows in rng.permutation(n)[: n // batch * batch].reshape(-1, batch):

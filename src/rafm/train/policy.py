@@ -426,6 +426,7 @@ def _suits_sampling(facts: Facts, options: Options) -> bool:
 # ---- Heads
 
 LEAST_HEAD_ROWS, FULL_HEAD_ROWS = 1_000, 10_000  # that are held out: for any head, and for all shapes
+STEPS_PER_EPOCH, LEAST_BATCH, MOST_BATCH = 40, 32, 512
 ERRORS_OF_GAIN = 2.0  # a gain of fewer standard errors may be luck
 
 
@@ -438,16 +439,28 @@ class HeadShape:
 
 
 # Few epochs, as a head overfits soon.
+FEW_HEAD_SHAPES = (HeadShape(16, 5), HeadShape(16, 20))
 HEAD_SHAPES = (HeadShape(16, 5), HeadShape(32, 10), HeadShape(64, 30))
 
 
 def head_shapes(n_rows: int) -> tuple[HeadShape, ...]:
-    """Return the shapes to try on this many held-out rows; with few rows, only the smallest does no harm.
+    """Return the shapes to try on this many held-out rows.
 
     >>> [len(head_shapes(n_rows)) for n_rows in (999, 1_000, 9_999, 10_000)]
-    [0, 1, 1, 3]
+    [0, 2, 2, 3]
     """
-    return HEAD_SHAPES if n_rows >= FULL_HEAD_ROWS else HEAD_SHAPES[: n_rows >= LEAST_HEAD_ROWS]
+    if n_rows < LEAST_HEAD_ROWS:
+        return ()
+    return HEAD_SHAPES if n_rows >= FULL_HEAD_ROWS else FEW_HEAD_SHAPES
+
+
+def head_batch(n_rows: int) -> int:
+    """Return the rows of a step, so that few rows make as many steps per epoch.
+
+    >>> [head_batch(n_rows) for n_rows in (20, 2_000, 100_000)]
+    [20, 50, 512]
+    """
+    return min(n_rows, max(LEAST_BATCH, min(n_rows // STEPS_PER_EPOCH, MOST_BATCH)))
 
 
 def head_shape(units: int) -> HeadShape:
