@@ -1,15 +1,16 @@
-"""Write the golden model files of the current format version, with what a reader must find in them.
+"""Write the golden model files of all format versions, with what a reader must find in them.
 
     python tests/golden/make.py [FOLDER]
 
-For each family NAME: `v1-NAME.rafm`, and `v1-NAME.json` with every number of the model and the scores of some rows.
-Nothing is trained: all numbers are drawn, so that the files do not depend on the kernels. The scores are those of
-tests/naive.py, with the size of the numbers that add up to them. Files of a version that was released are never
-written again; a new version gets new ones.
+For each family NAME: `v1-NAME.rafm` (`v2-NAME.rafm` with a head), and a `.json` beside it with every number of the model
+and the scores of some rows. Nothing is trained: all numbers are drawn, so that the files do not depend on the kernels.
+The scores are those of tests/naive.py, with the size of the numbers that add up to them. Files of a version that was
+released are never written again; a new version gets new ones.
 """
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,15 +26,16 @@ from rafm.encode.column import Column  # noqa: E402
 from rafm.encode.encoder import TableEncoder  # noqa: E402
 from rafm.encode.spec import ColumnSpec, TableSpec  # noqa: E402
 from rafm.encode.strings import StringTable  # noqa: E402
+from rafm.kernels.head import Network  # noqa: E402
 from rafm.losses import loss_for  # noqa: E402
 from rafm.model.file import Saved, save  # noqa: E402
+from rafm.model.head import Head, n_inputs  # noqa: E402
 from rafm.model.model import Model  # noqa: E402
 from rafm.model.parameters import Parameters  # noqa: E402
 from rafm.plan.fields import FeatureFields  # noqa: E402
 from rafm.plan.ranks import RankPlan  # noqa: E402
 from rafm.rows.numbering import Numbering  # noqa: E402
 
-VERSION = 1
 PLANS = {
     "rafm": RankPlan("rafm", (2, 3, 7), (12, 11, 6, 2, 0)),
     "fm": RankPlan("fm", (5,), (12, 12, 0)),
@@ -42,8 +44,9 @@ PLANS = {
     "mrma": RankPlan("mrma", (2, 3), (12, 12, 12, 0)),
     "table": RankPlan("rafm", (2, 3), (9, 9, 4, 0)),
     "ffm": RankPlan("ffm", (3,), (12, 11, 0), n_field_vectors=2),
+    "head": RankPlan("rafm", (2, 3), (12, 11, 5, 0)),
 }
-SEEDS = ("difacto", "fm", "lr", "mrma", "rafm", "table", "ffm")  # a new name goes last
+SEEDS = ("difacto", "fm", "lr", "mrma", "rafm", "table", "ffm", "head")  # a new name goes last
 
 
 def words(*texts: str) -> Words:
@@ -88,6 +91,13 @@ def draw_parameters(plan: RankPlan, draw: np.random.Generator) -> Parameters:
     return Parameters(numbers(1), numbers(plan.n_features), factors, mixture if plan.family == "mrma" else None)
 
 
+def draw_head(draw: np.random.Generator) -> Head:
+    """Return a head of three fields and four units."""
+    n = n_inputs(3)
+    shapes = [(n,), (n,), (n, 4), (4,), (4,), (1,)]
+    return Head(Network(*(np.abs(draw.normal(0, 0.7, shape)).astype(np.float32) for shape in shapes)), 3)
+
+
 def make_saved(name: str) -> Saved:
     """Return the model of a name; ids are not in order, and some were never seen."""
     plan, draw = PLANS[name], np.random.default_rng(SEEDS.index(name))
@@ -108,6 +118,9 @@ def make_saved(name: str) -> Saved:
         options={"optimizer": "adagrad", "learning_rate": 0.2, "l2": 0.003, "patience": None, "n_epochs": 1},
         fields=FeatureFields(("user", "item"), np.arange(12, dtype=np.int32) % 3 % 2) if name == "ffm" else None,
     )
+    if name == "head":
+        fields = FeatureFields(("user", "item", "day"), np.arange(12, dtype=np.int32) % 3)
+        model = replace(model, fields=fields, head=draw_head(draw))
     classes = {"table": ["no", "yes"], "rafm": [False, True]}.get(name)
     return Saved(model, ENCODER if name == "table" else None, int(name == "difacto"), classes)
 
@@ -143,7 +156,12 @@ def naive_score(model: Model, row: dict[int, float]) -> tuple[float, float]:
     }
     known = naive.numbered((list(row), list(row.values())), model.numbering.ids)
     row = ([i for i, _ in known], [x for _, x in known])
-    return naive.score(twin, row), naive.score_size(twin, row)
+    score, size = naive.score(twin, row), naive.score_size(twin, row)
+    if model.head is None:
+        return score, size
+    account = naive.account(twin, row, model.counts, model.head.n_fields)
+    added = naive.network_output(model.head.network._asdict(), account)
+    return score + added, size + abs(added)
 
 
 def contents(saved: Saved) -> dict:
@@ -155,6 +173,8 @@ def contents(saved: Saved) -> dict:
         arrays["mixture"] = found.mixture
     if model.fields is not None:
         arrays["fields"] = model.fields.numbers
+    if model.head is not None:
+        arrays |= model.head.arrays()
     columns = saved.encoder.spec.to_dict() if saved.encoder else {}
     return {
         "family": model.plan.family,
@@ -174,12 +194,18 @@ def contents(saved: Saved) -> dict:
     }
 
 
+def golden_path(folder: Path, name: str) -> Path:
+    """Return the file of a name; its prefix is the version of its format."""
+    return folder / f"v{2 if name == 'head' else 1}-{name}.rafm"
+
+
 def main(folder: Path) -> None:
     """Write all files."""
     for name in PLANS:
         saved = make_saved(name)
         rows = make_rows(saved.model, np.random.default_rng(0))
-        save(folder / f"v{VERSION}-{name}.rafm", saved)
+        path = golden_path(folder, name)
+        save(path, saved)
         scores, sizes = zip(*(naive_score(saved.model, row) for row in rows))
         told = {
             "contents": contents(saved),
@@ -187,7 +213,7 @@ def main(folder: Path) -> None:
             "scores": [np.float32(score).tobytes().hex() for score in scores],
             "sizes": [round(float(size), 3) for size in sizes],
         }
-        (folder / f"v{VERSION}-{name}.json").write_text(json.dumps(told) + "\n")
+        path.with_suffix(".json").write_text(json.dumps(told) + "\n")
 
 
 if __name__ == "__main__":

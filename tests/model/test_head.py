@@ -17,8 +17,8 @@ from rafm.losses import loss_named
 from rafm.model.file import Saved, load, save
 from rafm.model.head import MOST_PAIRED_FIELDS, input_names, n_inputs
 from rafm.options import resolve
-from rafm.train.head import Accounts, _gradients, fit_network, outputs, try_heads
-from rafm.train.policy import HeadShape
+from rafm.train.head import Accounts, fit_network, gradients, outputs, try_heads
+from rafm.train.head_policy import HeadShape
 
 KINDS = {  # family, ranks, levels, number of fields
     "rafm": ("rafm", (3, 5, 70), [3, 3, 3, 2, 2, 1, 1, 0, 0], 3),
@@ -118,7 +118,7 @@ def test_gradients_match_finite_differences(name):
         each = [naive.loss({"log": "logistic"}.get(name, name), s, y) for s, y in zip(added, labels)]
         return float(weights @ each) / 7
 
-    found = _gradients(parameters, inputs, scores, labels, weights, loss.slopes)
+    found = gradients(parameters, inputs, scores, labels, weights, loss.slopes)
     for array, gradient in zip(parameters, found):
         wanted = naive.derivative(mean_loss, array.reshape(-1))  # a view, so that its changes count
         np.testing.assert_allclose(gradient.reshape(-1), wanted, rtol=1e-4, atol=1e-6)
@@ -168,7 +168,7 @@ def test_inputs_far_away_are_clipped():
 
 @pytest.mark.parametrize(("gain", "helps"), [(1.0, True), (0.0, False)])
 def test_only_heads_that_gain_more_than_luck_are_taken(gain, helps):
-    from rafm.train.policy import is_clear_gain
+    from rafm.train.head_policy import is_clear_gain
 
     accounts = drawn_accounts(np.random.default_rng(6), gain=gain)
     trials = [*try_heads(accounts, loss_named("log"), 0)]

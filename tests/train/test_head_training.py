@@ -13,7 +13,8 @@ from rafm.rows.source import InMemory
 from rafm.train import train
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.events import Finished, HeadFitted
-from rafm.train.policy import FOLD_ROWS, LEAST_HEAD_ROWS
+from rafm.train.head_policy import LEAST_HEAD_ROWS
+from rafm.train.policy import FOLD_ROWS
 from rafm.train.resources import Resources
 
 SIZES = (30, 20, 6)
@@ -49,7 +50,10 @@ def test_a_head_is_fitted_to_the_rows_that_judge_and_lowers_the_loss_of_others()
     test = clicks(4000, 2).rows
     found, without = (np.mean((one.predict(test) - test.labels) ** 2) for one in (model, replace(model, head=None)))
     assert found < 0.97 * without
-    assert f"network of 16 units on the pairs of fields: gain {max(one.gain for one in event.trials):.5f}" in event.lines()[0]
+    assert (
+        f"network of 16 units on the pairs of fields: gain {max(one.gain for one in event.trials):.5f}"
+        in event.lines()[0]
+    )
     assert event.record()["units"] == 16
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.compile import compiled, entry
-from .tables import ZERO
+from .tables import ZERO, Tables
 
 
 class HeadFields(NamedTuple):
@@ -23,6 +23,14 @@ class HeadFields(NamedTuple):
     linear: int  # where the linear terms begin
     counts: int  # where the counts begin
     kind: int  # NESTED, PREFIX or FIELD_AWARE
+
+
+class HeadSource(NamedTuple):
+    """A model, as accounts read it."""
+
+    tables: Tables
+    records: np.ndarray
+    fields: HeadFields
 
 
 NESTED, PREFIX, FIELD_AWARE = 0, 1, 2  # at the lower level of two; common prefix; the vector for the other's field
@@ -47,9 +55,9 @@ def level_of(i, tables):
 
 
 @compiled
-def pair_product(i, j, o, c, k, tables, records, fields):
+def pair_product(i, j, o, c, k, source):
     """Return the product of two features with records at o and c; k: the lower one of their levels."""
-    total = ZERO
+    total, (tables, records, fields) = ZERO, source
     if fields.kind == FIELD_AWARE:
         if k > 0:
             left, right = tables.offsets[fields.numbers[j]], tables.offsets[fields.numbers[i]]
@@ -61,24 +69,25 @@ def pair_product(i, j, o, c, k, tables, records, fields):
 
 
 @compiled
-def add_pairs(rows, a, e, places, k, tables, records, fields, account):
+def add_pairs(rows, a, e, places, k, source, account):
     """Add the pairs of nonzero e with those before it, whose levels are at least its own."""
-    i, x = np.int64(rows.indices[e]), rows.values[e]
+    i, x, fields = np.int64(rows.indices[e]), rows.values[e], source.fields
     for d in range(a, e):
         j = np.int64(rows.indices[d])
         if fields.numbers[j] >= fields.pairs.shape[0]:
             continue
         one, other = fields.pairs[fields.numbers[i], fields.numbers[j]]
         if one >= 0:
-            amount = x * rows.values[d] * pair_product(j, i, places[d - a], places[e - a], k, tables, records, fields)
+            amount = x * rows.values[d] * pair_product(j, i, places[d - a], places[e - a], k, source)
             account[one] += amount
             if other != one:
                 account[other] += amount
 
 
 @entry
-def describe_rows(rows, tables, records, fields, places, first, accounts):
+def describe_rows(rows, source, places, first, accounts):
     """Write the accounts of rows first, first + 1, ...; the score is written by others."""
+    tables, records, fields = source
     for t in range(accounts.shape[0]):
         a, b, account = rows.indptr[first + t], rows.indptr[first + t + 1], accounts[t]
         account[1:] = ZERO
@@ -90,7 +99,7 @@ def describe_rows(rows, tables, records, fields, places, first, accounts):
             if field < fields.pairs.shape[0] and rows.values[e] != ZERO:
                 account[fields.linear + field] += records[o] * rows.values[e]
                 account[fields.counts + field] += fields.log_counts[i]
-                add_pairs(rows, a, e, places, k, tables, records, fields, account)
+                add_pairs(rows, a, e, places, k, source, account)
 
 
 class Network(NamedTuple):

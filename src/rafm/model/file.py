@@ -23,7 +23,7 @@ from ..plan.fields import FeatureFields
 from ..plan.ranks import RankPlan, Thresholds, check_ranks
 from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
-from .head import Head, head_shapes
+from .head import Head, head_shapes, is_head
 from .model import Model, naming_rows
 from .names import are_names, feature_name, put_names, take_names
 from .packed import BITS, read_packed, stored_shapes
@@ -66,7 +66,7 @@ class Saved:
 
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file atomically; return its size in bytes."""
-    return write_container(path, *_content(saved), _read_back(path))
+    return write_container(path, *_content(saved), check=_read_back(path))
 
 
 def file_bytes(saved: Saved) -> int:
@@ -81,8 +81,8 @@ def extra_bytes(encoder: TableEncoder | None, *others: Any) -> int:
     return len(text.encode()) + sum(array.nbytes + TENSOR_BYTES for array in tensors.values()) + TENSOR_BYTES
 
 
-def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the tensors and the header of a model file."""
+def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any], int]:
+    """Return the tensors, the header and the format version of a model file."""
     model = saved.model
     tensors = without_zero_vectors(model.parameters.arrays()) | {
         "ids": _short(model.numbering.ids),
@@ -123,7 +123,7 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if model.fields is not None:
         tensors["fields"] = model.fields.numbers
         tensors |= put_names("fields", list(model.fields.names), header, tensors)
-    return tensors, header
+    return tensors, header, 1 if model.head is None else 2
 
 
 def _short(numbers: np.ndarray) -> np.ndarray:
@@ -280,17 +280,11 @@ def _check_header(header: dict[str, Any]) -> None:
         raise _invalid(header, "dropped")
     if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
-    if "head" in header and not _is_head(header):
+    can_have_head = FAMILIES[header["family"]].can_have_head
+    if "head" in header and not (can_have_head and is_head(header["head"], len(header.get("fields", ())))):
         raise _invalid(header, "head")
     if "fields" in header and not (are_names(header["fields"]) and len(header["fields"]) < 2**31):
         raise _invalid(header, "fields")
-
-
-def _is_head(header: dict[str, Any]) -> bool:
-    """Return whether this is a head of a model that can have one, on some of its fields."""
-    found, names = header["head"], header.get("fields", ())
-    is_given = isinstance(found, dict) and type(found.get("n_fields")) is int
-    return is_given and 1 < found["n_fields"] <= len(names) and FAMILIES[header["family"]].can_have_head
 
 
 def _can_be_packed(header: dict[str, Any]) -> bool:
@@ -383,8 +377,7 @@ def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarra
     if "fields" in header:
         wanted["fields"] = ((n,), ("int32",))
     if "head" in header:
-        n_units = tensors.get("head.output", np.zeros(0)).size
-        shapes = head_shapes(header["head"]["n_fields"], n_units)
+        shapes = head_shapes(header["head"]["n_fields"], tensors.get("head.output", np.zeros(0)).size)
         wanted |= {name: (shape, reals) for name, shape in shapes.items()}
     if plan.n_field_weights:
         wanted["field_weights"] = ((plan.n_field_weights,), reals)

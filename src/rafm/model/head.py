@@ -7,11 +7,21 @@ valid when the model below it is trained again on more rows. Features that the m
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels.head import FIELD_AWARE, LIMIT, NESTED, PREFIX, HeadFields, Network, add_network, describe_rows
+from ..kernels.head import (
+    FIELD_AWARE,
+    LIMIT,
+    NESTED,
+    PREFIX,
+    HeadFields,
+    HeadSource,
+    Network,
+    add_network,
+    describe_rows,
+)
 from ..kernels.tables import Rows
 
 if TYPE_CHECKING:
@@ -24,8 +34,13 @@ CHUNK_ROWS = 1 << 10  # rows whose accounts are in memory at a time
 def head_shapes(n_fields: int, n_units: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of each array of a head."""
     n = n_inputs(n_fields)
-    shapes = {"means": (n,), "scales": (n,), "hidden": (n, n_units), "hidden_bias": (n_units,), "output": (n_units,)}
+    shapes = {"output": (n_units,), "means": (n,), "scales": (n,), "hidden": (n, n_units), "hidden_bias": (n_units,)}
     return {f"head.{name}": shape for name, shape in (shapes | {"output_bias": (1,)}).items()}
+
+
+def is_head(found: Any, n_fields: int) -> bool:
+    """Return whether this describes a head of a model with n_fields fields in the header of a file."""
+    return isinstance(found, dict) and type(found.get("n_fields")) is int and 1 < found["n_fields"] <= n_fields
 
 
 def n_inputs(n_fields: int) -> int:
@@ -126,21 +141,21 @@ class Accountant:
         found = np.empty((stop - first, self.length), np.float32)
         found[:, 0] = scores[first:stop]
         longest = int(np.diff(rows.indptr[first : stop + 1]).max(initial=0))
-        tables, records, fields, rows = self._tables(rows, first, stop)
-        describe_rows(rows, tables, records, fields, np.empty(longest, np.int64), first, found)
+        source, rows = self._source(rows, first, stop)
+        describe_rows(rows, source, np.empty(longest, np.int64), first, found)
         return found
 
-    def _tables(self, rows: Rows, first: int, stop: int):  # type: ignore[no-untyped-def]
+    def _source(self, rows: Rows, first: int, stop: int) -> tuple[HeadSource, Rows]:
         """Return what the kernel reads: that of the model or, if its vectors are packed, of the features that occur."""
         model = self._model
         if model.parameters.bits is None:
-            return model.tables, model.records, self._fields, rows
+            return HeadSource(model.tables, model.records, self._fields), rows
         used, places = np.unique(rows.indices[rows.indptr[first] : rows.indptr[stop]], return_inverse=True)
         part = _of_features(model, used)
         indices = rows.indices.copy()
         indices[rows.indptr[first] : rows.indptr[stop]] = places
         fields = self._fields._replace(numbers=self._fields.numbers[used], log_counts=self._fields.log_counts[used])
-        return part.tables, part.records, fields, rows._replace(indices=indices)
+        return HeadSource(part.tables, part.records, fields), rows._replace(indices=indices)
 
     def add(self, head: Head, rows: Rows, scores: np.ndarray) -> np.ndarray:
         """Return the scores with those of the head added."""

@@ -26,7 +26,7 @@ from ..rows.checked import CheckedRows
 from ..rows.hashes import mixed
 from ..rows.numbering import number_rows
 from .events import Event, Finished, HeadFitted, HeadTrial
-from .policy import HeadShape, head_batch, head_shape, head_shapes, is_clear_gain
+from .head_policy import HeadShape, head_batch, head_shape, head_shapes, is_clear_gain
 from .steps.loader import labelled_blocks
 from .validation import Validation
 
@@ -103,7 +103,7 @@ def fit_network(accounts: Accounts, shape: HeadShape, loss: Loss, seed: int) -> 
     with threadpool_limits(1, "blas"):  # sums of several threads depend on their number
         for _ in range(shape.epochs):
             for rows in rng.permutation(n)[: n // batch * batch].reshape(-1, batch):
-                adam.step(_gradients(parameters, inputs[rows], scores[rows], labels[rows], weights[rows], slopes))
+                adam.step(gradients(parameters, inputs[rows], scores[rows], labels[rows], weights[rows], slopes))
     hidden, hidden_bias, output, output_bias = parameters
     return Network(means, scales, hidden, hidden_bias, output * unit, output_bias * unit)
 
@@ -126,7 +126,7 @@ def outputs(network: Network, inputs: np.ndarray) -> np.ndarray:
     return np.maximum(hidden, 0) @ network.output + network.output_bias[0]
 
 
-def _gradients(
+def gradients(
     parameters: list[np.ndarray],
     inputs: np.ndarray,
     scores: np.ndarray,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...model.model import Model
-from ..policy import HeadShape
+from ..head_policy import HeadShape
 from ..schedule import Schedule
 from .event import Event
 
