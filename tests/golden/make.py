@@ -2,7 +2,7 @@
 
     python tests/golden/make.py [FOLDER]
 
-For each family NAME: `v1-NAME.rafm` (`v2-NAME.rafm` with a head), and a `.json` beside it with every number of the model
+For each family NAME: `v1-NAME.rafm` (`v2-NAME.rafm` with a head), and a `.json` beside it with every number of the
 and the scores of some rows. Nothing is trained: all numbers are drawn, so that the files do not depend on the kernels.
 The scores are those of tests/naive.py, with the size of the numbers that add up to them. Files of a version that was
 released are never written again; a new version gets new ones.
