@@ -2,10 +2,10 @@
 
     python tests/golden/make.py [FOLDER]
 
-For each family NAME: `v1-NAME.rafm` (`v2-NAME.rafm` with a head), and a `.json` beside it with every number of the
-and the scores of some rows. Nothing is trained: all numbers are drawn, so that the files do not depend on the kernels.
-The scores are those of tests/naive.py, with the size of the numbers that add up to them. Files of a version that was
-released are never written again; a new version gets new ones.
+For each NAME in PLANS, a family or what else a file may hold: `v1-NAME.rafm` (`v2-` with a head), and a `.json`
+beside it with every number of the model and the scores of some rows. Nothing is trained: all numbers are drawn, so that
+the files do not depend on the kernels. The scores are those of tests/naive.py, with the size of the numbers that add up
+to them. Files of a version that was released are never written again; a new version gets new ones.
 """
 
 import json
@@ -21,6 +21,7 @@ sys.path.insert(0, str(HERE.parent))
 
 import naive  # noqa: E402
 
+from rafm.compress.quantise import quantise  # noqa: E402
 from rafm.encode.coders import Bins, Buckets, Clock, Lists, LogBins, Number, Words  # noqa: E402
 from rafm.encode.column import Column  # noqa: E402
 from rafm.encode.encoder import TableEncoder  # noqa: E402
@@ -31,7 +32,7 @@ from rafm.losses import loss_for  # noqa: E402
 from rafm.model.file import Saved, save  # noqa: E402
 from rafm.model.head import Head, n_inputs  # noqa: E402
 from rafm.model.model import Model  # noqa: E402
-from rafm.model.parameters import Parameters  # noqa: E402
+from rafm.model.parameters import Parameters, States  # noqa: E402
 from rafm.plan.fields import FeatureFields  # noqa: E402
 from rafm.plan.ranks import RankPlan  # noqa: E402
 from rafm.rows.numbering import Numbering  # noqa: E402
@@ -44,9 +45,13 @@ PLANS = {
     "mrma": RankPlan("mrma", (2, 3), (12, 12, 12, 0)),
     "table": RankPlan("rafm", (2, 3), (9, 9, 4, 0)),
     "ffm": RankPlan("ffm", (3,), (12, 11, 0), n_field_vectors=2),
+    "times": RankPlan("fm", (3,), (12, 12, 0)),  # whose encoder has version 2
+    "states": RankPlan("rafm", (2, 3), (12, 9, 4, 0)),  # with optimiser state
+    "packed": RankPlan("rafm", (2, 3), (12, 9, 4, 0)),  # of 6 bits
     "head": RankPlan("rafm", (2, 3), (12, 11, 5, 0)),
 }
-SEEDS = ("difacto", "fm", "lr", "mrma", "rafm", "table", "ffm", "head")  # a new name goes last
+# a new name goes last
+SEEDS = ("difacto", "fm", "lr", "mrma", "rafm", "table", "ffm", "times", "states", "packed", "head")
 
 
 def words(*texts: str) -> Words:
@@ -78,6 +83,26 @@ ENCODER = TableEncoder(
         Column(SPECS["visits"], "number", LogBins("visits", (-1.0, 0.0, 47.0)), False, True),
     ),
 )
+TIMES = {"city": ColumnSpec("city"), "when": ColumnSpec("when", "datetime")}
+TIMES_ENCODER = TableEncoder(
+    TableSpec(tuple(TIMES.values())),
+    (
+        Column(TIMES["city"], "text", words("Oslo", "Rome"), False, False),
+        Column(TIMES["when"], "time", Clock("when", None), False, True, times="aware"),
+    ),
+)
+ENCODERS = {"table": ENCODER, "times": TIMES_ENCODER}
+
+
+def draw_states(plan: RankPlan, draw: np.random.Generator) -> States:
+    """Return the state of AdaGrad: a sum of squares per weight and vector, and scales that are powers of 2."""
+
+    def squares(*shape: int) -> np.ndarray:
+        return draw.uniform(1, 3, shape).astype(np.float32)
+
+    n, factors = plan.n_features, [squares(size, 1) for size in plan.sizes[1:-1]]
+    scales = np.float32(2) ** draw.integers(-2, 3, n).astype(np.float32)
+    return States(squares(4), squares(n, 1), factors, np.array([4], np.float32), scales)
 
 
 def draw_parameters(plan: RankPlan, draw: np.random.Generator) -> Parameters:
@@ -101,7 +126,8 @@ def draw_head(draw: np.random.Generator) -> Head:
 def make_saved(name: str) -> Saved:
     """Return the model of a name; ids are not in order, and some were never seen."""
     plan, draw = PLANS[name], np.random.default_rng(SEEDS.index(name))
-    n_inputs = ENCODER.n_features if name == "table" else 2**31 + 5 if name == "lr" else 30
+    encoder = ENCODERS.get(name)
+    n_inputs = encoder.n_features if encoder else 2**31 + 5 if name == "lr" else 30
     ids = draw.permutation(min(n_inputs, 30))[: plan.n_features].astype(np.int64)
     if name == "lr":
         ids[0] = n_inputs - 1  # needs 8 bytes
@@ -122,7 +148,9 @@ def make_saved(name: str) -> Saved:
         fields = FeatureFields(("user", "item", "day"), np.arange(12, dtype=np.int32) % 3)
         model = replace(model, fields=fields, head=draw_head(draw))
     classes = {"table": ["no", "yes"], "rafm": [False, True]}.get(name)
-    return Saved(model, ENCODER if name == "table" else None, int(name == "difacto"), classes)
+    if name == "states":
+        model = replace(model, parameters=replace(model.parameters, states=draw_states(plan, draw)))
+    return Saved(quantise(model, 6) if name == "packed" else model, encoder, int(name == "difacto"), classes)
 
 
 def make_rows(model: Model, draw: np.random.Generator) -> list[dict[int, float]]:
@@ -139,7 +167,7 @@ def make_rows(model: Model, draw: np.random.Generator) -> list[dict[int, float]]
 
 def naive_score(model: Model, row: dict[int, float]) -> tuple[float, float]:
     """Return the score of a row by the definition of the family, and the size of what adds up to it."""
-    plan, found = model.plan, model.parameters
+    plan, found = model.plan, model.parameters.as_floats()
     blocks, levels = found.factors, plan.levels()
     if plan.n_field_vectors:
         blocks, levels = np.split(blocks[0], plan.n_field_vectors, axis=1), levels * plan.n_field_vectors
@@ -166,11 +194,13 @@ def naive_score(model: Model, row: dict[int, float]) -> tuple[float, float]:
 
 def contents(saved: Saved) -> dict:
     """Return everything a reader must find, each array as type, shape and the hexadecimal digits of its bytes."""
-    model, found = saved.model, saved.model.parameters
+    model, found = saved.model, saved.model.parameters.as_floats()
     arrays = {"bias": found.bias, "weights": found.weights, "ids": model.numbering.ids, "counts": model.counts}
     arrays |= {f"factors.{level}": block for level, block in enumerate(found.factors, start=1)}
     if found.mixture is not None:
         arrays["mixture"] = found.mixture
+    if found.states is not None:
+        arrays |= found.states.arrays()
     if model.fields is not None:
         arrays["fields"] = model.fields.numbers
     if model.head is not None:

@@ -214,9 +214,13 @@ def test_golden_files_score_as_the_definition_says(expected):
     assert (np.abs(found - scores) <= 1e-6 * np.array(told["sizes"])).all()
 
 
-def test_golden_files_are_there_for_every_family_and_are_small():
+def test_golden_files_are_there_for_every_family_and_version_and_are_small():
     families = {json.loads(path.read_text())["contents"]["family"] for path in GOLDEN.glob("v1-*.json")}
     assert families == {"rafm", "fm", "lr", "difacto", "mrma", "ffm"}
+    headers = [parts(path.stem.removeprefix("v1-"))[0] for path in GOLDEN.glob("v1-*.rafm")]
+    assert {header["encoder"]["version"] for header in headers if header["encoder"]} == {1, 2}
+    assert {header.get("states_version") for header in headers} == {None, 1}
+    assert {header.get("bits") for header in headers} == {None, 6}
     assert max(path.stat().st_size for path in GOLDEN.glob("v*")) < 20_000
 
 

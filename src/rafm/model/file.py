@@ -171,6 +171,7 @@ def load_file(path: PathLike) -> Saved:
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
         if encoder is not None and "columns" in header and not _has_columns(header["columns"], encoder):
             raise _invalid(header, "columns")
+        parameters = _read_parameters(plan, header, tensors)
     except (ModelFormatError, ModelVersionError) as error:
         raise type(error)(f"{Path(path).name}: {error}") from None
     model = Model(
@@ -178,7 +179,7 @@ def load_file(path: PathLike) -> Saved:
         numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
         counts=tensors["counts"].astype(np.int64),
         loss=_read_loss(header),
-        parameters=_read_parameters(plan, header, tensors),
+        parameters=parameters,
         n_rows=header["n_rows"],
         history=header["history"],
         best_epoch=header["best_epoch"],
