@@ -28,6 +28,7 @@ from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
+from .crosses import Cross, check_crosses, learn_crosses, places_of
 from .doubts import warn_of_keys, warn_of_kinds
 from .infer import Choice, choose_kinds, describe_choices
 from .interning import NULL
@@ -37,6 +38,7 @@ from .targets import with_targets
 BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
 FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
 SAMPLE_ROWS, SAMPLE_BYTES = BLOCK_ROWS, 1 << 26  # of a file, used to choose the kinds of columns
+NO_CODES = np.zeros(0, np.int32)
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
 ALL_ROOM = SpillOptions(megabytes=float("inf"))
 
@@ -55,6 +57,7 @@ class TableEncoder:
 
     spec: TableSpec
     columns: tuple[Column, ...]
+    crosses: tuple[Cross, ...] = ()  # whose features follow those of the columns
     _warned: set[str] = field(default_factory=set, repr=False, compare=False)  # columns already warned about
 
     @classmethod
@@ -68,6 +71,8 @@ class TableEncoder:
 
         report: function, such as `print`, that is called with a text about the chosen kinds and the reasons.
         """
+        if spec is not None and spec.cross != "off":
+            return cls.learn_then_encode(batches, spec, report)[0]
         return cls._learn(batches, spec, report, None)[0]
 
     @classmethod
@@ -98,6 +103,8 @@ class TableEncoder:
         """
         kept = Spill(room, arrays_of_batch, batch_of_arrays)
         encoder, learners = cls._learn(batches, spec, report, kept)
+        codes = encoder._kept_codes(learners, kept) if encoder.spec.crosses else ()
+        encoder = replace(encoder, crosses=learn_crosses(encoder.spec, encoder.columns, codes))
         return encoder, encoder._replayed(learners, kept, targets)
 
     def grow_then_encode(
@@ -117,7 +124,10 @@ class TableEncoder:
             spec = replace(spec, label=None, weight=None, clicks=None, impressions=None)
         _, learners = self._learn(self._checked(batches), spec, None, kept)
         columns = tuple(one.grow(column) for one, column in zip(learners, self.columns))
-        return replace(self, columns=columns), TableEncoder(spec, columns)._replayed(learners, kept, targets)
+        grown = TableEncoder(spec, columns)
+        codes = grown._kept_codes(learners, kept) if self.crosses else ()
+        grown = replace(grown, crosses=learn_crosses(self.spec, columns, codes, self.crosses))
+        return replace(self, columns=columns, crosses=grown.crosses), grown._replayed(learners, kept, targets)
 
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
         for row, block in _with_first_rows(_blocks(batches)):
@@ -138,8 +148,8 @@ class TableEncoder:
         >>> old.ids_in(new)
         array([0, 2, 3, 4])
         """
-        pairs = zip(grown.first_ids, self.columns, grown.columns)
-        return np.concatenate([np.zeros(0, np.int64), *(first + old.codes_in(new) for first, old, new in pairs)])
+        pairs = zip(grown.first_ids, self.parts, grown.parts)
+        return np.concatenate([np.zeros(0, np.int64), *(first + old.codes_in(new) for first, old, new in pairs)])  # type: ignore[arg-type]
 
     def _replayed(self, learners: list[ColumnLearner], kept: Spill, targets: bool) -> Iterator[Batch]:
         """Yield the encoded rows that the encoder was fitted to."""
@@ -148,13 +158,35 @@ class TableEncoder:
 
         def rows_of(placed: tuple[int, pa.RecordBatch]) -> Batch:
             row, block = placed
-            own = zip(self.first_ids, replays, block.columns[len(names) :])
-            slots = [(first, slot) for first, replay, cells in own for slot in replay(cells, row)]
+            slots = self._placed([replay(cells, row) for replay, cells in zip(replays, block.columns[len(names) :])])
             rows = Batch(*assemble(slots, block.num_rows, self.n_features), self.n_features)
             named = pa.RecordBatch.from_arrays(block.columns[: len(names)], names)
             return with_targets(rows, named, self.spec, row) if targets else rows
 
         return map_ahead(rows_of, _with_first_rows(kept.taken()))
+
+    def _kept_codes(self, learners: list[ColumnLearner], kept: Spill) -> Iterator[list[np.ndarray]]:
+        """Yield the codes of the columns that conjunctions have, by block of rows; of others, none."""
+        first, used = len(self.spec.targets()), {name for names in self.spec.crosses for name in names}
+        replays = [(one.replay(column), column.name in used) for one, column in zip(learners, self.columns)]
+
+        def codes_of(placed: tuple[int, pa.RecordBatch]) -> list[np.ndarray]:
+            row, block = placed
+            own = zip(replays, block.columns[first:])
+            return [replay(cells, row)[0].codes if needed else NO_CODES for (replay, needed), cells in own]
+
+        return map_ahead(codes_of, _with_first_rows(kept[number] for number in range(len(kept))))
+
+    def _placed(self, slots: list[list[Slot]]) -> list[tuple[int, Slot]]:
+        """Return the final slots of columns, and those of conjunctions, each with its first feature."""
+        own = [[cross.slot([slots[place][0].codes for place in places])] for cross, places in self._crossed]
+        return [(first, slot) for first, several in zip(self.first_ids, [*slots, *own]) for slot in several]
+
+    @cached_property
+    def _crossed(self) -> list[tuple[Cross, list[int]]]:
+        """Each conjunction, and the places of its columns."""
+        names = ([column.name for column in cross.columns] for cross in self.crosses)
+        return [(cross, places_of(own, self.columns)) for cross, own in zip(self.crosses, names)]
 
     @classmethod
     def _learn(
@@ -166,6 +198,7 @@ class TableEncoder:
             raise DataValueError("there are no rows to learn the columns from")
         named = {column.name for column in spec.columns} if spec else set()
         spec, whole = _complete(spec or TableSpec(), sample, report)
+        check_crosses(spec)
         learners = [
             ColumnLearner(column, spec, column.name in whole) for column in spec.columns if column.kind != "ignore"
         ]
@@ -187,34 +220,39 @@ class TableEncoder:
             finished = dict(zip(longest_first, pool.map(ColumnLearner.finish, longest_first)))
             return cls(spec, tuple(finished[one] for one in learners)), learners
 
+    @property
+    def parts(self) -> tuple[Column | Cross, ...]:
+        """The columns, followed by their conjunctions."""
+        return (*self.columns, *self.crosses)
+
     @cached_property
     def first_ids(self) -> list[int]:
-        """Id of the first feature of each column, followed by the number of features."""
-        return [0, *accumulate(column.n_features for column in self.columns)]
+        """Id of the first feature of each part, followed by the number of features."""
+        return [0, *accumulate(part.n_features for part in self.parts)]
 
     @property
     def n_features(self) -> int:
         return self.first_ids[-1]
 
     def fields(self) -> Fields:
-        """Return the fields of the features: the columns.
+        """Return the fields of the features: the columns and conjunctions.
 
         >>> encoder = TableEncoder.learn(pa.table({"city": ["Rome", "Oslo"], "sky": ["grey", "grey"]}))
         >>> [encoder.fields().names[number] for number in encoder.fields().of(np.arange(3))]
         ['city', 'city', 'sky']
         """
-        return Fields.of_ranges([column.name for column in self.columns], self.first_ids)
+        return Fields.of_ranges([part.name for part in self.parts], self.first_ids)
 
     def feature_names(self) -> list[str]:
         """Return the names of all features, ordered by id."""
-        return [column.feature_name(code) for column in self.columns for code in range(column.n_features)]
+        return [part.feature_name(code) for part in self.parts for code in range(part.n_features)]
 
     def feature_name(self, id: int) -> str:
         """Return the name of one feature."""
         if not 0 <= id < self.n_features:
             raise IndexError(f"feature {id} of {self.n_features}")
         place = int(np.searchsorted(self.first_ids, id, side="right")) - 1
-        return self.columns[place].feature_name(id - self.first_ids[place])
+        return self.parts[place].feature_name(id - self.first_ids[place])
 
     def reader_columns(self) -> dict[str, str]:
         """Return how a text reader must read each column, so that types are the same as in training.
@@ -258,12 +296,12 @@ class TableEncoder:
 
     def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> _Rows:
         """Return the rows made of the slots of all columns, and count their values."""
-        placed: list[tuple[int, Slot]] = []
-        for first, column, own in zip(self.first_ids, self.columns, slots):
+        final = []
+        for column, own in zip(self.columns, slots):
             counts = np.zeros(4, np.int64)
-            placed += [(first, slot) for slot in column.finalize(own, counts)]
+            final.append(column.finalize(own, counts))
             coverage.add(column.name, counts)
-        return assemble(placed, n_rows, self.n_features)
+        return assemble(self._placed(final), n_rows, self.n_features)
 
     def _check_missing(self, slots: list[list[Slot]], row: int) -> None:
         for column, own in zip(self.columns, slots):

@@ -6,6 +6,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,13 @@ def as_spec(spec: Any) -> TableSpec | None:
     return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
 
 
-def spec_of_columns(columns: Any) -> TableSpec | None:
-    """Convert the parameter `columns` of an estimator, a TableSpec or a dict of kinds by name, to a TableSpec."""
+def spec_of_columns(columns: Any, cross: Any = None) -> TableSpec | None:
+    """Convert the parameter `columns` of an estimator, a TableSpec or a dict of kinds by name, to a TableSpec.
+
+    cross: the parameter of that name, which replaces the conjunctions of a TableSpec.
+    """
+    if cross is not None:
+        return replace(spec_of_columns(columns) or TableSpec(), cross=cross)
     if columns is None or isinstance(columns, TableSpec):
         return columns
     if not isinstance(columns, Mapping):

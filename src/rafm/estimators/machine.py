@@ -63,6 +63,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
 
     encoder_: TableEncoder | None
     columns: Any
+    cross: Any
     n_jobs: int | None
     random_state: Any
     fields: Any
@@ -218,7 +219,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         table = as_frame(X)
         if self.encoder_ is not None:
             return self.encoder_.encode(table, targets=False, coverage=coverage)
-        spec, report = spec_of_columns(self.columns), say if self.verbose else None
+        spec, report = spec_of_columns(self.columns, self.cross), say if self.verbose else None
         self.encoder_, rows = TableEncoder.learn_encode(table, spec, report, targets=False)
         check_size(self.encoder_)
         self.feature_names_in_ = np.array(table.column_names, object)
@@ -228,6 +229,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:
         if fitting and self.columns is not None:
             raise ConfigError("columns are those of a table, but X is a matrix; pass a data frame", key="columns")
+        if fitting and self.cross not in (None, "off"):
+            raise ConfigError("cross names columns of a table, but X is a matrix; pass a data frame", key="cross")
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
         check_matrix(X)  # first: validate_data converts to CSR and would crash on malformed indices
         if y is not None:

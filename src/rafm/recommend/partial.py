@@ -10,7 +10,7 @@ import numpy as np
 
 from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
-from ..errors import DataValueError
+from ..errors import ConfigError, DataValueError
 from ..predictor import Predictor
 from ..read.open import ReadOptions, batches_of, table_names
 from ..rows.blocks import join_rows
@@ -33,6 +33,13 @@ class PartialEncoder:
         if not places:
             known = ", ".join(column.name for column in whole.columns)
             raise DataValueError(f"none of the columns that the model was trained with: {known}")
+        parted = next((one.name for one in whole.crosses if any(column.name not in given for column in one.columns)), None)
+        if parted is not None:
+            raise ConfigError(
+                f"the conjunction {parted!r} of the model needs columns of both contexts and items, which are scored "
+                'apart; train with cross "off", or predict for pairs',
+                key="cross",
+            )
         ids = [np.arange(whole.first_ids[place], whole.first_ids[place + 1]) for place in places]
         part = replace(whole, columns=tuple(whole.columns[place] for place in places))
         return cls(part, np.concatenate(ids), whole.n_features)
