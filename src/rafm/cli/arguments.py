@@ -43,8 +43,8 @@ Cross = Annotated[
     str | None,
     typer.Option(
         metavar="A*B,...",
-        help='Tables: conjunctions, columns whose combinations of values become features, such as "user*hour,item*hour"; '
-        "or off, or auto (default: off).",
+        help="Tables: conjunctions: columns whose combinations of values become features, such as "
+        '"user*hour,item*hour"; or off, or auto (default: off).',
     ),
 ]
 Duplicates = Annotated[str, typer.Option(help='If an id occurs twice in a row: "error" or "sum".')]

@@ -53,7 +53,9 @@ def open_training(path: str, files: ReadOptions, report: Callable[[str], Any] | 
     if not is_rows_of_ids(schema):
         spec = files.table_spec("parquet")
         if spec.cross != "off":
-            raise ConfigError("conjunctions are not learned on a cluster: drop --cross, or convert the table", key="cross")
+            raise ConfigError(
+                "conjunctions are not learned on a cluster: drop --cross, or convert the table first", key="cross"
+            )
         encoder = TableEncoder.learn(all_batches(source), spec, report)
         refuse_two_targets(encoder)
         source = replace(source, encoder=encoder, fields=encoder.fields())

@@ -38,7 +38,7 @@ class Cross:
 
     def __post_init__(self) -> None:
         if math.prod(self.sizes) >= 2**63:
-            raise DataValueError(f"conjunction {self.name!r}: its columns have too many values for their keys of 64 bits")
+            raise DataValueError(f"conjunction {self.name!r}: too many values for keys of 64 bits")
 
     @property
     def name(self) -> str:
@@ -125,7 +125,8 @@ class KeyCounts:
         keys, counts = np.concatenate([self._keys, new]), np.concatenate([self._counts, counts])
         order = np.argsort(keys, kind="stable")
         firsts = np.flatnonzero(np.diff(keys[order], prepend=-1))
-        self._keys, self._counts = keys[order][firsts], np.add.reduceat(counts[order], firsts) if firsts.size else NO_KEYS
+        self._keys = keys[order][firsts]
+        self._counts = np.add.reduceat(counts[order], firsts) if firsts.size else NO_KEYS
 
     def frequent(self, min_count: int) -> np.ndarray:
         """Return the keys that were counted this often, in ascending order."""

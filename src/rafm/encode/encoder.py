@@ -28,12 +28,13 @@ from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
-from .crosses import Cross, check_crosses, learn_crosses, places_of
+from .crosses import Cross, can_cross, check_crosses, learn_crosses, places_of
 from .doubts import warn_of_keys, warn_of_kinds
 from .infer import Choice, choose_kinds, describe_choices
 from .interning import NULL
+from .screening import by_block, choose_pairs, sampled_rows
 from .spec import TableSpec, check_known, first_repeated
-from .targets import with_targets
+from .targets import Targets, sampled_targets, with_targets
 
 BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
 FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
@@ -82,9 +83,10 @@ class TableEncoder:
         spec: TableSpec | None = None,
         report: Callable[[str], Any] | None = None,
         targets: bool = True,
+        chosen_by: Targets | None = None,
     ) -> tuple[TableEncoder, Batch]:
-        """Fit an encoder and return it with the encoded rows, reading the batches once."""
-        encoder, rows = cls.learn_then_encode(batches, spec, report, targets)
+        """Fit an encoder and return it with the encoded rows, reading the batches once; chosen_by: as below."""
+        encoder, rows = cls.learn_then_encode(batches, spec, report, targets, chosen_by=chosen_by)
         batch = join_rows(list(rows))
         return encoder, replace(batch, values=np.require(batch.values, requirements="W"))  # not the shared ones
 
@@ -96,14 +98,20 @@ class TableEncoder:
         report: Callable[[str], Any] | None = None,
         targets: bool = True,
         room: SpillOptions = ALL_ROOM,
+        chosen_by: Targets | None = None,
     ) -> tuple[TableEncoder, Iterator[Batch]]:
         """Fit an encoder and return it with an iterator of the encoded rows; the batches are read once.
 
-        Until then the codes, but no texts, are kept in `room`.
+        Until then the codes, but no texts, are kept in `room`. chosen_by: labels and weights that choose conjunctions,
+        if they are not columns of the table.
         """
         kept = Spill(room, arrays_of_batch, batch_of_arrays)
         encoder, learners = cls._learn(batches, spec, report, kept)
-        codes = encoder._kept_codes(learners, kept) if encoder.spec.crosses else ()
+        if encoder.spec.cross == "auto":
+            encoder = encoder._with_pairs(learners, kept, chosen_by)
+            if report is not None:
+                report(f"conjunctions: {', '.join(map('*'.join, encoder.spec.crosses)) or 'none is worth it'}")
+        codes = encoder._kept_codes(learners, kept, chain(*encoder.spec.crosses)) if encoder.spec.crosses else ()
         encoder = replace(encoder, crosses=learn_crosses(encoder.spec, encoder.columns, codes))
         return encoder, encoder._replayed(learners, kept, targets)
 
@@ -125,7 +133,7 @@ class TableEncoder:
         _, learners = self._learn(self._checked(batches), spec, None, kept)
         columns = tuple(one.grow(column) for one, column in zip(learners, self.columns))
         grown = TableEncoder(spec, columns)
-        codes = grown._kept_codes(learners, kept) if self.crosses else ()
+        codes = grown._kept_codes(learners, kept, chain(*spec.crosses)) if self.crosses else ()
         grown = replace(grown, crosses=learn_crosses(self.spec, columns, codes, self.crosses))
         return replace(self, columns=columns, crosses=grown.crosses), grown._replayed(learners, kept, targets)
 
@@ -165,9 +173,28 @@ class TableEncoder:
 
         return map_ahead(rows_of, _with_first_rows(kept.taken()))
 
-    def _kept_codes(self, learners: list[ColumnLearner], kept: Spill) -> Iterator[list[np.ndarray]]:
-        """Yield the codes of the columns that conjunctions have, by block of rows; of others, none."""
-        first, used = len(self.spec.targets()), {name for names in self.spec.crosses for name in names}
+    def _with_pairs(self, learners: list[ColumnLearner], kept: Spill, targets: Targets | None) -> TableEncoder:
+        """Return an encoder with the pairs of columns that are worth it, judged by a sample of rows."""
+        names = [column.name for column in self.columns if can_cross(column)]
+        sizes = [kept[number].num_rows for number in range(len(kept))]
+        rows = sampled_rows(sum(sizes), len(names))
+        own = by_block(rows, sizes)
+        if targets is not None:
+            targets = targets[0][rows], targets[1][rows]
+        else:
+            targets = sampled_targets(self.spec, (kept[number] for number in range(len(kept))), own)
+        pairs: list[tuple[int, int]] = []
+        if targets is not None:
+            blocks = zip(own, self._kept_codes(learners, kept, names))
+            taken = [[one[places] for one in codes if one.size] for places, codes in blocks]
+            pairs = choose_pairs([np.concatenate(parts) for parts in zip(*taken)], *targets)
+        return replace(self, spec=replace(self.spec, cross=tuple((names[a], names[b]) for a, b in pairs)))
+
+    def _kept_codes(
+        self, learners: list[ColumnLearner], kept: Spill, names: Iterable[str]
+    ) -> Iterator[list[np.ndarray]]:
+        """Yield the codes of the columns with these names by block of rows; of others, none."""
+        first, used = len(self.spec.targets()), set(names)
         replays = [(one.replay(column), column.name in used) for one, column in zip(learners, self.columns)]
 
         def codes_of(placed: tuple[int, pa.RecordBatch]) -> list[np.ndarray]:

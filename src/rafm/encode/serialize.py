@@ -144,7 +144,7 @@ def _read_crosses(spec: TableSpec, header: Header, columns: list[Column], tensor
     for names, start, size in zip(spec.crosses, ends, sizes):
         own = keys[start : start + size]
         cross = Cross(tuple(columns[place] for place in places_of(names, columns)), own)
-        if own.size and not (0 <= own[0] and (np.diff(own) > 0).all() and own[-1] < math.prod(cross.sizes)):
+        if own.size and not (own[0] >= 0 and (np.diff(own) > 0).all() and own[-1] < math.prod(cross.sizes)):
             raise ModelFormatError(f"the keys of conjunction {cross.name!r:.80} of its encoder are not in order")
         found.append(cross)
     return tuple(found)

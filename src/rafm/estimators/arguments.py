@@ -14,6 +14,7 @@ import numpy as np
 from ..encode.cells import is_missing
 from ..encode.coverage import Coverage
 from ..encode.spec import TableSpec
+from ..encode.targets import Targets
 from ..errors import ConfigError, DataValueError, DataWarning, RowError, UnseenValuesWarning, caller_level
 from ..files.atomic import PathLike
 from ..files.terminal import printable
@@ -55,6 +56,15 @@ def spec_of_columns(columns: Any, cross: Any = None) -> TableSpec | None:
     if not isinstance(columns, Mapping):
         raise ConfigError(f"columns must be a dict from names to kinds, or a TableSpec, found {columns!r}", "columns")
     return TableSpec.from_dict({"columns": columns})
+
+
+def targets_to_choose_by(y: Any, sample_weight: Any, n_rows: int) -> Targets | None:
+    """Return labels and weights of rows that choose conjunctions; None if there are none for every row."""
+    if y is None or len(y) != n_rows:
+        return None
+    check_labels_given(y)
+    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+    return (np.asarray(y), weights) if weights.shape == (n_rows,) else None
 
 
 def check_labels_given(y: Any) -> None:

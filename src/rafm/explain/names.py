@@ -34,7 +34,7 @@ class FeatureNames:
 
     @cached_property
     def players(self) -> list[str]:
-        """Names of the columns, which can be replaced one by one: of the table, then its conjunctions; or of the matrix."""
+        """Names of what can be replaced one by one: columns and conjunctions of a table, or columns of a matrix."""
         if self.encoder is not None:
             return [part.name for part in self.encoder.parts]
         return [self.of_id(id) for id in range(self.numbering.n_inputs)]

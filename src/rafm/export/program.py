@@ -57,8 +57,9 @@ def unpacked_model(model: dict[str, Any]) -> dict[str, Any]:
     """Return the model with arrays in place of text."""
     arrays = {name: unpacked(*value) for name, value in model["arrays"].items()}
     numbers = {id: number for number, id in enumerate(arrays["ids"])}
-    crosses = [{**one, "ids": {key: id for id, key in enumerate(unpacked(*one["keys"]), one["first"])}} for one in model["crosses"]]
-    return {**model, **arrays, "numbers": numbers, "crosses": crosses}
+    for cross in model["crosses"]:
+        cross["ids"] = {key: id for id, key in enumerate(unpacked(*cross["keys"]), cross["first"])}
+    return {**model, **arrays, "numbers": numbers}
 
 
 def vector(model: dict[str, Any], block: int, number: int) -> list[float]:
