@@ -344,10 +344,12 @@ def test_no_more_than_the_most_pairs_are_taken(monkeypatch):
     assert choose_pairs(codes, labels) == found[:3]
 
 
-def test_a_gain_must_exceed_its_error(monkeypatch, habits):
+@pytest.mark.parametrize(("times", "chosen"), [(0.999, [(0, 1)]), (1.001, [])])
+def test_a_gain_must_exceed_its_error(monkeypatch, habits, times, chosen):
     X, y = habits
-    monkeypatch.setattr(screening, "ERRORS", 1000.0)
-    assert choose_pairs(codes_of(X), y) == []
+    mean, error = screening.Screen(codes_of(X), y, None).gain((0, 1))
+    monkeypatch.setattr(screening, "least_errors", lambda n_pairs: times * mean / error)
+    assert choose_pairs(codes_of(X), y) == chosen
 
 
 TRAIN = """

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import DataValueError, RafmError, caller_level
+from ..errors import DataValueError, caller_level
 from ..files.terminal import printable
 from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
@@ -34,11 +34,9 @@ from .infer import Choice, choose_kinds, describe_choices
 from .interning import NULL
 from .screening import by_block, choose_pairs, sampled_rows
 from .spec import TableSpec, check_known, first_repeated
+from .table_blocks import blocks_of, take_sample, with_first_rows
 from .targets import Targets, sampled_targets, with_targets
 
-BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
-FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
-SAMPLE_ROWS, SAMPLE_BYTES = BLOCK_ROWS, 1 << 26  # of a file, used to choose the kinds of columns
 NO_CODES = np.zeros(0, np.int32)
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
 ALL_ROOM = SpillOptions(megabytes=float("inf"))
@@ -138,7 +136,7 @@ class TableEncoder:
         return replace(self, columns=columns, crosses=grown.crosses), grown._replayed(learners, kept, targets)
 
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
-        for row, block in _with_first_rows(_blocks(batches)):
+        for row, block in with_first_rows(blocks_of(batches)):
             self.check_columns(block.schema.names)
             for column in self.columns:
                 place, cells = block.schema.get_field_index(column.name), cells_of(block, column.name)
@@ -171,7 +169,7 @@ class TableEncoder:
             named = pa.RecordBatch.from_arrays(block.columns[: len(names)], names)
             return with_targets(rows, named, self.spec, row) if targets else rows
 
-        return map_ahead(rows_of, _with_first_rows(kept.taken()))
+        return map_ahead(rows_of, with_first_rows(kept.taken()))
 
     def _with_pairs(self, learners: list[ColumnLearner], kept: Spill, targets: Targets | None) -> TableEncoder:
         """Return an encoder with the pairs of columns that are worth it, judged by a sample of rows."""
@@ -202,7 +200,7 @@ class TableEncoder:
             own = zip(replays, block.columns[first:])
             return [replay(cells, row)[0].codes if needed else NO_CODES for (replay, needed), cells in own]
 
-        return map_ahead(codes_of, _with_first_rows(kept[number] for number in range(len(kept))))
+        return map_ahead(codes_of, with_first_rows(kept[number] for number in range(len(kept))))
 
     def _placed(self, slots: list[list[Slot]]) -> list[tuple[int, Slot]]:
         """Return the final slots of columns, and those of conjunctions, each with its first feature."""
@@ -237,7 +235,7 @@ class TableEncoder:
                 return block, share_out(pool, lambda one: one.update(block, row), learners)
 
             # One thread ahead: blocks must be learned in order, while their columns are shared out to the pool.
-            for block, cells in map_ahead(learn, _with_first_rows(blocks), threads=1):
+            for block, cells in map_ahead(learn, with_first_rows(blocks), threads=1):
                 n_rows += block.num_rows
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
@@ -311,7 +309,7 @@ class TableEncoder:
         self.check_columns(table.schema.names)
         coverage = Coverage() if coverage is None else coverage
         parts, row = [], first_row
-        for block in _blocks(table):
+        for block in blocks_of(table):
             slots = [column.slots(cells_of(block, column.name), row) for column in self.columns]
             if self.spec.missing == "error":
                 self._check_missing(slots, row)
@@ -354,64 +352,6 @@ class TableEncoder:
             self._warned.update(extra)
             message = f"ignoring columns that the model was not trained with: {_listed(extra)}"
             warnings.warn(message, stacklevel=caller_level())
-
-
-def _blocks(batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield non-empty blocks of at most BLOCK_ROWS rows."""
-    if isinstance(batches, pa.Table):
-        batches = _joined(batches)
-    for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
-        for at in range(0, batch.num_rows, BLOCK_ROWS):
-            yield batch.slice(at, BLOCK_ROWS)
-
-
-def _with_first_rows(blocks: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield every block with the number of its first row."""
-    row = 0
-    for block in blocks:
-        yield row, block
-        row += block.num_rows
-
-
-def _joined(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a table; join small ones, since each batch costs some calls per column."""
-    n_chunks = max((column.num_chunks for column in table.columns), default=1)
-    if n_chunks * FEW_ROWS <= table.num_rows:
-        yield from table.to_batches()
-        return
-    for at in range(0, table.num_rows, BLOCK_ROWS):
-        yield from table.slice(at, BLOCK_ROWS).combine_chunks().to_batches()
-
-
-def take_sample(
-    batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
-) -> tuple[pa.Table | pa.RecordBatch | None, Iterator[pa.RecordBatch]]:
-    """Return the rows that kinds are chosen by, None without any, and an iterator of all rows in blocks.
-
-    The sample of a table in memory has all its rows, that of a file the first ones.
-    """
-    blocks = _blocks(batches)
-    if isinstance(batches, pa.Table | pa.RecordBatch):
-        return (batches if batches.num_rows else None), blocks
-    taken: list[pa.RecordBatch] = []
-    n_rows = n_bytes = 0
-    try:
-        for block in blocks:
-            taken.append(block)
-            n_rows, n_bytes = n_rows + block.num_rows, n_bytes + block.nbytes
-            if n_rows >= SAMPLE_ROWS or n_bytes >= SAMPLE_BYTES or block.schema != taken[0].schema:
-                break
-    except (RafmError, OSError) as error:
-        if not taken:
-            raise
-        blocks = _failing(error)  # after the rows before it
-    alike = [block for block in taken if block.schema == taken[0].schema]  # others are refused as they are learned
-    return (pa.Table.from_batches(alike)[:SAMPLE_ROWS] if alike else None), chain(taken, blocks)
-
-
-def _failing(error: Exception) -> Iterator[pa.RecordBatch]:
-    raise error
-    yield
 
 
 def _complete(

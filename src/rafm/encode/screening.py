@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from statistics import NormalDist
 
 import numpy as np
 
@@ -18,7 +19,7 @@ LEAST_ROWS = 1000  # fewer show nothing
 FOLDS = 4
 SWEEPS = 4  # of the linear model over its columns
 SHRINKAGE = (1.0, 3.0, 10.0, 30.0)  # added to the curvature of a term; the best one is taken
-ERRORS = 2.0  # a gain must exceed this many of its standard errors
+ERRORS = 2.0  # a gain must exceed this many of its standard errors if there is one pair, more if there are many
 MOST_CROSSES = 10
 Pair = tuple[int, int]
 
@@ -43,6 +44,16 @@ def by_block(rows: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
     return [own - end + size for own, end, size in zip(np.split(rows, np.searchsorted(rows, ends[:-1])), ends, sizes)]
 
 
+def least_errors(n_pairs: int) -> float:
+    """Return how many standard errors a gain must exceed, so that luck is as rare among many pairs as with one.
+
+    >>> [round(least_errors(n), 2) for n in (1, 3, 36, 741)]
+    [2.0, 2.43, 3.23, 4.01]
+    """
+    normal = NormalDist()
+    return -normal.inv_cdf(normal.cdf(-ERRORS) / n_pairs)
+
+
 def choose_pairs(codes: Sequence[np.ndarray], labels: np.ndarray, weights: np.ndarray | None = None) -> list[Pair]:
     """Return the pairs of columns that predict better than their values alone, the most useful first.
 
@@ -55,9 +66,10 @@ def choose_pairs(codes: Sequence[np.ndarray], labels: np.ndarray, weights: np.nd
         return []
     screen, chosen = Screen(codes, labels, weights), list[Pair]()
     candidates = list(combinations(range(len(codes)), 2))
+    errors = least_errors(max(len(candidates), 1))
     while len(chosen) < MOST_CROSSES:
         gains = {pair: screen.gain(pair) for pair in candidates}
-        candidates = [pair for pair, (mean, error) in gains.items() if mean > ERRORS * error]
+        candidates = [pair for pair, (mean, error) in gains.items() if mean > errors * error]
         if not candidates:
             break
         chosen.append(max(candidates, key=lambda pair: gains[pair]))
