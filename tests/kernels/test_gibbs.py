@@ -230,7 +230,7 @@ def test_weights_with_learned_priors_follow_the_exact_posterior():
         engine.sample(0, 1, sweep, False)
         samples.append([engine.chain.bias[0], *engine.chain.numbers[0, engine.arrangement.places]])
     samples = np.array(samples[100:])
-    grid = np.exp(np.linspace(-6, 6, 400))
+    grid = np.exp(np.linspace(-6, 12, 600))
     found, likelihood = [], []
     for precision in grid:
         prior = (np.eye(4) + 1) / precision  # of the weights, with mu integrated out
@@ -243,7 +243,7 @@ def test_weights_with_learned_priors_follow_the_exact_posterior():
         found.append(np.concatenate([mean, variance + mean**2]))
         _, size = np.linalg.slogdet(C)
         scaled = precision / norm_of(X)
-        log_prior = -0.5 * np.log(scaled) - 0.5 * scaled + np.log(scaled)  # Gamma(1/2, 1/2) on a log grid
+        log_prior = 0.5 * np.log(scaled) - 0.5 * 0.004 * scaled  # Gamma(1/2, 4 / 1000 / 2) on a log grid
         likelihood.append(-0.5 * size - 0.5 * labels @ np.linalg.solve(C, labels) + log_prior)
     share = np.exp(np.array(likelihood) - max(likelihood))
     exact = (share / share.sum()) @ np.array(found)

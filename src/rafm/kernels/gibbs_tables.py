@@ -8,7 +8,7 @@ e = label - score, row weights g and noise precision alpha, a parameter v with p
     N((alpha (B + A v) + lambda mu) / p, 1 / p),  p = lambda + alpha A,  A = sum g h^2,  B = sum g h e
 
 over the rows that have its feature. What a row has of field k is sum_i x_i v_i, whose prior variance is s / lambda with
-s = sum_i x_i^2. So lambda / s has the same prior in all fields, s being its mean: Gamma(1/2, 1/2).
+s = sum_i x_i^2. So the prior, Gamma(1/2, c/2), is one of lambda / s, with the mean s of all rows; c is at most 1.
 
 Features of a block never share a row, so all of them are drawn at once: two passes over the rows, one for A and B, one
 to update e and q. Weights are factor 0, with q = 1 and 0 in place of v in h.
