@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .family import LINEAR_OPTIONS, Family
+from .family import LINEAR_OPTIONS, Family, refusals
 
 
 class Lr(Family):
@@ -12,6 +12,7 @@ class Lr(Family):
     default_ranks = ()
     max_ranks = 0
     options = LINEAR_OPTIONS
+    cannot = refusals("have a head", "it has no pairs; use model='fm'")
 
 
 FAMILY = Lr()

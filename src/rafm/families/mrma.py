@@ -28,7 +28,7 @@ class Mrma(Family):
     has_team = False
     options = VECTOR_OPTIONS
     cannot = refusals(
-        "be compressed, be quantised, be trained on a cluster, take wide steps, rank items, give vectors, "
+        "be compressed, be quantised, be trained on a cluster, take wide steps, rank items, give vectors, have a head, "
         "give losses by level, search settings by short runs",
         "each pair weighs its ranks anew; use model='rafm' or 'difacto'",
     )

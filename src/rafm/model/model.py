@@ -22,6 +22,7 @@ from ..plan.ranks import RankPlan
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering, number_rows
+from .head import Accountant, Head
 from .parameters import Parameters
 from .samples import Samples
 
@@ -67,6 +68,7 @@ class Model:
     n_dropped: int = 0  # features that were dropped because all their parameters are 0
     fields: FeatureFields | None = None
     samples: Samples | None = None  # sampled models that this one was distilled from, if some were kept
+    head: Head | None = None  # a small network whose output is added to the score
 
     @cached_property
     def layout(self) -> RecordLayout:
@@ -88,12 +90,18 @@ class Model:
             self.layout.put_fields(records, self.fields.numbers)
         return records
 
+    @cached_property
+    def accountant(self) -> Accountant:
+        """Computes what a head takes in."""
+        assert self.fields is not None
+        return Accountant(self, self.fields.n_fields if self.head is None else self.head.n_fields)
+
     @property
     def n_parameters(self) -> int:
-        return self.plan.n_parameters
+        return self.plan.n_parameters + (0 if self.head is None else self.head.n_parameters)
 
     def scores(self, batch: CheckedRows, level: int | None = None, threads: int = 1) -> np.ndarray:
-        """Return the score of every row; with a level p (RaFM only), the paper's B_{1,p}.
+        """Return the score of every row; with a level p (RaFM only), the paper's B_{1,p}, without the head.
 
         The scores are bit-identical for any number of threads.
         """
@@ -120,6 +128,11 @@ class Model:
 
     def score_numbered(self, rows: Rows, level: int | None = None) -> np.ndarray:
         """Return the scores of rows of feature numbers."""
+        scores = self.base_scores(rows, level)
+        return scores if self.head is None or level is not None else self.accountant.add(self.head, rows, scores)
+
+    def base_scores(self, rows: Rows, level: int | None = None) -> np.ndarray:
+        """Return the scores of rows of feature numbers without the head."""
         return self.plan.traits.scores(self, rows, level)
 
     def pair_products(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
