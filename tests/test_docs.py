@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ from warm import run_script
 from worlds import run_python
 
 import rafm
+from rafm import errors
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE, EXTENDING = (ROOT / "docs" / f"{name}.md" for name in ("architecture", "extending"))
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", EXTENDING.read_text(), re.MULTILINE | re.DOTALL))
+IMPORT = re.compile(r"\bfrom (rafm[\w.]*) import|\bimport (rafm\b[\w.]*)")
+GENERATED = re.compile(r"(reference/(commands|python)|^../examples)/|changelog.md$|decisions/index.md$|public.md$")
 FILE = re.compile(r"<!-- (file|new): (\S+) -->\n```python\n(.*?)```", re.DOTALL)
 
 
@@ -96,6 +100,57 @@ with tempfile.TemporaryDirectory() as folder:
     path.write_text('{"click": 1, "city": "Rome"}\\n{"click": 0, "city": "Oslo"}\\n')
     assert [batch.to_pydict() for batch in read_table(path)] == [{"click": [1, 0], "city": ["Rome", "Oslo"]}]
 """,
+    "A model family": """
+import os, tempfile
+import numpy as np
+import rafm
+from commands import run
+from rafm.distributed.inputs import check_options
+from rafm.errors import ConfigError
+from rafm.options import resolve
+os.chdir(tempfile.mkdtemp())
+cells = [f"u{k % 7},i{k % 5}" for k in range(70)]
+files = {"d.csv": ["click,user,item", *(f"{int(k % 3 < 1)},{two}" for k, two in enumerate(cells))],
+         "users.csv": ["user", "u1", "u2"], "items.csv": ["item", "i0", "i1", "i2"]}
+for name, lines in files.items():
+    open(name, "w").write("\\n".join([*lines, ""]))
+train = "train d.csv --label click --model pairs --ranks 2 --epochs 2 --valid d.csv --head off --keep-state --out m.rafm".split()
+for words in ("--step-rows 64", "--task ranking --item-fields item", "--optimizer gibbs", "--l2-weights 0.1",
+              "--rank-scale 2"):
+    assert "--model pairs" in run(*train, *words.split()).error()
+try:
+    check_options(resolve(task="binary", model="pairs"))
+except ConfigError as error:
+    assert "--model pairs cannot be used on a cluster" in str(error)
+else:
+    raise AssertionError("trained on a cluster")
+assert "pairs (factorization machine without linear terms)" in " ".join(run("train", "--help").out.split())
+commands = [" ".join(train), "evaluate m.rafm d.csv", "predict m.rafm d.csv", "inspect m.rafm", "explain m.rafm d.csv",
+            "recommend m.rafm users.csv --items items.csv", "similar m.rafm user=u1",
+            "report m.rafm --data d.csv --out r.html", "train d.csv --resume-from m.rafm --out m.rafm",
+            "compress m.rafm --max-parameters 20 --out s.rafm", "predict s.rafm d.csv",
+            "compress m.rafm --bits 8 --out s.rafm", "predict s.rafm d.csv",
+            "export m.rafm --to python --out p.py", "export m.rafm --to c --out p.c"]
+for command in commands:
+    ran = run(*command.split())
+    assert ran.code == 0, (command, ran)
+fitted = rafm.load("m.rafm")
+found = fitted.model_
+assert found.plan.family == "pairs" and found.history[-1]["train_loss"] > 0
+assert not found.parameters.weights.any() and found.parameters.factors[0].any()
+weights = found.parameters.fields[found.fields.numbers]
+names = [fitted.encoder_.feature_name(id) for id in found.numbering.ids.tolist()]
+i, j = names.index("user=u3"), names.index("item=i2")
+vectors, table = found.parameters.factors[0].astype(float), {"user": ["u3"], "item": ["i2"]}
+import pandas as pd
+score = found.parameters.bias[0] + vectors[i] @ vectors[j] * (1 - weights[i] * weights[j])
+assert abs(fitted.decision_function(pd.DataFrame(table))[0] - score) < 1e-6
+assert abs(rafm.Scorer("m.rafm").predict({"user": "u3", "item": "i2"}) - 1 / (1 + np.exp(-score))) < 1e-6
+(terms,) = [one.terms for one in fitted.explain(pd.DataFrame(table)).rows]
+assert [sorted(term.features) for term in terms] == [["item=i2", "user=u3"]]
+assert np.isfinite(fitted.shapley_values(pd.DataFrame(table)).values).all()
+assert fitted.vectors(pd.DataFrame({"user": ["u3"]}), "context").shape[0] == 1
+""",
 }
 
 
@@ -124,7 +179,10 @@ def test_every_section_with_a_change_is_tried():
 @cache
 def generated_pages():
     """Return the pages that the site generates, by their places in its navigation."""
-    program = "import json, generated_pages; print(json.dumps(generated_pages.sections()))"
+    program = """
+import json, generated_pages
+print(json.dumps({**generated_pages.sections(), "PUBLIC": {"policies/public.md": generated_pages.public_page()}}))
+"""
     return json.loads(run_python("-c", program, path=ROOT / "docs"))
 
 
@@ -139,11 +197,31 @@ def test_generated_pages_name_every_flag_that_help_shows_and_every_public_name()
     assert names == {name for name in rafm.__all__ if not name.startswith("__")} | {"errors"}
 
 
+def test_the_page_of_public_names_lists_those_of_the_public_modules():
+    """The modules that the page names are read as they are; errors by their docstring, which draws the tree."""
+    lists = dict(re.findall(r"^## (rafm\S*)\n\n(.*)$", generated_pages()["PUBLIC"]["policies/public.md"], re.MULTILINE))
+    listed = {module: set(re.findall(r"`(\w+)`", names)) for module, names in lists.items()}
+    assert listed.pop("rafm.errors") == set(re.findall(r"^\W*(\w+(?:Error|Warning)) ", errors.__doc__, re.MULTILINE))
+    assert listed == {name: set(import_module(name).__all__) for name in ("rafm", "rafm.distributed")}
+
+
+def test_pages_for_users_and_examples_import_public_names_only():
+    pages = [
+        path for path in (ROOT / "docs").rglob("*.md") if path.name != "extending.md" and "decisions" not in path.parts
+    ]
+    pages += [ROOT / "README.md", *(ROOT / "examples").iterdir()]
+    public = set(re.findall(r"^## (rafm\S*)$", generated_pages()["PUBLIC"]["policies/public.md"], re.MULTILINE))
+    imports = [(page.name, *found) for page in pages for found in re.findall(IMPORT, page.read_text())]
+    assert len(imports) > 20
+    assert not [found for found in imports if (found[1] or found[2]) not in public]
+
+
 def test_pages_have_no_link_that_leads_to_no_file():
     for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             is_generated = re.search(
-                r"(reference/(commands|python)|^../examples)/|^(\.\./)?changelog.md|decisions/index.md", target
+                r"(reference/(commands|python)|^../examples)/|^(\.\./)?changelog.md|decisions/index.md|public.md$",
+                target,
             )
             assert is_generated or (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
 

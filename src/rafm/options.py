@@ -16,7 +16,7 @@ from . import checks, flag_values
 from .aliases import nearest_name
 from .checks import UPDATES, Check, choice, number, whole
 from .errors import ConfigError
-from .families import FAMILIES, Family
+from .families import FAMILIES, family_of
 from .losses import one_of
 from .metrics import METRICS
 from .optimizers import OPTIMIZERS, SAMPLERS, optimizer_class
@@ -24,6 +24,7 @@ from .optimizers import OPTIMIZERS, SAMPLERS, optimizer_class
 if TYPE_CHECKING:
     import numpy as np
 
+    from .families.family import Family
     from .losses.loss import Loss
     from .optimizers.optimizer import Optimizer
     from .plan.ranks import LevelRule
@@ -77,7 +78,7 @@ class Options:
     )
     model: str = option(
         None,
-        f"Model family: {', '.join(f'{one.name} ({one.help})' for one in FAMILIES.values())} (default: rafm).",
+        f"Model family: {', '.join(f'{name} ({help})' for name, help in FAMILIES.items())} (default: rafm).",
         checks.model,
         "str",
         str,
@@ -200,7 +201,7 @@ class Options:
         parse=flag_values.numbers_or_auto,
         is_kept=False,
     )
-    l2_weights: float = option(0.0, "L2 penalty of weights at each occurrence.", checks.l2_weights, "float", float)
+    l2_weights: float = option(0.0, "L2 penalty of weights at each occurrence.", number(), "float", float)
     l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
@@ -276,6 +277,16 @@ class Options:
         float,
     )
     calibrate: str = option("auto", checks.CALIBRATE_HELP, checks.calibrate, "str", str, is_kept=False)
+    head: int | str = option(
+        "auto",
+        "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its "
+        "number of hidden units, or auto (chosen by folds, if the gain is significant).",
+        checks.head,
+        'int or "auto" or "off"',
+        str,
+        parse=flag_values.number_or_word,
+        is_kept=False,
+    )
     seed: int = option(
         0,
         "Random seed. Equal seeds give equal models.",
@@ -310,7 +321,7 @@ class Options:
     @property
     def family(self) -> Family:
         """Properties of the model family."""
-        return FAMILIES[self.model]
+        return family_of(self.model)
 
     @property
     def rule(self) -> LevelRule | np.ndarray:
@@ -398,6 +409,11 @@ def resolve(
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
+    for name, value in given.items():
+        is_default = _is_default(value, declared[name].default)
+        if not is_default and (key := checks.without_effect(name, value, chosen)):
+            user = getattr(chosen[key], "name", chosen[key])
+            raise ConfigError(f"{name} has no effect with {key}={user!r}; drop it", key=name)
     searched = tuple(chosen["searched"])
     free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
     return Options(
@@ -417,11 +433,11 @@ def _is_default(value: Any, default: Any) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
-    """Convert what `summary` wrote back to arguments of `resolve`; unknown entries are ignored.
+def from_summary(summary: dict[str, Any], family: str) -> dict[str, Any]:
+    """Convert what `summary` wrote back to arguments of `resolve` for a model; unknown entries are ignored.
 
-    >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1})
-    {'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
+    >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1}, "rafm")
+    {'model': 'rafm', 'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
     """
     kept = [name for name, declared in declared_options() if declared.is_kept or name in KEPT_BY_SOME]
     chosen = {name: summary[name] for name in kept if name in summary}
@@ -435,4 +451,4 @@ def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
         usual = optimizer_class(name)()  # a name alone stands for all defaults
         size = summary.get("batch_size", usual.batch_size)
         chosen["optimizer"] = name if size == usual.batch_size else optimizer_class(name)(batch_size=size)
-    return chosen
+    return checks.effective({"model": family, **chosen})

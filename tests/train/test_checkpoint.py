@@ -13,6 +13,7 @@ import pytest
 from commands import finish, rows_of_pairs, run, run_alone, start
 from worlds import changed_rows, planted
 
+from rafm.checks import effective
 from rafm.errors import CheckpointError, ConfigError, DivergenceError, ModelFormatError
 from rafm.estimators import RaFMClassifier
 from rafm.files.container import read_container
@@ -46,7 +47,9 @@ def clicks():
 
 
 def options(**chosen):
-    return resolve(**{"task": "binary", "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 4, "l2": 0, **chosen})
+    return resolve(
+        **effective({"task": "binary", "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 4, "l2": 0, **chosen})
+    )
 
 
 def states_of(folder):

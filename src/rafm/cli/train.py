@@ -181,7 +181,8 @@ def _options_to_resume(context: typer.Context, model: Model, chosen: dict[str, A
 
     names = {declared.flag or name: name for name, declared in declared_options()}
     given = {names.get(name, name) for name in given_options(context)}
-    known = {**from_summary(model.options), "task": model.loss.task, "model": model.plan.family, "n_epochs": 1}
+    family = chosen["model"] if "model" in given else model.plan.family
+    known = {**from_summary(model.options, family), "task": model.loss.task, "n_epochs": 1}
     known["validation_fraction"] = 0.0  # the train loss of one pass over new rows is progressive
     known["loss"] = model.loss  # with its settings, which the summary lacks
     known["ranks"] = model.plan.ranks or None
@@ -257,7 +258,7 @@ def _run(
     from ..train.events import Chosen, Continued, Decided, Finished, Planned
     from ..train.progress import show_events
     from ..train.resources import Resources
-    from ..train.steps.engines import threads_used
+    from ..train.steps.record_engine import threads_used
 
     begun = seconds_without_compiling()
     rows, encoder = open_rows(data, files, start, stream)

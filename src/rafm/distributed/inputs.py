@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..checks import AUTO, OFF
 from ..encode.encoder import TableEncoder
 from ..errors import ConfigError, DataValueError
 from ..files.terminal import counted
@@ -110,14 +111,16 @@ def check_options(options: Options) -> None:
     """Refuse options that a cluster has no use for."""
     refused = {
         f"--task {options.loss.task}": options.loss.is_pairwise,
-        f"--model {options.model}": not options.family.has_common_vectors,
+        f"--model {options.model}": not options.family.can("be trained on a cluster"),
         f"--optimizer {options.optimizer.name}": options.optimizer.is_sampler,
         "--ranks auto": options.measured,
         "--learning-rate auto and --l2 auto": bool(options.searched),
         "--rate-drops": bool(options.rate_drops),
         "--keep-state": options.keep_state,
         "--calibrate on": options.calibrate == "on",
+        f"--head {options.head}": options.head not in (AUTO, OFF),
         "--step-rows 0": options.step_rows == 0,
+        "--threads": "threads" in options.given,
         "one level per feature": options.levels is not None and not callable(options.levels),
     }
     for what, is_given in refused.items():

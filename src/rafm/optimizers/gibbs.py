@@ -16,3 +16,4 @@ class Gibbs(Optimizer):
     families = ("fm", "difacto", "lr")
     losses = ("squared", "log")
     n_epochs = 200
+    options = frozenset()  # priors are learned, and there are no steps

@@ -12,6 +12,9 @@ import numpy as np
 from ..errors import ConfigError
 from . import OPTIMIZERS
 
+OPTIONS = frozenset({"learning_rate", "step_rows", "averaging", "rate_drops", "init_scale", "l2", "l2_weights"})
+OPTIONS |= {"update", "dependent_weight", "negative_rate", "calibrate"}  # options that not all optimisers use
+
 
 @dataclass(frozen=True)
 class Optimizer:
@@ -42,6 +45,7 @@ class Optimizer:
     families: ClassVar[tuple[str, ...] | None] = None  # the model families that it trains; all by default
     losses: ClassVar[tuple[str, ...] | None] = None  # the losses that it minimises; all by default
     n_epochs: ClassVar[int] = 30  # default
+    options: ClassVar[frozenset[str]] = OPTIONS  # those of OPTIONS that it uses
     has_l1: ClassVar[bool] = False  # whether it supports an L1 penalty, which sets parameters to exactly 0
 
     # Step of a vector by a gradient whose squared norm is known: the last argument but two. None: a usual step.
@@ -65,6 +69,11 @@ class Optimizer:
     def code(self) -> int:
         """The code of the optimiser in kernels."""
         return [*OPTIMIZERS].index(self.name)
+
+    @property
+    def unused(self) -> frozenset[str]:
+        """Names of options that have no effect."""
+        return OPTIONS - self.options
 
     def first_slot(self, vectors: np.ndarray, rate: float, l1: float) -> np.ndarray:
         """Return the initial first slot of vectors; all other slots start at 0."""

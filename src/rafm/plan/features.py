@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..families import family_of
 from ..rows.fields import Fields
 from ..rows.numbering import Numbering
 from ..rows.stats import RowStats
@@ -46,8 +47,9 @@ def plan_features(
 ) -> PlannedFeatures:
     """Assign a level and a number to every feature that occurs."""
     plan, order = plan_ranks(family, ranks, found.counts, rule_for(found.ids, n_features, rule))
-    scales = value_scales(found.counts[order], found.squares[order])
     ids, counts = found.ids[order], found.counts[order]
+    is_scaled = family_of(family).is_homogeneous
+    scales = value_scales(counts, found.squares[order]) if is_scaled else np.ones(order.size, np.float32)
     return PlannedFeatures(plan, Numbering(ids, n_features), counts, scales, plan_fields(fields, ids))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..charts import Axis, Series, chart
+from ..families import FAMILIES
 from ..flag_values import value_text
 from ..metrics import metric_class
 from ..model.file import Saved
@@ -29,7 +30,7 @@ TASKS = {
 def summary(saved: Saved, results: Results | None, n_bytes: int) -> str:
     """Describe the model, its training rows and its quality."""
     model = saved.model
-    what = "one vector per feature, of measured length" if has_measured_ranks(model) else model.plan.traits.help
+    what = "one vector per feature, of measured length" if has_measured_ranks(model) else FAMILIES[model.plan.family]
     facts = [
         ("Model", f"{model.plan.family}: {what}"),
         ("Task", f"{TASKS.get(model.loss.task, model.loss.task)}, {model.loss.name} loss"),

@@ -91,7 +91,7 @@ def run_recipe(
         source=source,
         valid=None if valid is None else as_source(valid),
         found=found,
-        label_scale=choose_label_scale(found.label_spread, recipe.loss),
+        label_scale=choose_label_scale(found.label_spread, recipe.loss) if recipe.family.is_homogeneous else 1.0,
         resources=resources,
         state=state,
         weight_scale=found.weight_scale if start is None else _weight_scale(start),
