@@ -75,7 +75,7 @@ def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
     import numpy as np
 
     if value is None:  # zeros of ftrl would not stay zeros
-        value = chosen["n_epochs"] > 1 and not (chosen["optimizer"].is_sampler or chosen["optimizer"].name == "ftrl")
+        value = chosen["n_epochs"] > 1 and chosen["optimizer"].has_steps and chosen["optimizer"].name != "ftrl"
     if not isinstance(value, bool | np.bool_):
         raise ConfigError(f"{name} must be True or False, found {value!r}", key=name)
     _check_unused(name, value or None, chosen)
@@ -84,7 +84,7 @@ def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
 
 def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the spread of initial factors."""
-    if chosen["optimizer"].is_sampler:
+    if not chosen["optimizer"].has_steps:
         _check_unused(name, value, chosen)
         return None
     usual = 0.03 if chosen["loss"].is_classification else 0.01
@@ -134,7 +134,7 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
 def item_fields(name: str, value: Any, chosen: dict[str, Any]) -> tuple[str, ...] | None:
     """Check the fields of the item, which losses of pairs need; reject what does not train by pairs."""
     loss = chosen["loss"]
-    if not loss.is_pairwise:
+    if not loss.is_ranking:
         if value:
             raise ConfigError(f"{name} is for task='ranking', found task={loss.task!r}", key=name)
         return None
@@ -187,6 +187,8 @@ def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and not FAMILIES[chosen["model"]].uses_fields:
         families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
         raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
+    if value != "auto" and chosen["loss"].name == "whole-data":
+        raise ConfigError(f"{name} cannot be chosen with loss='whole-data', which sets them; drop it", key=name)
     if found == "on" and chosen["optimizer"].is_sampler and not chosen["loss"].is_classification:
         raise ConfigError(f"{name} 'on': optimizer={chosen['optimizer'].name!r} has them for clicks alone", key=name)
     return found
@@ -201,7 +203,7 @@ def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
         rule = f"'auto', 0 or a whole number from {LEAST_STEP} to {MOST_STEP}"
         raise ConfigError(f"{name} must be {rule}, found {value!r}", key=name)
     _check_unused(name, value or None, chosen)
-    if value and chosen["loss"].is_pairwise:
+    if value and chosen["loss"].is_ranking:
         raise ConfigError(f"task='ranking' has no wide steps; use {name}=0", key=name)
     if value and not FAMILIES[chosen["model"]].has_common_vectors:
         raise ConfigError(f"model {chosen['model']!r} has no wide steps; use {name}=0", key=name)
@@ -219,6 +221,8 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
             "ranks by count, model='fm' for one rank, or another optimizer.",
             key=name,
         )
+    if found.has_steps and chosen["loss"].name == "whole-data":
+        raise ConfigError(f"{name} {found.name!r} cannot train loss='whole-data', which needs 'als'", key=name)
     if found.losses is not None and chosen["loss"].name not in found.losses:
         raise ConfigError(
             f"{name} {found.name!r} requires loss={found.losses[0]!r}, found {chosen['loss'].name!r}. "
@@ -248,7 +252,21 @@ def completed(given: dict[str, Any]) -> dict[str, Any]:
     is_limited = any(given.get(name) is not None for name in SIZES)
     if is_limited and given.get("ranks") is None and given.get("model") in (None, MEASURED):
         given = {**given, "ranks": AUTO}
-    return _with_family_of_sampler(given)
+    return _with_family_of_solver(_with_family_of_sampler(given))
+
+
+def _with_family_of_solver(given: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what the loss over all pairs trains: an FM or, of several ranks, DiFacto."""
+    from .losses.whole_data import WholeData
+
+    loss, ranks = given.get("loss"), given.get("ranks")
+    if getattr(loss, "name", loss) != WholeData.name:
+        return given
+    ranks = ranks_setting(ranks, "ranks") if isinstance(ranks, str) else ranks
+    ranks = WholeData.default_ranks if ranks is None else ranks
+    model = "difacto" if isinstance(ranks, Sequence) and len(ranks) > 1 else "fm"
+    chosen = {name: given[name] for name in ("model", "optimizer") if given.get(name) not in (None, AUTO)}
+    return {**given, "ranks": ranks, "model": model, "optimizer": "als", **chosen}
 
 
 def _with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +295,7 @@ def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:
 
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the learning rate; its default depends on the loss and the optimiser."""
-    if chosen["optimizer"].is_sampler:
+    if not chosen["optimizer"].has_steps:
         _check_unused(name, value, chosen)
         return None
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
@@ -311,10 +329,10 @@ def l2_weights(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
 
 
 def _check_unused(name: str, value: Any, chosen: dict[str, Any]) -> None:
-    """Reject a value of an option that samplers do not have."""
-    if value is not None and chosen["optimizer"].is_sampler:
-        sampler = chosen["optimizer"].name
-        raise ConfigError(f"{name} has no effect with optimizer={sampler!r}, which has no steps; drop it", key=name)
+    """Reject a value of an option of steps."""
+    if value is not None and not chosen["optimizer"].has_steps:
+        other = chosen["optimizer"].name
+        raise ConfigError(f"{name} has no effect with optimizer={other!r}, which has no steps; drop it", key=name)
 
 
 def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:

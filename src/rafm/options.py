@@ -407,7 +407,7 @@ def resolve(
         needs_state=needs_state,
         replan=replan,
         given=frozenset(name for name, value in given.items() if not _is_default(value, declared[name].default)),
-        adaptable=frozenset(() if chosen["optimizer"].is_sampler else free),
+        adaptable=frozenset(free if chosen["optimizer"].has_steps else ()),
         searched=searched,
         measured=chosen["is_measured"],
     )

@@ -42,7 +42,7 @@ class Freedom:
     def of(cls, options: Options) -> Freedom:
         """Return what these options leave to the rows."""
         loss, given = options.loss, options.given - ({"field_weights"} if options.field_weights == "off" else set())
-        if loss.is_pairwise or not options.shuffle:
+        if loss.is_ranking or not options.shuffle:
             return cls(False, False, False)
         sizes = {"ranks", *SIZES} if options.measured else set[str]()
         return cls(
@@ -125,7 +125,7 @@ NOISE_SWEEPS = 100  # of the sampler, enough to measure the noise on rows that a
 
 def deals_folds(n_rows: int, recipe: Recipe) -> bool:
     """Return whether rows that are held out are dealt out into folds, instead of a single share."""
-    return n_rows <= FOLD_ROWS and not (recipe.needs_validation or recipe.optimizer.is_sampler)
+    return n_rows <= FOLD_ROWS and recipe.optimizer.has_steps and not recipe.needs_validation
 
 
 def safe_epochs(n_rows: int) -> int:

@@ -58,4 +58,6 @@ def threads_used(recipe: Options, n_rows: int = 0) -> int:
         from ...plan.design import MAX_PARTS  # only if it is used
 
         return min(recipe.threads, MAX_PARTS)
+    if not recipe.optimizer.has_steps:
+        return recipe.threads
     return 1 if recipe.family.has_mixture else n_team_threads(recipe, has_wide_steps(recipe, n_rows))
