@@ -16,7 +16,7 @@ from .families import FAMILIES
 from .flag_values import AUTO, ranks_setting
 from .losses import loss_for
 from .metrics import check_metric
-from .optimizers import SAMPLERS, optimizer_for
+from .optimizers import SAMPLERS, SOLVERS, optimizer_for
 
 if TYPE_CHECKING:
     from .losses.loss import Loss
@@ -32,6 +32,20 @@ CALIBRATE_HELP = (
 )
 MEASURED = "rafm"  # the family that measured ranks need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
+OF_STEPS = (  # options that training without steps does not have
+    "update",
+    "dependent_weight",
+    "optimizer",
+    "step_rows",
+    "field_weights",
+    "learning_rate",
+    "l2_weights",
+    "l1",
+    "l1_weights",
+    "averaging",
+    "rate_drops",
+    "init_scale",
+)
 SIZES = ("max_parameters", "max_bytes")  # of measured ranks
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
@@ -241,6 +255,23 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     if allowed is not None and found.name not in allowed:
         raise ConfigError(f"model {chosen['model']!r} can only be trained with optimizer={allowed[0]!r}", key=name)
     return found
+
+
+def with_loss_of_ranking(given: dict[str, Any], task: str, chosen: set[str], is_whole: bool) -> dict[str, Any]:
+    """Fill in the loss over all pairs for a ranking, unless options, or rows that come in parts, need steps.
+
+    >>> with_loss_of_ranking({}, "ranking", set(), True), with_loss_of_ranking({}, "ranking", {"init_scale"}, True)
+    ({'loss': 'whole-data'}, {})
+    """
+    if task != "ranking" or given.get("loss") is not None:
+        return given
+    if given.get("optimizer") in SOLVERS:
+        return {**given, "loss": "whole-data"}
+    if not is_whole or chosen & {*OF_STEPS}:
+        return given
+    is_of_pairs = given.get("metric") in loss_for(task, "bpr").metrics
+    is_other = given.get("model") not in (None, "fm", "difacto") or given.get("ranks") == AUTO
+    return given if is_of_pairs or is_other else {**given, "loss": "whole-data"}
 
 
 def completed(given: dict[str, Any]) -> dict[str, Any]:

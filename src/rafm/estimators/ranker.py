@@ -20,14 +20,15 @@ from .parameters import Callback, documented, stored
 class RaFMRanker(FactorizationMachine):
     """Ranker: rank-aware factorization machine (or LR, FM, DiFacto) for implicit feedback, such as purchases and plays.
 
-    Each row, a context and an item, trains against the same context with another item, which is drawn at random among
-    those that the context was not seen with.
+    Each row is a context and an item that it chose. With loss="whole-data", the default, rows count 1 and all other
+    pairs of a context and an item 0, with a low weight. With loss="bpr" each row trains against the same context with
+    another item, which is drawn at random among those that the context was not seen with.
 
     Examples
     --------
     >>> import pandas as pd
     >>> plays = pd.DataFrame({"user": list("aabbccdd") * 50, "item": list("xyxyzwzw") * 50})
-    >>> model = RaFMRanker(item_fields="item", model="fm", validation_fraction=0).fit(plays)
+    >>> model = RaFMRanker(item_fields="item", ranks=4, validation_fraction=0).fit(plays)
     >>> items = pd.DataFrame({"item": list("wxyz")})
     >>> found = model.recommend(pd.DataFrame({"user": ["a"]}), items, top=2)
     >>> sorted(items["item"][found.items[0]])
@@ -39,7 +40,7 @@ class RaFMRanker(FactorizationMachine):
         self,
         ranks: int | str | Sequence[int] | None = None,
         *,
-        loss: str | Loss = "bpr",
+        loss: str | Loss | None = None,
         model: str | None = None,
         item_fields: str | Sequence[str] | None = None,
         max_parameters: int | None = None,
