@@ -22,6 +22,7 @@ from ..model.pairs import pair_products
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
+from .fold_in import FoldIn, added_vectors
 from .select import add_candidates, drop_beaten, exact_products
 from .sides import coordinates_by_level, own_scores, refuse_field_vectors, row_levels, side_vectors
 
@@ -85,12 +86,22 @@ class Catalogue:
         """Largest absolute value of each coordinate."""
         return np.abs(self.vectors).max(axis=0, initial=0)
 
+    @cached_property
+    def folding(self) -> FoldIn:
+        """What contexts are folded in against."""
+        return FoldIn(self.model, self.items)
+
     def recommend(
-        self, contexts: CheckedRows, top: int = 10, exclude: Sequence[np.ndarray] | None = None, threads: int = 1
+        self,
+        contexts: CheckedRows,
+        top: int = 10,
+        exclude: Sequence[np.ndarray] | None = None,
+        threads: int = 1,
+        steps: np.ndarray | None = None,
     ) -> Recommended:
         """Return the best items of each context.
 
-        exclude: for each context, row numbers of items that must not be recommended.
+        exclude: for each context, row numbers of items that must not be recommended. steps: see `FoldIn.steps`.
         """
         self._check(contexts, top, exclude)
         found = Recommended(np.full((contexts.n_rows, top), -1), np.full((contexts.n_rows, top), np.nan))
@@ -99,15 +110,17 @@ class Catalogue:
                 some = slice(first, min(first + CHUNK_ROWS, contexts.n_rows))
                 part = Recommended(found.items[some], found.scores[some])
                 seen = None if exclude is None else exclude[some]
-                scorer = self._scorer(take_rows(contexts, some.start, some.stop))
+                own = None if steps is None else steps[some]
+                scorer = self._scorer(take_rows(contexts, some.start, some.stop), own)
                 blocks = np.array_split(scorer.order, range(BLOCK_ROWS, scorer.order.size, BLOCK_ROWS))
                 [*pool.map(lambda rows: self._fill(part, rows, scorer, seen), blocks)]  # noqa: B023
         return found
 
-    def _scorer(self, contexts: CheckedRows) -> Scorer:
+    def _scorer(self, contexts: CheckedRows, steps: np.ndarray | None) -> Scorer:
         """Return what scores these contexts against all items."""
-        kind = MixtureScorer if self.model.plan.traits.has_mixture else ProductScorer
-        return kind(self, contexts)
+        if self.model.plan.traits.has_mixture:
+            return MixtureScorer(self, contexts)
+        return ProductScorer(self, contexts, steps)
 
     def _check(self, contexts: CheckedRows, top: int, exclude: Any) -> None:
         if top < 1:
@@ -215,11 +228,15 @@ class Scorer:
 class ProductScorer(Scorer):
     """Scores by inner products."""
 
-    def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
+    def __init__(self, catalogue: Catalogue, contexts: CheckedRows, steps: np.ndarray | None = None):
         super().__init__(catalogue, contexts)
         order, self.widths = coordinates_by_level(self.model)
-        self.vectors = np.ascontiguousarray(side_vectors(self.model, contexts, "context")[:, order])
+        vectors = side_vectors(self.model, contexts, "context")
         self.own = own_scores(self.model, contexts).astype(float) + self.bias
+        if steps is not None:  # they have all coordinates
+            vectors, self.own = vectors + added_vectors(steps), self.own + steps[:, 0]
+            self.levels = np.full(contexts.n_rows, self.model.plan.n_levels)
+        self.vectors = np.ascontiguousarray(vectors[:, order])
         self.slacks = (ROUNDING * order.size * (np.abs(self.vectors) @ catalogue.largest)).astype(np.float32)
 
     def approximate(self, block: np.ndarray, tile: slice) -> np.ndarray:

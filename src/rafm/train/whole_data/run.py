@@ -32,7 +32,9 @@ def train_whole_data(job: Job, recipe: Recipe) -> Iterator[Event]:
     yield Planned(features.plan, features.counts, job.found.rows)
     run = make_run(job, features, recipe)
     yield from job.train(run)
-    yield finished(job, run, features, job.found.rows)
+    last = finished(job, run, features, job.found.rows)
+    known = {**last.model.options, "unseen_weight": run.engine.unseen}  # which new contexts are solved with
+    yield replace(last, model=replace(last.model, options=known))
 
 
 def make_run(job: Job, features: PlannedFeatures, recipe: Recipe) -> WholeDataRun:
