@@ -397,7 +397,7 @@ def resolve(
         hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(declared)}"
         raise ConfigError(f"unknown option {unknown[0]!r}; {hint}", key=unknown[0])
     chosen_names = {name for name, value in given.items() if not _is_default(value, declared[name].default)}
-    is_whole = shuffle and not (keep_state or needs_state)
+    is_whole = shuffle and not needs_state
     given = checks.completed(checks.with_loss_of_ranking(given, task, chosen_names, is_whole))
     chosen: dict[str, Any] = {"task": task, "searched": []}
     # In the order of the fields: a check may use the values of earlier options.

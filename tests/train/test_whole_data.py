@@ -234,6 +234,12 @@ def test_held_out_pairs_choose_the_sweep():
     assert events[-1].best_value == best
 
 
+def test_all_sweeps_count_if_no_held_out_pair_is_new():
+    *events, last = run_recipe(InMemory(world(), FIELDS), options(), InMemory(world(), FIELDS))
+    assert [event.metrics for event in events if isinstance(event, EpochFinished)] == [{}] * 4
+    assert last.model.best_epoch == 4
+
+
 def test_options_that_have_no_effect_are_refused():
     for chosen in ({"learning_rate": 0.1}, {"optimizer": "adagrad"}, {"field_weights": "on"}, {"model": "rafm"}):
         with pytest.raises(ConfigError):

@@ -49,9 +49,9 @@ class Judge:
         return cls(drawn, starts.astype(np.int64), targets[kept], known)
 
     def values(self, engine: WholeDataEngine) -> dict[str, float | None]:
-        """Return the means of the metrics, None if there are no contexts."""
+        """Return the means of the metrics; none if there are no contexts."""
         if not self.contexts.size:
-            return dict.fromkeys(("ndcg", "recall"))
+            return {}
         better = np.empty(self.targets.size, np.int64)
         with threadpool_limits(1, "blas"):
             blocks = range(0, self.contexts.size, BLOCK_CONTEXTS)
