@@ -411,7 +411,7 @@ def resolve(
         keep_state=keep_state or needs_state,
         needs_state=needs_state,
         replan=replan,
-        given=frozenset(name for name, value in given.items() if not _is_default(value, declared[name].default)),
+        given=frozenset(chosen_names),
         adaptable=frozenset(free if chosen["optimizer"].has_steps else ()),
         searched=searched,
         measured=chosen["is_measured"],

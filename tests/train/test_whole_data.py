@@ -14,9 +14,11 @@ from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.stats import count_rows
+from rafm.train import train
 from rafm.train.checkpoint import Checkpoint
 from rafm.train.dispatch import run_recipe
-from rafm.train.events import CheckpointWritten, EpochFinished, Finished
+from rafm.train.events import CheckpointWritten, Chosen, EpochFinished, Finished
+from rafm.train.policy import Facts, decide
 from rafm.train.recipe import Recipe
 from rafm.train.resources import Resources
 from rafm.train.steps.job import Job
@@ -238,6 +240,22 @@ def test_all_sweeps_count_if_no_held_out_pair_is_new():
     *events, last = run_recipe(InMemory(world(), FIELDS), options(), InMemory(world(), FIELDS))
     assert [event.metrics for event in events if isinstance(event, EpochFinished)] == [{}] * 4
     assert last.model.best_epoch == 4
+
+
+def test_held_out_pairs_choose_the_rank_unless_it_is_given():
+    def tried(is_judged=True, **given):
+        asked, facts = resolve(task="ranking", **items, **given), Facts(count_rows([world()]), is_judged=is_judged)
+        return [recipe.ranks for recipe in decide(facts, asked, Resources()).recipes]
+
+    items = {"item_fields": ("film", "genres")}
+    assert tried() == [(128,), (64,), (256,)]
+    assert tried(seed=1, l2=0.1) == [(128,), (64,), (256,)]
+    assert tried(ranks=8) == [(8,)]
+    assert tried(is_judged=False) == [(128,)]
+    events = [*train(InMemory(world(n_rows=60), FIELDS), resolve(task="ranking", n_epochs=2, **items))]
+    (chosen,) = (event for event in events if isinstance(event, Chosen))
+    assert [*chosen.metrics] == ["fm of rank 128", "fm of rank 64", "fm of rank 256"]
+    assert events[-1].model.plan.ranks == chosen.recipe.ranks
 
 
 def test_options_that_have_no_effect_are_refused():
