@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -15,13 +15,15 @@ from ..files.atomic import PathLike
 from ..losses.loss import Loss
 from ..optimizers.optimizer import Optimizer
 from ..plan.ranks import LevelRule
-from ..recommend.top import Recommended
 from ..rows.checked import CheckedRows
 from ..rows.fields import Fields
 from ..rows.source import InMemory
 from .arguments import single_pair
 from .machine import FactorizationMachine
 from .parameters import Callback, documented, stored
+
+if TYPE_CHECKING:
+    from ..recommend.top import Recommended
 
 
 @documented
