@@ -4,12 +4,14 @@ import time
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_matrix
 
 import rafm
 from rafm.errors import ConfigError
 from rafm.recommend.fold_in import FoldIn
+from rafm.recommend.partial import PartialEncoder
 from rafm.recommend.sides import side_vectors
 
 FILMS = pd.DataFrame({"film": [f"f{k}" for k in range(12)], "genre": [f"g{k % 3}" for k in range(12)]})
@@ -30,16 +32,21 @@ def model():
     return rafm.RaFMRanker(item_fields=["film", "genre"], loss=rafm.WholeData(5.0), **chosen).fit(plays())
 
 
+def side_of(model, table):
+    """Return contexts or items as rows."""
+    return PartialEncoder.of(model.encoder_, table.columns).encode(pa.Table.from_pandas(table, preserve_index=False))
+
+
 def items_of(user, rows):
     return np.flatnonzero(FILMS["film"].isin(rows["film"][rows["user"] == user]))
 
 
 def test_the_vector_has_the_smallest_loss_over_all_items(model):
-    folding = FoldIn(model.model_, model._side(FILMS))
-    context, chosen = model._side(pd.DataFrame({"user": ["3"]})), np.array([2, 7])
+    folding = FoldIn(model.model_, side_of(model, FILMS))
+    context, chosen = side_of(model, pd.DataFrame({"user": ["3"]})), np.array([2, 7])
     weights = np.array([2.0, 0.5])
     found = folding.steps(context, [chosen], [weights])[0].astype(float)
-    known = side_vectors(model.model_, context, "context") @ side_vectors(model.model_, model._side(FILMS), "item").T
+    known = side_vectors(model.model_, context, "context") @ side_vectors(model.model_, side_of(model, FILMS), "item").T
     own = model.model_.scores(context)[0]
     options, z = model.model_.options, folding.designs[:, :-1].astype(float)
     a, l2 = options["unseen_weight"], options["l2"]
@@ -97,8 +104,8 @@ def test_a_saved_model_folds_in_the_same(model, tmp_path):
 
 
 def test_one_context_takes_milliseconds(model):
-    folding = FoldIn(model.model_, model._side(FILMS))
-    context = model._side(pd.DataFrame({"user": ["x"]}))
+    folding = FoldIn(model.model_, side_of(model, FILMS))
+    context = side_of(model, pd.DataFrame({"user": ["x"]}))
     folding.steps(context, [np.array([1])])
     begun = time.process_time()
     for _ in range(20):
