@@ -65,15 +65,17 @@ class Options:
 
     loss: Loss = option(
         None,
-        "Loss function: log for clicks; squared, huber or huber:DELTA for ratings; poisson for counts; bpr or "
-        "bpr:POWER for ranking, where negatives are drawn uniformly with POWER 0 and by popularity with 1 (default: "
-        "0.5). The default depends on the task: log, squared, poisson or bpr.",
+        "Loss function: log for clicks; squared, huber or huber:DELTA for ratings; poisson for counts; for ranking "
+        "whole-data or whole-data:WEIGHT, the squared loss over all pairs, those without a row together with WEIGHT "
+        "times the weight of the rows (default: 20), or bpr or bpr:POWER, where negatives are drawn uniformly with "
+        "POWER 0 and by popularity with 1 (default: 0.5). The default depends on the task: log, squared, poisson or "
+        "whole-data (bpr with options of steps).",
         checks.loss,
         "str or settings",
         str,
         parse=flag_values.loss_setting,
-        parameter_help='"squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as '
-        "`rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.",
+        parameter_help='"squared", "huber", "poisson" (for counts), "whole-data" or "bpr" (of a ranker), or settings '
+        "such as `rafm.Huber(delta=2.0)`, `rafm.WholeData(unseen=10)` and `rafm.Bpr(negative_power=1.0)`.",
         is_kept=False,
     )
     model: str = option(
@@ -206,7 +208,8 @@ class Options:
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
         None,
-        "Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).",
+        "Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs, "
+        "16 with whole-data).",
         checks.n_epochs,
         "int",
         int,
@@ -404,7 +407,9 @@ def resolve(
         near = nearest_option(unknown[0], declared)
         hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(declared)}"
         raise ConfigError(f"unknown option {unknown[0]!r}; {hint}", key=unknown[0])
-    given = checks.completed(given)
+    chosen_names = {name for name, value in given.items() if not _is_default(value, declared[name].default)}
+    is_whole = shuffle and not needs_state
+    given = checks.completed(checks.with_loss_of_ranking(given, task, chosen_names, is_whole))
     chosen: dict[str, Any] = {"task": task, "searched": []}
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
@@ -422,8 +427,8 @@ def resolve(
         keep_state=keep_state or needs_state,
         needs_state=needs_state,
         replan=replan,
-        given=frozenset(name for name, value in given.items() if not _is_default(value, declared[name].default)),
-        adaptable=frozenset(() if chosen["optimizer"].is_sampler else free),
+        given=frozenset(chosen_names),
+        adaptable=frozenset(free if chosen["optimizer"].has_steps else ()),
         searched=searched,
         measured=chosen["is_measured"],
     )

@@ -9,7 +9,7 @@ import numpy as np
 from ..charts import Axis, Series, chart
 from ..families import FAMILIES
 from ..flag_values import value_text
-from ..metrics import metric_class
+from ..metrics import loss_heading, metric_class
 from ..model.file import Saved
 from ..model.model import Model
 from ..plan.ranks import describe_plan
@@ -75,7 +75,9 @@ def learning(model: Model) -> str:
     epochs = [float(entry["epoch"]) for entry in model.history]
     name = model.loss.metrics[0]
     heading = metric_class(name).heading
-    series = [Series(f"training {heading}", epochs, [entry["train_loss"] for entry in model.history], "line", 1)]
+    series = [
+        Series(f"training {loss_heading(name)}", epochs, [entry["train_loss"] for entry in model.history], "line", 1)
+    ]
     values = [(epoch, entry.get(f"valid_{name}")) for epoch, entry in zip(epochs, model.history)]
     if known := [(epoch, value) for epoch, value in values if value is not None]:
         series.append(Series(f"validation {heading}", *_columns(known), "line", 2))

@@ -42,7 +42,7 @@ class Freedom:
     def of(cls, options: Options) -> Freedom:
         """Return what these options leave to the rows."""
         loss, given = options.loss, options.given - ({"field_weights"} if options.field_weights == "off" else set())
-        if loss.is_pairwise or not options.shuffle:
+        if loss.is_ranking or not options.shuffle:
             return cls(False, False, False)
         sizes = {"ranks", *SIZES} if options.measured else set[str]()
         return cls(
@@ -125,7 +125,7 @@ NOISE_SWEEPS = 100  # of the sampler, enough to measure the noise on rows that a
 
 def deals_folds(n_rows: int, recipe: Recipe) -> bool:
     """Return whether rows that are held out are dealt out into folds, instead of a single share."""
-    return n_rows <= FOLD_ROWS and not (recipe.needs_validation or recipe.optimizer.is_sampler)
+    return n_rows <= FOLD_ROWS and recipe.optimizer.has_steps and not recipe.needs_validation
 
 
 def safe_epochs(n_rows: int) -> int:
@@ -333,6 +333,8 @@ def obstacle_to_measuring(found: RowStats, rank: int, resources: Resources) -> s
 # ---- Candidates
 
 MOST_ROWS_TO_COMPARE = 400_000  # beyond these the usual model has not been seen to lose, and others take their time
+SOLVED_RANKS = (64, 256)  # of FMs by the loss over all pairs, besides 128: decision 0043
+MOST_NONZEROS_TO_SOLVE = 40_000_000  # beyond these three trials take many minutes
 SMALL_RANK = 8  # of the FM that competes with the usual model
 
 
@@ -405,8 +407,13 @@ def _sampled_ratings(facts: Facts, options: Options, resources: Resources) -> Re
 def _others(facts: Facts, options: Options, usual: Recipe, resources: Resources) -> Iterator[Recipe]:
     """Yield the recipes that compete with the usual one: a linear model, a small FM, and a sampled one.
 
-    A sampled model of clicks is the last one: it is kept as it is, so nothing may be trained between it and the end.
+    A sampled model of clicks is the last one: it is kept as it is, so nothing may be trained between it and the end. A
+    ranking by the loss over all pairs competes with those of other ranks.
     """
+    if not (options.optimizer.has_steps or options.optimizer.is_sampler):
+        few = facts.is_judged and "ranks" not in options.given and facts.found.nonzeros <= MOST_NONZEROS_TO_SOLVE
+        yield from (replace(usual, ranks=(rank,)) for rank in SOLVED_RANKS if few)
+        return
     if not (facts.is_judged and Freedom.of(options).may_compare and facts.found.rows <= MOST_ROWS_TO_COMPARE):
         return
     yield Recipe.like(options, PASSED_ON, model="lr")

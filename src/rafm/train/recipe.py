@@ -41,6 +41,8 @@ class Recipe(Options):
     @property
     def name(self) -> str:
         """Name of the candidate in messages."""
+        if not (self.optimizer.has_steps or self.optimizer.is_sampler):
+            return f"{self.model} of rank {','.join(map(str, self.ranks))}"
         return "sampled fm" if self.optimizer.is_sampler else "measured" if self.measured else self.model
 
     @property

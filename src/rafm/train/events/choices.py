@@ -166,7 +166,8 @@ class Chosen(Event):
     def lines(self) -> list[str]:
         """Return the line that compares the candidates."""
         shown = [f"{name} {'given up' if found is None else f'{found:.5f}'}" for name, found in self.metrics.items()]
-        choice = f"using {self.recipe.name} (to choose another, set `model`)"
+        option = "model" if self.recipe.optimizer.has_steps or self.recipe.optimizer.is_sampler else "ranks"
+        choice = f"using {self.recipe.name} (to choose another, set `{option}`)"
         return [f"validation {self.metric}: {', '.join(shown)}; {choice}"]
 
     def values(self) -> dict[str, Any]:
