@@ -95,6 +95,8 @@ def test_l2_of_clicks_grows_with_features_per_row_but_not_where_clicks_are_rare(
         (policy.is_given_up("log_loss", 60, 0.514, 0.5, True), False),
         (policy.is_given_up("log_loss", 5, 0.9, 0.5, True), False),
         (policy.is_given_up("log_loss", 5, 0.9, None, False), False),
+        (policy.is_as_good(0.50049, 0.5), True),
+        (policy.is_as_good(0.50051, 0.5), False),
         (policy.sampled_rank(199_999), 8),
         (policy.sampled_rank(200_000), 16),
         (policy.ranks_to_cut(32_000), [32, 16, 8]),
@@ -251,6 +253,24 @@ def test_which_models_are_tried_for_ratings(found, expected):
 def test_options_and_resources_bound_what_is_tried(task, given, resources, expected):
     kind = "regression" if task == "count" else task
     assert tried(facts(kind), resolve(task=task, **given), **resources) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "expected"),
+    [
+        ({}, {}, True),
+        ({"metric": "auc", "calibrate": "off"}, {}, True),
+        ({}, {"rows": 10**7}, True),
+        ({}, {"is_judged": False}, False),
+        ({}, {"has_start": True}, False),
+        ({"model": "rafm"}, {}, False),
+        ({"ranks": "auto"}, {}, False),
+        ({"l2": 0.1}, {}, False),
+    ],
+    ids=str,
+)
+def test_only_models_that_nobody_asked_for_are_cut_to_the_ranks_that_features_need(given, found, expected):
+    assert decide(facts(**found), resolve(task="binary", **given), Resources()).shortens is expected
 
 
 def test_what_takes_too_long_or_too_much_room_says_so():

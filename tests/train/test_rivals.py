@@ -167,6 +167,7 @@ def test_a_sampled_rival_is_not_given_up_when_its_burn_in_ends(pairs, many_rows,
 
 
 def test_a_sampled_rival_is_kept_as_it_was_judged(pairs, many_rows, monkeypatch):
+    monkeypatch.setattr(policy, "LOSS_OF_SHORTENING", -1.0)  # so that it is not cut
     monkeypatch.setattr("rafm.train.is_worth_more", lambda metric, value, usual: True)
     monkeypatch.setattr(policy, "GIVE_UP_LIMITS", ({}, {}))
     source = InMemory(pairs, FIELDS)
@@ -210,6 +211,7 @@ def test_rows_that_are_given_judge_too(linear):
 
 
 def test_the_usual_model_stays_if_no_rival_is_better_on_given_rows(linear, monkeypatch):
+    monkeypatch.setattr(policy, "LOSS_OF_SHORTENING", -1.0)  # so that it is not cut
     monkeypatch.setattr(policy, "LEAST_ADVANTAGE", 0.5)
     data, valid = given(linear, 200)
     *_, last = train(data, resolve(task="binary"), valid)

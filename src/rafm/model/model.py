@@ -23,6 +23,7 @@ from ..plan.ranks import RankPlan
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering, number_rows
+from .describe import model_line
 from .parameters import Parameters
 from .samples import Samples
 from .scores import score, score_field_aware, score_mixture, score_packed
@@ -49,7 +50,7 @@ def naming_rows(name_of: Callable[[int], str], first_row: int = 0) -> Iterator[N
         raise ScoreError(error.fact, first_row + error.row, error.feature, error.value, name) from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A trained model, with feature counts and training history.
 
@@ -69,6 +70,10 @@ class Model:
     n_dropped: int = 0  # features that were dropped because all their parameters are 0
     fields: FeatureFields | None = None
     samples: Samples | None = None  # sampled models that this one was distilled from, if some were kept
+
+    def __repr__(self) -> str:
+        """Return what was trained; the arrays would fill pages."""
+        return f"<Model {model_line(self)}>"
 
     @cached_property
     def _layout(self) -> RecordLayout:

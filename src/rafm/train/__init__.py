@@ -7,6 +7,7 @@
         try it; again with a lower learning rate if its best epoch came early; give up what is far behind (trial.py)
     take the best; others must be better than the first by more than luck
     train it on all rows, if some were held out (refit.py)
+    give each feature the rank that it needs, unless an option asks for a model (shorten.py)
 
 A run is one pass of a recipe through `dispatch.py`: by gradient steps (steps/) or by sampling (gibbs/). Everything that
 happens is an event (events.py); progress, event log, checkpoints and estimators are consumers of events.
@@ -24,11 +25,11 @@ from ..rows.source import RowSource
 from .dispatch import run_recipe
 from .events import Chosen, Decided, Event, HeldOut, NotHeldOut, OneClass, Planned, Trying
 from .outcome import GIVEN_UP, Outcome
-from .policy import TIME_FOR_OTHERS, decide, is_worth_more, safe_epochs
-from .recipe import Recipe
+from .policy import TIME_FOR_OTHERS, Decision, decide, is_worth_more, safe_epochs
 from .refit import refit
 from .resources import Resources
 from .scan import ScannedRows, scan
+from .shorten import needed_share, with_share
 from .steps.loader import as_source
 from .telling import with_telling_columns
 from .trial import try_recipe
@@ -81,7 +82,7 @@ def _events(
         yield OneClass(n_rows)
     validation = split(found, usual, judges, resources.room)
     if validation.parts:
-        yield from _compare(decision.recipes, found, validation, resources, start)
+        yield from _compare(decision, found, validation, resources, start)
         return
     if validation.is_held_out:
         yield HeldOut(n_rows, 0)
@@ -92,10 +93,10 @@ def _events(
 
 
 def _compare(
-    recipes: tuple[Recipe, ...], found: ScannedRows, validation: Validation, resources: Resources, start: Model | None
+    decision: Decision, found: ScannedRows, validation: Validation, resources: Resources, start: Model | None
 ) -> Iterator[Event]:
     """Try all recipes and finish the best one; others than the first must be clearly better."""
-    usual, *others = recipes
+    usual, *others = decision.recipes
     name = usual.name if others or validation.is_held_out else ""  # else its epochs are those of the model
     best = yield from _named(try_recipe(usual, validation, resources, start=start), name)
     winner, values, spent = usual, {usual.name: best.value}, best.seconds
@@ -117,7 +118,8 @@ def _compare(
     if len(values) > 1:
         yield Chosen(usual.metric, values, winner)
     best.seconds = spent
-    yield from refit(best, winner, found, validation, resources, start)
+    events = refit(best, winner, found, validation, resources, start)
+    yield from with_share(events, needed_share(best, validation) if decision.shortens else None, found.found)
 
 
 def _named(trial: Generator[Event, None, Outcome], name: str) -> Generator[Event, None, Outcome]:

@@ -330,6 +330,23 @@ def obstacle_to_measuring(found: RowStats, rank: int, resources: Resources) -> s
     return None
 
 
+# ---- The ranks that features need
+
+# Vectors of a trained model are cut as long as its validation loss rises by no more than this share. Half of what two
+# models may differ by: the rows that choose the size are a little too fond of it.
+LOSS_OF_SHORTENING = 1e-3
+MOST_HALVINGS, STEPS_OF_HALVING = 8, 4  # of the share of coordinates that is left: to 1 of 256, in steps of 16 %
+
+
+def is_as_good(loss: float, whole: float) -> bool:
+    """Return whether a shortened model is as good as the whole one on validation rows.
+
+    >>> is_as_good(0.5004, 0.5), is_as_good(0.5006, 0.5), is_as_good(0.4, 0.5)
+    (True, False, True)
+    """
+    return loss <= whole + LOSS_OF_SHORTENING * abs(whole)
+
+
 # ---- Candidates
 
 MOST_ROWS_TO_COMPARE = 400_000  # beyond these the usual model has not been seen to lose, and others take their time
@@ -356,25 +373,28 @@ class Facts:
 class Decision:
     """The recipes to try, the usual one first; why it is usual, and what stands in the way of measured ranks.
 
-    reason: "given", "sampled", "measured" or "count". seconds: what measuring takes, about.
+    reason: "given", "sampled", "measured" or "count". seconds: what measuring takes, about. shortens: whether the model
+    is cut to the ranks that its features need in the end, because no option asks for a model.
     """
 
     recipes: tuple[Recipe, ...]
     reason: str = "given"
     obstacle: str | None = None
     seconds: float = 0.0
+    shortens: bool = False
 
 
 def decide(facts: Facts, options: Options, resources: Resources) -> Decision:
     """Return the recipes to try: one if an option names the model, otherwise those that suit the rows."""
     if isinstance(options, Recipe) or facts.has_start:
-        first, recipes = Decision(()), [Recipe.of(options)]
+        first, recipes, shortens = Decision(()), [Recipe.of(options)], False
     else:
         first = _usual(facts, options, resources)
         recipes = [first.recipes[0], *_others(facts, options, first.recipes[0], resources)]
+        shortens = facts.is_judged and Freedom.of(options).may_compare
     if facts.are_copies:  # scores of training rows are further apart than those of others
         recipes = [replace(one, calibrate="off") for one in recipes]
-    return replace(first, recipes=tuple(recipes))
+    return replace(first, recipes=tuple(recipes), shortens=shortens)
 
 
 def _usual(facts: Facts, options: Options, resources: Resources) -> Decision:
