@@ -242,8 +242,12 @@ def test_which_models_are_tried_for_ratings(found, expected):
         ("regression", {"optimizer": "adagrad"}, {}, ("given", ["rafm"])),
         ("regression", {"loss": "huber"}, {}, ("given", USUAL[:-1])),
         ("regression", {"field_weights": "off"}, {}, SAMPLED),
-        ("regression", {"ranks": "auto"}, {}, ("sampled", ["sampled fm"])),
-        ("regression", {"max_parameters": 500}, {}, ("sampled", ["sampled fm"])),
+        ("regression", {"ranks": "auto"}, {}, ("sampled", ["sampled and cut"])),
+        ("regression", {"max_parameters": 500}, {}, ("sampled", ["sampled and cut", "sampled fm", "lr", "fm"])),
+        ("regression", {"max_bytes": 5000, "optimizer": "adagrad"}, {}, ("given", ["measured"])),
+        ("binary", {"max_parameters": 500}, {}, ("given", MEASURED)),
+        ("binary", {"ranks": "auto", "max_bytes": 5000}, {}, ("given", MEASURED)),
+        ("binary", {"ranks": "auto"}, {}, ("given", ["measured"])),
         ("regression", {"needs_state": True}, {}, ("given", USUAL[:-1])),
         ("regression", {}, {"seconds": 1e-3}, ("given", USUAL[:-1])),
         ("count", {}, {}, ("given", USUAL[:-1])),
@@ -256,9 +260,31 @@ def test_options_and_resources_bound_what_is_tried(task, given, resources, expec
 
 
 @pytest.mark.parametrize(
+    ("task", "rows", "expected"),
+    [
+        ("regression", 15_999, [8, "lr", "fm"]),  # the sampled model of rank 8 is the usual one, too
+        ("regression", 16_000, [16, "fm 8", "lr", "fm"]),
+        ("regression", 32_000, [32, "fm 8", "lr", "fm"]),
+        ("regression", 400_000, [32, "fm 16", "lr", "fm"]),
+        ("regression", 400_001, [32, "fm 16"]),
+        ("binary", 19_999, [None, "rafm", "lr", "fm", "sampled fm"]),
+        ("binary", 20_000, [None, "lr", "fm", "sampled fm"]),  # ranks are measured without a limit, too
+        ("binary", 400_001, [None]),
+    ],
+)
+def test_under_a_limit_of_size_the_model_without_it_competes(task, rows, expected):  # case 141
+    options = resolve(task=task, max_parameters=500)
+    first, *others = decide(facts(task, rows=rows), options, Resources()).recipes
+    names = [f"fm {one.ranks[0]}" if one.optimizer.is_sampler and task == "regression" else one.name for one in others]
+    assert [first.large_rank, *names] == expected
+    assert (first.measured, first.max_parameters) == (True, 500)
+
+
+@pytest.mark.parametrize(
     ("given", "found", "expected"),
     [
         ({}, {}, True),
+        ({"max_parameters": 500}, {}, False),  # what fits is not cut
         ({"metric": "auc", "calibrate": "off"}, {}, True),
         ({}, {"rows": 10**7}, True),
         ({}, {"is_judged": False}, False),

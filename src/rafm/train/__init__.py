@@ -24,8 +24,9 @@ from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
 from .dispatch import run_recipe
 from .events import Chosen, Decided, Event, HeldOut, NotHeldOut, OneClass, Planned, Trying
+from .limits import Limits
 from .outcome import GIVEN_UP, Outcome
-from .policy import TIME_FOR_OTHERS, Decision, decide, is_worth_more, safe_epochs
+from .policy import LEAST_ADVANTAGE, TIME_FOR_OTHERS, Decision, decide, is_worth_more, safe_epochs
 from .refit import refit
 from .resources import Resources
 from .scan import ScannedRows, scan
@@ -82,7 +83,8 @@ def _events(
         yield OneClass(n_rows)
     validation = split(found, usual, judges, resources.room)
     if validation.parts:
-        yield from _compare(decision, found, validation, resources, start)
+        limits = Limits.of(options, resources)
+        yield from _compare(decision, limits, found, validation, resources, start)
         return
     if validation.is_held_out:
         yield HeldOut(n_rows, 0)
@@ -93,12 +95,18 @@ def _events(
 
 
 def _compare(
-    decision: Decision, found: ScannedRows, validation: Validation, resources: Resources, start: Model | None
+    decision: Decision,
+    limits: Limits,
+    found: ScannedRows,
+    validation: Validation,
+    resources: Resources,
+    start: Model | None,
 ) -> Iterator[Event]:
-    """Try all recipes and finish the best one; others than the first must be clearly better."""
+    """Try all recipes and finish the best one; others than the first must be clearly better, if there is no limit."""
     usual, *others = decision.recipes
     name = usual.name if others or validation.is_held_out else ""  # else its epochs are those of the model
     best = yield from _named(try_recipe(usual, validation, resources, start=start), name)
+    best = limits.fitted(best, validation)
     winner, values, spent = usual, {usual.name: best.value}, best.seconds
     for place, recipe in enumerate(others, 1):
         if best.is_stopped or not _has_time(spent, validation, resources):
@@ -106,20 +114,21 @@ def _compare(
         yield Trying(recipe)
         try:
             trial = try_recipe(recipe, validation, resources.after(spent), place, best.value)
-            outcome = yield from _named(trial, recipe.name)
+            outcome = limits.fitted((yield from _named(trial, recipe.name)), validation)
         except DivergenceError:
             continue
         spent += outcome.seconds
         if outcome.is_stopped:
             break
         values[recipe.name] = None if outcome.reason == GIVEN_UP else outcome.value
-        if is_worth_more(usual.metric, values[recipe.name], best.value):
+        if is_worth_more(usual.metric, values[recipe.name], best.value, 0.0 if limits else LEAST_ADVANTAGE):
             winner, best = recipe, outcome
     if len(values) > 1:
         yield Chosen(usual.metric, values, winner)
     best.seconds = spent
     events = refit(best, winner, found, validation, resources, start)
-    yield from with_share(events, needed_share(best, validation) if decision.shortens else None, found.found)
+    events = with_share(events, needed_share(best, validation) if decision.shortens else None, found.found)
+    yield from limits.kept(events, found.found)
 
 
 def _named(trial: Generator[Event, None, Outcome], name: str) -> Generator[Event, None, Outcome]:

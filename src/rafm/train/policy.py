@@ -45,11 +45,17 @@ class Freedom:
         if loss.is_pairwise or not options.shuffle:
             return cls(False, False, False)
         sizes = {"ranks", *SIZES} if options.measured else set[str]()
+        limit = sizes if is_limited(options) else set[str]()  # not `ranks` alone: it asks for measured ones
         return cls(
             may_sample=loss.name == "squared" and given <= {*NEUTRAL, *sizes} and not options.needs_state,
             may_measure=loss.is_classification and given <= {*NEUTRAL_FOR_CLICKS},
-            may_compare=given <= {*NEUTRAL, "calibrate"},
+            may_compare=given <= {*NEUTRAL, "calibrate", *limit},
         )
+
+
+def is_limited(options: Options) -> bool:
+    """Return whether the model has a maximum size."""
+    return any(getattr(options, name) is not None for name in SIZES)
 
 
 # ---- Settings that suit the rows
@@ -152,15 +158,15 @@ def is_early(best_epoch: int) -> bool:
     return best_epoch <= EARLY_EPOCH
 
 
-def is_worth_more(metric: str, value: float | None, usual: float | None) -> bool:
-    """Return whether the value of another candidate is better by more than LEAST_ADVANTAGE.
+def is_worth_more(metric: str, value: float | None, usual: float | None, least: float = LEAST_ADVANTAGE) -> bool:
+    """Return whether the value of another candidate is better by more than this share.
 
     >>> is_worth_more("log_loss", 0.49, 0.5), is_worth_more("log_loss", 0.4999, 0.5), is_worth_more("auc", 0.8, 0.7)
     (True, False, True)
     """
     if value is None or usual is None:
         return value is not None
-    return is_better(metric, value, usual) and abs(value - usual) > LEAST_ADVANTAGE * abs(usual)
+    return is_better(metric, value, usual) and abs(value - usual) > least * abs(usual)
 
 
 def is_given_up(metric: str, epoch: int, value: float | None, best: float | None, is_sampled: bool) -> bool:
@@ -391,7 +397,7 @@ def decide(facts: Facts, options: Options, resources: Resources) -> Decision:
     else:
         first = _usual(facts, options, resources)
         recipes = [first.recipes[0], *_others(facts, options, first.recipes[0], resources)]
-        shortens = facts.is_judged and Freedom.of(options).may_compare
+        shortens = facts.is_judged and Freedom.of(options).may_compare and not is_limited(options)
     if facts.are_copies:  # scores of training rows are further apart than those of others
         recipes = [replace(one, calibrate="off") for one in recipes]
     return replace(first, recipes=tuple(recipes), shortens=shortens)
@@ -425,9 +431,17 @@ def _sampled_ratings(facts: Facts, options: Options, resources: Resources) -> Re
 def _others(facts: Facts, options: Options, usual: Recipe, resources: Resources) -> Iterator[Recipe]:
     """Yield the recipes that compete with the usual one: a linear model, a small FM, and a sampled one.
 
-    A sampled model of clicks is the last one: it is kept as it is, so nothing may be trained between it and the end.
+    Under a limit of size, what would be usual without it does so first, and is cut if it is too large. A sampled model
+    of clicks is the last one: it is kept as it is, so nothing may be trained between it and the end.
     """
-    if not (facts.is_judged and Freedom.of(options).may_compare and facts.found.rows <= MOST_ROWS_TO_COMPARE):
+    if not (facts.is_judged and Freedom.of(options).may_compare):
+        return
+    if is_limited(options):
+        options = Recipe.like(options, PASSED_ON)
+        (unlimited,) = _usual(facts, options, resources).recipes
+        if not unlimited.measured and unlimited.ranks != (usual.large_rank,):  # else it is the same before the cut
+            yield unlimited
+    if facts.found.rows > MOST_ROWS_TO_COMPARE:
         return
     yield Recipe.like(options, PASSED_ON, model="lr")
     yield Recipe.like(options, PASSED_ON, model="fm", ranks=SMALL_RANK)

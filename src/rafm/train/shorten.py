@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ..compress.budget import cutter_of
 from ..compress.cut import Cutter
 from ..compress.levels import LevelCutter
@@ -96,7 +94,7 @@ def shortened(model: Model, share: float, found: RowStats) -> Model:
 
 
 def _cutter(model: Model, found: RowStats) -> Cutter | LevelCutter:
-    return cutter_of(model, found.squares[np.searchsorted(found.ids, model.numbering.ids)])
+    return cutter_of(model, found.squares_of(model.numbering.ids))
 
 
 def _cut(cutter: Cutter | LevelCutter, share: float) -> Model:
