@@ -8,7 +8,8 @@ import pytest
 from rafm.options import resolve
 from rafm.rows.stats import RowStats
 from rafm.train import policy
-from rafm.train.policy import Facts, Freedom, adapted, decide
+from rafm.train.decision import Facts, decide
+from rafm.train.policy import Freedom, adapted
 from rafm.train.recipe import Recipe
 from rafm.train.resources import Resources
 
@@ -257,6 +258,63 @@ def test_which_models_are_tried_for_ratings(found, expected):
 def test_options_and_resources_bound_what_is_tried(task, given, resources, expected):
     kind = "regression" if task == "count" else task
     assert tried(facts(kind), resolve(task=task, **given), **resources) == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "found", "expected"),
+    [
+        ("binary", {}, {}, ("quick", ["fm"])),
+        ("binary", {"metric": "auc"}, {"rows": 10**7}, ("quick", ["fm"])),
+        ("binary", {}, {"n_fields": 1}, ("quick", ["lr"])),  # no pairs
+        ("binary", {"max_parameters": 500}, {}, ("quick", ["fm"])),
+        ("binary", {"model": "rafm"}, {}, ("given", ["rafm"])),
+        ("regression", {}, {"is_judged": False}, ("quick", ["fm"])),
+    ],
+    ids=str,
+)
+def test_quick_is_one_small_model_for_few_epochs(task, given, found, expected):
+    assert tried(facts(task, **found), resolve(task=task, effort="quick", **given)) == expected
+    (recipe,) = decide(facts(task, **found), resolve(task=task, effort="quick", **given), Resources()).recipes
+    if expected[0] == "quick":
+        assert (recipe.n_epochs, recipe.ranks) == (10, () if recipe.model == "lr" else (8,))
+
+
+@pytest.mark.parametrize(
+    ("task", "found", "expected"),
+    [
+        ("binary", {}, ["measured", "lr", "fm", "fm", "rafm", "sampled fm"]),
+        ("binary", {"rows": 400_001}, ["measured", "lr", "fm", "fm", "rafm", "sampled fm"]),
+        ("binary", {"rows": 19_999}, ["rafm", "lr", "fm", "fm", "measured", "sampled fm"]),
+        ("binary", {"rows": 5_000, "has_folds": True}, ["rafm", "lr", "fm", "fm"]),
+        ("binary", {"rows": 5_000}, ["rafm", "lr", "fm", "fm", "measured"]),
+        ("regression", {}, ["sampled fm", "lr", "fm", "fm", "rafm", "measured"]),
+    ],
+    ids=str,
+)
+def test_the_best_effort_tries_more_models_on_any_number_of_rows(task, found, expected):
+    assert tried(facts(task, **found), resolve(task=task, effort="best"))[1] == expected
+
+
+def test_the_best_effort_samples_longer_and_with_larger_ranks():
+    standard, best = (decide(facts("regression"), resolve(task="regression", effort=one), Resources()).recipes[0]
+                      for one in ("standard", "best"))  # fmt: skip
+    assert (standard.ranks, best.ranks) == ((8,), (16,))
+    assert best.n_epochs == 2 * standard.n_epochs == 400
+
+
+@pytest.mark.parametrize(
+    ("given", "values", "expected"),
+    [
+        ({"model": "fm", "optimizer": "gibbs"}, {"measured": 0.4, "fm": None}, False),
+        ({"model": "fm", "optimizer": "gibbs"}, {"measured": 0.4, "fm": 0.6}, True),
+        ({"model": "fm", "optimizer": "gibbs"}, {"measured": 0.4}, True),
+        ({"model": "fm", "optimizer": "gibbs", "effort": "best"}, {"measured": 0.4, "fm": None}, True),
+        ({"model": "fm"}, {"measured": 0.4, "fm": None}, True),
+    ],
+    ids=str,
+)
+def test_clicks_are_sampled_only_where_a_small_model_is_not_hopeless(given, values, expected):
+    assert policy.is_worth_trying(Recipe.of(resolve(task="binary", **given)), values) is expected
 
 
 @pytest.mark.parametrize(

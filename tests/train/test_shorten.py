@@ -12,7 +12,7 @@ from rafm.rows.source import InMemory
 from rafm.rows.stats import count_rows
 from rafm.train import policy, train
 from rafm.train.dispatch import train_model
-from rafm.train.events import Chosen, Continued, Cut, Selected, Shortened
+from rafm.train.events import Chosen, Continued, Cut, EpochFinished, Selected, Shortened, Slowed, Trying
 from rafm.train.shorten import measure_share, shortened
 from rafm.train.steps.measured import validation_loss
 
@@ -115,3 +115,15 @@ def test_measured_ranks_are_not_cut_twice(clicks, monkeypatch):
     events = list(train(clicks[0], resolve(task="binary"), clicks[1]))
     assert of_kind(events, Cut)
     assert not of_kind(events, Shortened)
+
+
+def test_quick_training_tries_one_model_once_and_cuts_it(clicks):
+    events = list(train(clicks[0], resolve(task="binary", effort="quick"), clicks[1]))
+    assert not of_kind(events, Trying)
+    assert not of_kind(events, Slowed)
+    assert len(of_kind(events, EpochFinished)) <= 10
+    model = events[-1].model
+    assert (model.options["effort"], model.options["shortened"] < 1) == ("quick", True)
+    assert events[0].lines() == [
+        "3000 rows: a factorization machine of rank 8, at most 10 epochs (use `effort` standard to try others)"
+    ]

@@ -1,7 +1,7 @@
 """Training on one page.
 
     scan the rows once: statistics of features and labels
-    decide which recipes to try: one if an option names the model, otherwise those that suit the rows (policy.py)
+    decide which recipes to try: one if an option names the model, otherwise those that suit the rows (decision.py)
     split off rows that judge: those given, a share, folds of few rows, or none (validation.py)
     for each recipe:
         try it; again with a lower learning rate if its best epoch came early; give up what is far behind (trial.py)
@@ -22,11 +22,12 @@ from ..model.model import Model
 from ..options import Options
 from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
+from .decision import Decision, decide
 from .dispatch import run_recipe
 from .events import Chosen, Decided, Event, HeldOut, NotHeldOut, OneClass, Planned, Trying
 from .limits import Limits
 from .outcome import GIVEN_UP, Outcome
-from .policy import LEAST_ADVANTAGE, TIME_FOR_OTHERS, Decision, decide, is_worth_more, safe_epochs
+from .policy import LEAST_ADVANTAGE, TIME_FOR_OTHERS, is_worth_more, is_worth_trying, safe_epochs
 from .refit import refit
 from .resources import Resources
 from .scan import ScannedRows, scan
@@ -111,6 +112,8 @@ def _compare(
     for place, recipe in enumerate(others, 1):
         if best.is_stopped or not _has_time(spent, validation, resources):
             break
+        if not is_worth_trying(recipe, values):
+            continue
         yield Trying(recipe)
         try:
             trial = try_recipe(recipe, validation, resources.after(spent), place, best.value)
