@@ -80,6 +80,8 @@ def test_l2_of_clicks_grows_with_features_per_row_but_not_where_clicks_are_rare(
         (policy.is_early(4), False),
         (policy.is_worth_more("log_loss", 0.4996, 0.5), False),
         (policy.is_worth_more("log_loss", 0.4994, 0.5), True),
+        (policy.is_worth_more("log_loss", 0.4996, 0.5, is_limited=True), True),
+        (policy.is_worth_more("log_loss", 0.5, 0.5, is_limited=True), False),
         (policy.is_worth_more("auc", 0.8009, 0.8), True),
         (policy.is_worth_more("auc", 0.8007, 0.8), False),
         (policy.is_worth_more("auc", 0.8, None), True),

@@ -27,7 +27,7 @@ from .dispatch import run_recipe
 from .events import Chosen, Decided, Event, HeldOut, NotHeldOut, OneClass, Planned, Trying
 from .limits import Limits
 from .outcome import GIVEN_UP, Outcome
-from .policy import LEAST_ADVANTAGE, TIME_FOR_OTHERS, is_worth_more, is_worth_trying, safe_epochs
+from .policy import TIME_FOR_OTHERS, is_worth_more, is_worth_trying, safe_epochs
 from .refit import refit
 from .resources import Resources
 from .scan import ScannedRows, scan
@@ -124,7 +124,7 @@ def _compare(
         if outcome.is_stopped:
             break
         values[recipe.name] = None if outcome.reason == GIVEN_UP else outcome.value
-        if is_worth_more(usual.metric, values[recipe.name], best.value, 0.0 if limits else LEAST_ADVANTAGE):
+        if is_worth_more(usual.metric, values[recipe.name], best.value, bool(limits)):
             winner, best = recipe, outcome
     if len(values) > 1:
         yield Chosen(usual.metric, values, winner)

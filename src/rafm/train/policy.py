@@ -161,14 +161,17 @@ def is_early(best_epoch: int) -> bool:
     return best_epoch <= EARLY_EPOCH
 
 
-def is_worth_more(metric: str, value: float | None, usual: float | None, least: float = LEAST_ADVANTAGE) -> bool:
-    """Return whether the value of another candidate is better by more than this share.
+def is_worth_more(metric: str, value: float | None, usual: float | None, is_limited: bool = False) -> bool:
+    """Return whether the value of another candidate is better by more than LEAST_ADVANTAGE.
+
+    Under a limit of size by any amount, so that more room is never worse.
 
     >>> is_worth_more("log_loss", 0.49, 0.5), is_worth_more("log_loss", 0.4999, 0.5), is_worth_more("auc", 0.8, 0.7)
     (True, False, True)
     """
     if value is None or usual is None:
         return value is not None
+    least = 0.0 if is_limited else LEAST_ADVANTAGE
     return is_better(metric, value, usual) and abs(value - usual) > least * abs(usual)
 
 
