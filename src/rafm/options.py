@@ -259,15 +259,7 @@ class Options:
         flag="valid_share",
         is_kept=False,  # only by models for which rows were held out
     )
-    effort: str = option(
-        checks.EFFORTS[1],
-        "How much to try if no option names the model: quick (a small FM for few epochs), standard, or best (more "
-        "models, larger ranks, longer sampling; several times as long).",
-        choice(checks.EFFORTS),
-        "str",
-        str,
-        is_kept=False,
-    )
+    effort: str = option(checks.EFFORTS[1], checks.EFFORT_HELP, choice(checks.EFFORTS), "str", str, is_kept=False)
     max_seconds: float | None = option(
         None,
         "Stop after this many seconds, total across resumes, and keep the best epoch.",
@@ -285,6 +277,16 @@ class Options:
         float,
     )
     calibrate: str = option("auto", checks.CALIBRATE_HELP, checks.calibrate, "str", str, is_kept=False)
+    head: int | str = option(
+        "auto",
+        "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its "
+        "number of hidden units, or auto (chosen by folds, if the gain is significant).",
+        checks.head,
+        'int or "auto" or "off"',
+        str,
+        parse=flag_values.number_or_word,
+        is_kept=False,
+    )
     seed: int = option(
         0,
         "Random seed. Equal seeds give equal models.",

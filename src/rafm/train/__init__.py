@@ -6,6 +6,7 @@
     for each recipe:
         try it; again with a lower learning rate if its best epoch came early; give up what is far behind (trial.py)
     take the best; others must be better than the first by more than luck
+    fit a small network to its account of the rows that judge, if that gains more than luck (head.py)
     train it on all rows, if some were held out (refit.py)
     give each feature the rank that it needs, unless an option asks for a model (shorten.py)
 
@@ -25,13 +26,14 @@ from ..rows.source import RowSource
 from .decision import Decision, decide
 from .dispatch import run_recipe
 from .events import Chosen, Decided, Event, HeldOut, NotHeldOut, OneClass, Planned, Trying
+from .head import find_head, with_head
 from .limits import Limits
 from .outcome import GIVEN_UP, Outcome
 from .policy import TIME_FOR_OTHERS, is_worth_more, is_worth_trying, safe_epochs
 from .refit import refit
 from .resources import Resources
 from .scan import ScannedRows, scan
-from .shorten import needed_share, with_share
+from .shorten import needed_share, shortened_for, with_share
 from .steps.loader import as_source
 from .telling import with_telling_columns
 from .trial import try_recipe
@@ -85,7 +87,7 @@ def _events(
     validation = split(found, usual, judges, resources.room)
     if validation.parts:
         limits = Limits.of(options, resources)
-        yield from _compare(decision, limits, found, validation, resources, start)
+        yield from _compare(options, decision, limits, found, validation, resources, start)
         return
     if validation.is_held_out:
         yield HeldOut(n_rows, 0)
@@ -96,6 +98,7 @@ def _events(
 
 
 def _compare(
+    options: Options,
     decision: Decision,
     limits: Limits,
     found: ScannedRows,
@@ -129,9 +132,10 @@ def _compare(
     if len(values) > 1:
         yield Chosen(usual.metric, values, winner)
     best.seconds = spent
-    events = refit(best, winner, found, validation, resources, start)
-    events = with_share(events, needed_share(best, validation) if decision.shortens else None, found.found)
-    yield from limits.kept(events, found.found)
+    needed = needed_share(best, validation) if decision.shortens else None
+    head = yield from find_head(shortened_for(best.model, needed, found.found), validation, options)
+    events = with_share(refit(best, winner, found, validation, resources, start), needed, found.found)
+    yield from limits.kept(with_head(events, head), found.found)
 
 
 def _named(trial: Generator[Event, None, Outcome], name: str) -> Generator[Event, None, Outcome]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..checks import SIZES
 from ..compress.budget import Budget, cut_within, cutter_of
+from ..model.model import Model
 from ..options import Options
 from ..rows.stats import RowStats
 from .events import Event, Finished
@@ -54,7 +55,13 @@ class Limits:
         for event in events:
             if self and isinstance(event, Finished):
                 model = replace(event.model, options={**event.model.options, **self.sizes})
-                if self.budget.excess(model):
-                    model = cut_within(cutter_of(model, found.squares_of(model.numbering.ids)), self.budget)
-                event = replace(event, model=model)
+                event = replace(event, model=self._cut(model, found) if self.budget.excess(model) else model)
             yield event
+
+    def _cut(self, model: Model, found: RowStats) -> Model:
+        """Return the model cut to the limits, without its head if that alone is too large."""
+        importance = found.squares_of(model.numbering.ids)
+        cutter = cutter_of(model, importance)
+        if model.head is not None and self.budget.excess(cutter.smallest()):
+            cutter = cutter_of(replace(model, head=None), importance)
+        return cut_within(cutter, self.budget)

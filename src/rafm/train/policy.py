@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # ---- What an option leaves to the rows
 
 # Options that say nothing about the model or its steps: ratings may be sampled although they are given
-NEUTRAL = ("loss", "metric", "validation_fraction", "effort", "max_seconds", "seed", "threads")
+NEUTRAL = ("loss", "metric", "validation_fraction", "effort", "max_seconds", "head", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
 PASSED_ON = (*NEUTRAL, "calibrate", "field_weights")  # to further candidates
 SAMPLER = next(iter(SAMPLERS))

@@ -80,6 +80,11 @@ def with_share(events: Iterable[Event], needed: Share | None, found: RowStats) -
         yield event
 
 
+def shortened_for(model: Model | None, needed: Share | None, found: RowStats) -> Model | None:
+    """Return the model of a trial as it will be in the end, if it is to be shortened."""
+    return model if model is None or needed is None else shortened(model, needed.share, found)
+
+
 def can_be_shortened(model: Model) -> bool:
     """Return whether a model has vectors to cut, and no optimiser state that is as long as they are."""
     states = model.parameters.states
