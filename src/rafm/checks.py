@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 LEAST_STEP, MOST_STEP = 16, 1 << 16  # rows of a wide step
 UPDATES = ("joint", "algorithm1")
+EFFORTS = ("quick", "standard", "best")
+EFFORT_HELP = (
+    "How much to try if no option names the model: quick (a small FM for few epochs), standard, or best (more models, "
+    "larger ranks, longer sampling; several times as long)."
+)
 FIELD_WEIGHTS = ("auto", "on", "off")
 CALIBRATE = ("auto", "on", "off")
 CALIBRATE_HELP = (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .plan.ranks import LevelRule
 
 ADAPTABLE = ("learning_rate", "l2", "init_scale")  # to the rows, unless they are given
-KEPT_BY_SOME = ("l2", "validation_fraction", "item_fields")  # of model files
+KEPT_BY_SOME = ("l2", "validation_fraction", "item_fields", "effort")  # of model files
 
 
 @dataclass(frozen=True)
@@ -263,6 +263,7 @@ class Options:
         flag="valid_share",
         is_kept=False,  # only by models for which rows were held out
     )
+    effort: str = option(checks.EFFORTS[1], checks.EFFORT_HELP, choice(checks.EFFORTS), "str", str, is_kept=False)
     max_seconds: float | None = option(
         None,
         "Stop after this many seconds, total across resumes, and keep the best epoch.",
@@ -356,6 +357,7 @@ class Options:
             "batch_size": self.optimizer.batch_size,
             "l2": list(self.l2) if len(set(self.l2)) > 1 else next(iter(self.l2), None),
             **{name: limit for name in checks.SIZES if (limit := getattr(self, name)) is not None},
+            **({"effort": self.effort} if self.effort != checks.EFFORTS[1] else {}),
             **({"item_fields": list(self.item_fields)} if self.item_fields else {}),
         }
 

@@ -10,6 +10,7 @@ from ..charts import Axis, Series, chart
 from ..families import FAMILIES
 from ..flag_values import value_text
 from ..metrics import loss_heading, metric_class
+from ..model.describe import model_line
 from ..model.file import Saved
 from ..model.model import Model
 from ..plan.ranks import describe_plan
@@ -33,6 +34,7 @@ def summary(saved: Saved, results: Results | None, n_bytes: int) -> str:
     what = "one vector per feature, of measured length" if has_measured_ranks(model) else FAMILIES[model.plan.family]
     facts = [
         ("Model", f"{model.plan.family}: {what}"),
+        ("Trained", model_line(model)),
         ("Task", f"{TASKS.get(model.loss.task, model.loss.task)}, {model.loss.name} loss"),
         ("Training rows", f"{model.n_rows:,}"),
         ("Features", f"{model.plan.n_features:,}"),

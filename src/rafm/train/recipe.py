@@ -43,7 +43,9 @@ class Recipe(Options):
         """Name of the candidate in messages."""
         if not (self.optimizer.has_steps or self.optimizer.is_sampler):
             return f"{self.model} of rank {','.join(map(str, self.ranks))}"
-        return "sampled fm" if self.optimizer.is_sampler else "measured" if self.measured else self.model
+        if self.optimizer.is_sampler:
+            return "sampled and cut" if self.measured else "sampled fm"
+        return "measured" if self.measured else self.model
 
     @property
     def needs_validation(self) -> bool:

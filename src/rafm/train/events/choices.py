@@ -10,7 +10,7 @@ from ...files.terminal import counted
 from .event import Event
 
 if TYPE_CHECKING:
-    from ..policy import Decision
+    from ..decision import Decision
     from ..recipe import Recipe
 
 
@@ -26,6 +26,10 @@ class Decided(Event):
     def lines(self) -> list[str]:
         """Return the line that says what the rows ask for, and how to train another model."""
         usual = self.decision.recipes[0]
+        if self.decision.reason == "quick":
+            model = "a linear model" if not usual.ranks else f"a factorization machine of rank {usual.ranks[0]}"
+            told = f"{self.n_rows} rows: {model}, at most {usual.n_epochs} epochs"
+            return [f"{told} (use `effort` standard to try others)"]
         if self.decision.reason == "sampled":
             rank = usual.large_rank or usual.ranks[0]
             size = f"{rank}, to be cut to vectors of measured length" if usual.measured else f"{rank}"
