@@ -144,8 +144,8 @@ def test_priors_stay_as_they_are_while_the_first_weights_move(ratings):
     engine = gibbs_engine.GibbsEngine(rows, plan, None, seed=0, bias=0.0)
     for sweep in range(gibbs_engine.FIXED_SWEEPS):
         engine.sample(0, 3, sweep, False)
-        assert set(engine.chain.hyper[:, 0, :, 0].ravel()) == {5.0}
-        assert set(engine.chain.hyper[:, 1:, :, 0].ravel()) == {20.0}
+        assert set(engine.chain.hyper[:, 0, :, 0].ravel()) == {10.0}  # 5 for each of the two features of a row
+        assert set(engine.chain.hyper[:, 1:, :, 0].ravel()) == {40.0}
     assert np.abs(engine.chain.numbers[0]).max() > 0
     engine.sample(0, 3, gibbs_engine.FIXED_SWEEPS, False)
     assert len(np.unique(engine.chain.hyper[0, :, :, 0])) > 2

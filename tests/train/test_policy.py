@@ -212,14 +212,13 @@ SAMPLED, STEPPED = ("sampled", ["sampled fm", "lr", "fm"]), ("given", USUAL)
     [
         ({"rows": 5_000}, ("given", ["rafm", "lr", "fm"])),
         ({"rows": 5_001}, SAMPLED),
-        ({"nonzeros": 40}, SAMPLED),
-        ({"nonzeros": 41}, ("given", ["rafm", "lr", "fm"])),
+        ({"nonzeros": 400}, SAMPLED),
         ({"n_fields": 1}, STEPPED),
         ({"n_fields": None}, SAMPLED),
         ({"n_fields": None, "nonzeros": 1}, STEPPED),
         ({"changed": {"label_range": (1.0, 13.0)}}, SAMPLED),
         ({"changed": {"label_range": (1.0, 13.1)}}, STEPPED),
-        ({"changed": {"squares": np.full(100, 1e3)}}, STEPPED),  # measured values
+        ({"changed": {"squares": np.full(100, 1e3)}}, SAMPLED),  # measured values
         ({"is_judged": False}, ("given", ["rafm"])),
         ({"are_copies": True}, SAMPLED),
         ({"rows": 400_001}, ("sampled", ["sampled fm"])),

@@ -217,7 +217,7 @@ def time_allowed(resources: Resources) -> float:
 # ---- Sampled models
 
 LEAST_FIELDS = 2  # if they are known; as many features per row if not
-MOST_NONZEROS = 40  # of a row
+MOST_NONZEROS = 40  # of a row of clicks
 LABEL_SPREADS = 12.0  # ratings have no long tails: at most this range, in standard deviations
 HIGHER_RANK, HIGHER_RANK_ROWS = 16, 200_000  # of a sampled model with many rows
 RANK_TO_CUT, LEAST_RANK_TO_CUT, ROWS_PER_SAMPLED_RANK = 32, 8, 1000  # of a sampled model to be cut to a size
@@ -260,12 +260,9 @@ def sampler_bytes(found: RowStats, n_parameters: int) -> int:
 def can_be_sampled(facts: Facts, rank: int, resources: Resources) -> bool:
     """Return whether there are rows enough to sample, but not more than time and memory allow."""
     found = facts.found
-    is_short = found.nonzeros <= MOST_NONZEROS * found.rows
     is_quick = SWEEPS * SWEEP_SECONDS * found.nonzeros * (rank + 1) <= time_allowed(resources)
     room = np.inf if facts.in_memory else 1e6 * (resources.memory or 0)
-    return (
-        found.rows > FOLD_ROWS and is_short and is_quick and sampler_bytes(found, found.ids.size * (1 + rank)) <= room
-    )
+    return found.rows > FOLD_ROWS and is_quick and sampler_bytes(found, found.ids.size * (1 + rank)) <= room
 
 
 def has_pairs(facts: Facts) -> bool:
@@ -276,26 +273,20 @@ def has_pairs(facts: Facts) -> bool:
 
 
 def are_ratings(found: RowStats) -> bool:
-    """Return whether these are many short rows of categories, with labels that have no long tails.
+    """Return whether these are many rows, with labels that have no long tails.
 
     >>> found = RowStats(9000, 18000, 2, np.arange(3), np.full(3, 6000), np.full(3, 6000.0), 9000, 3.5, 1.0, (1, 5))
     >>> are_ratings(found), are_ratings(replace(found, rows=500)), are_ratings(replace(found, label_range=(0, 90)))
     (True, False, False)
-    >>> are_ratings(replace(found, squares=np.full(3, 9000.0)))  # measured values
-    False
     """
     low, high = found.label_range
-    return (
-        found.rows > FOLD_ROWS
-        and found.nonzeros <= MOST_NONZEROS * found.rows
-        and high - low <= LABEL_SPREADS * found.label_spread
-        and bool(np.array_equal(found.squares, found.counts))
-    )
+    return found.rows > FOLD_ROWS and high - low <= LABEL_SPREADS * found.label_spread
 
 
 def are_equal_clicks(found: RowStats) -> bool:
-    """Return whether these are rows of 0 and 1 of equal weight, as sampling of clicks needs."""
-    return found.has_unit_weights and found.label_range == (0.0, 1.0)
+    """Return whether these are short rows of 0 and 1 of equal weight, as sampling of clicks needs."""
+    is_short = found.nonzeros <= MOST_NONZEROS * found.rows
+    return is_short and found.has_unit_weights and found.label_range == (0.0, 1.0)
 
 
 # ---- Measured ranks
