@@ -240,6 +240,14 @@ def without_effect(name: str, value: Any, chosen: dict[str, Any]) -> str | None:
     return next((key for key, names in unused.items() if name in names), None)
 
 
+def refuse_unused(given: dict[str, Any], chosen: dict[str, Any]) -> None:
+    """Refuse options that the model or the optimiser does not use."""
+    for name, value in given.items():
+        if key := without_effect(name, value, chosen):
+            user = getattr(chosen[key], "name", chosen[key])
+            raise ConfigError(f"{name} has no effect with {key}={user!r}; drop it", key=name)
+
+
 def effective(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options without those that have no effect beside the others.
 

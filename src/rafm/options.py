@@ -409,22 +409,18 @@ def resolve(
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    for name, value in given.items():
-        is_default = _is_default(value, declared[name].default)
-        if not is_default and (key := checks.without_effect(name, value, chosen)):
-            user = getattr(chosen[key], "name", chosen[key])
-            raise ConfigError(f"{name} has no effect with {key}={user!r}; drop it", key=name)
-    searched = tuple(chosen["searched"])
-    free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
+    asked = {name: value for name, value in given.items() if not _is_default(value, declared[name].default)}
+    checks.refuse_unused(asked, chosen)
+    free = (name for name in ADAPTABLE if given.get(name) is None or name in chosen["searched"])
     return Options(
         **{name: chosen[name] for name in declared},
         shuffle=shuffle,
         keep_state=keep_state or needs_state,
         needs_state=needs_state,
         replan=replan,
-        given=frozenset(name for name, value in given.items() if not _is_default(value, declared[name].default)),
+        given=frozenset(asked),
         adaptable=frozenset(() if chosen["optimizer"].is_sampler else free),
-        searched=searched,
+        searched=tuple(chosen["searched"]),
         measured=chosen["is_measured"],
     )
 
