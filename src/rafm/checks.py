@@ -35,23 +35,16 @@ CALIBRATE_HELP = (
     "Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the parameters: on, off, "
     "or auto (if the gain is significant)."
 )
-OFF, MOST_UNITS = "off", 4096  # of a head
+OFF, MOST_UNITS, HEAD_TYPE = "off", 4096, 'int or "auto" or "off"'
+HEAD_HELP = (
+    "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its number of "
+    "hidden units, or auto (chosen by folds, if the gain is significant)."
+)
 MEASURED = "rafm"  # the family that measured ranks need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
-OF_STEPS = (  # options that training without steps does not have
-    "update",
-    "dependent_weight",
-    "optimizer",
-    "step_rows",
-    "field_weights",
-    "learning_rate",
-    "l2_weights",
-    "l1",
-    "l1_weights",
-    "averaging",
-    "rate_drops",
-    "init_scale",
-)
+# options that training without steps does not have
+OF_STEPS = {"update", "dependent_weight", "optimizer", "step_rows", "field_weights", "learning_rate", "l2_weights"}
+OF_STEPS |= {"l1", "l1_weights", "averaging", "rate_drops", "init_scale"}
 SIZES = ("max_parameters", "max_bytes")  # of measured ranks
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
@@ -263,6 +256,14 @@ def without_effect(name: str, value: Any, chosen: dict[str, Any]) -> str | None:
     return next((key for key, names in unused.items() if name in names), None)
 
 
+def refuse_unused(given: dict[str, Any], chosen: dict[str, Any]) -> None:
+    """Refuse options that the model or the optimiser does not use."""
+    for name, value in given.items():
+        if key := without_effect(name, value, chosen):
+            user = getattr(chosen[key], "name", chosen[key])
+            raise ConfigError(f"{name} has no effect with {key}={user!r}; drop it", key=name)
+
+
 def effective(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options without those that have no effect beside the others.
 
@@ -285,7 +286,7 @@ def with_loss_of_ranking(given: dict[str, Any], task: str, chosen: set[str], is_
         return given
     if given.get("optimizer") in SOLVERS:
         return {**given, "loss": "whole-data"}
-    if not is_whole or chosen & {*OF_STEPS}:
+    if not is_whole or chosen & OF_STEPS:
         return given
     is_of_pairs = given.get("metric") in loss_for(task, "bpr").metrics
     is_other = given.get("model") not in (None, "fm", "difacto") or given.get("ranks") == AUTO

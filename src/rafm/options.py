@@ -282,14 +282,7 @@ class Options:
     )
     calibrate: str = option("auto", checks.CALIBRATE_HELP, checks.calibrate, "str", str, is_kept=False)
     head: int | str = option(
-        "auto",
-        "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its "
-        "number of hidden units, or auto (chosen by folds, if the gain is significant).",
-        checks.head,
-        'int or "auto" or "off"',
-        str,
-        parse=flag_values.number_or_word,
-        is_kept=False,
+        "auto", checks.HEAD_HELP, checks.head, checks.HEAD_TYPE, str, parse=flag_values.number_or_word, is_kept=False
     )
     seed: int = option(
         0,
@@ -409,29 +402,24 @@ def resolve(
         near = nearest_option(unknown[0], declared)
         hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(declared)}"
         raise ConfigError(f"unknown option {unknown[0]!r}; {hint}", key=unknown[0])
-    chosen_names = {name for name, value in given.items() if not _is_default(value, declared[name].default)}
-    is_whole = shuffle and not needs_state
-    given = checks.completed(checks.with_loss_of_ranking(given, task, chosen_names, is_whole))
+    asked = {name: value for name, value in given.items() if not _is_default(value, declared[name].default)}
+    given = checks.completed(checks.with_loss_of_ranking(given, task, set(asked), shuffle and not needs_state))
     chosen: dict[str, Any] = {"task": task, "searched": []}
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    for name, value in given.items():
-        is_default = _is_default(value, declared[name].default)
-        if not is_default and (key := checks.without_effect(name, value, chosen)):
-            user = getattr(chosen[key], "name", chosen[key])
-            raise ConfigError(f"{name} has no effect with {key}={user!r}; drop it", key=name)
-    searched = tuple(chosen["searched"])
-    free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
+    asked = {name: value for name, value in given.items() if not _is_default(value, declared[name].default)}
+    checks.refuse_unused(asked, chosen)
+    free = (name for name in ADAPTABLE if given.get(name) is None or name in chosen["searched"])
     return Options(
         **{name: chosen[name] for name in declared},
         shuffle=shuffle,
         keep_state=keep_state or needs_state,
         needs_state=needs_state,
         replan=replan,
-        given=frozenset(chosen_names),
+        given=frozenset(asked),
         adaptable=frozenset(free if chosen["optimizer"].has_steps else ()),
-        searched=searched,
+        searched=tuple(chosen["searched"]),
         measured=chosen["is_measured"],
     )
 
