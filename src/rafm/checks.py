@@ -37,8 +37,8 @@ CALIBRATE_HELP = (
 )
 OFF, MOST_UNITS, HEAD_TYPE = "off", 4096, 'int or "auto" or "off"'
 HEAD_HELP = (
-    "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its number of "
-    "hidden units, or auto (chosen by folds, if the gain is significant)."
+    "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its number "
+    "of hidden units, or auto (chosen by folds, if the gain is significant)."
 )
 MEASURED = "rafm"  # the family that measured ranks need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
