@@ -114,7 +114,8 @@ files = {"d.csv": ["click,user,item", *(f"{int(k % 3 < 1)},{two}" for k, two in 
          "users.csv": ["user", "u1", "u2"], "items.csv": ["item", "i0", "i1", "i2"]}
 for name, lines in files.items():
     open(name, "w").write("\\n".join([*lines, ""]))
-train = "train d.csv --label click --model pairs --ranks 2 --epochs 2 --valid d.csv --head off --keep-state --out m.rafm".split()
+train = "train d.csv --label click --model pairs --ranks 2 --epochs 2 --valid d.csv --head off --out m.rafm".split()
+train.append("--keep-state")
 for words in ("--step-rows 64", "--task ranking --item-fields item", "--optimizer gibbs", "--l2-weights 0.1",
               "--rank-scale 2"):
     assert "--model pairs" in run(*train, *words.split()).error()

@@ -123,7 +123,8 @@ def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
 
 def test_the_fields_of_items_come_back_from_the_summary():
     chosen = resolve(task="ranking", item_fields=["item", "a, b"])
-    assert resolve(task="ranking", **from_summary(chosen.summary(), "rafm")).item_fields == ("item", "a, b")
+    again = resolve(task="ranking", **{**from_summary(chosen.summary(), chosen.model), "model": chosen.model})
+    assert again.item_fields == ("item", "a, b")
     assert "item_fields" not in resolve(task="binary").summary()
 
 

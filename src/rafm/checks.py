@@ -16,7 +16,7 @@ from .families import FAMILIES, family_of
 from .flag_values import AUTO, ranks_setting
 from .losses import loss_for
 from .metrics import check_metric
-from .optimizers import SAMPLERS, optimizer_for
+from .optimizers import SAMPLERS, SOLVERS, optimizer_for
 
 if TYPE_CHECKING:
     from .losses.loss import Loss
@@ -24,15 +24,27 @@ if TYPE_CHECKING:
 
 LEAST_STEP, MOST_STEP = 16, 1 << 16  # rows of a wide step
 UPDATES = ("joint", "algorithm1")
+EFFORTS = ("quick", "standard", "best")
+EFFORT_HELP = (
+    "How much to try if no option names the model: quick (a small FM for few epochs), standard, or best (more models, "
+    "larger ranks, longer sampling; several times as long)."
+)
 FIELD_WEIGHTS = ("auto", "on", "off")
 CALIBRATE = ("auto", "on", "off")
 CALIBRATE_HELP = (
     "Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the parameters: on, off, "
     "or auto (if the gain is significant)."
 )
-OFF, MOST_UNITS = "off", 4096  # of a head
+OFF, MOST_UNITS, HEAD_TYPE = "off", 4096, 'int or "auto" or "off"'
+HEAD_HELP = (
+    "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its number "
+    "of hidden units, or auto (chosen by folds, if the gain is significant)."
+)
 MEASURED = "rafm"  # the family that measured ranks need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
+# options that training without steps does not have
+OF_STEPS = {"update", "dependent_weight", "optimizer", "step_rows", "field_weights", "learning_rate", "l2_weights"}
+OF_STEPS |= {"l1", "l1_weights", "averaging", "rate_drops", "init_scale"}
 SIZES = ("max_parameters", "max_bytes")  # of measured ranks
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
@@ -76,7 +88,7 @@ def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
     import numpy as np
 
     if value is None:  # zeros of ftrl would not stay zeros
-        value = chosen["n_epochs"] > 1 and not (chosen["optimizer"].is_sampler or chosen["optimizer"].name == "ftrl")
+        value = chosen["n_epochs"] > 1 and chosen["optimizer"].has_steps and chosen["optimizer"].name != "ftrl"
     if not isinstance(value, bool | np.bool_):
         raise ConfigError(f"{name} must be True or False, found {value!r}", key=name)
     return bool(value)
@@ -84,7 +96,7 @@ def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
 
 def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the spread of initial factors."""
-    if chosen["optimizer"].is_sampler:
+    if not chosen["optimizer"].has_steps:
         return None
     usual = 0.03 if chosen["loss"].is_classification else 0.01
     return number(positive=True)(name, usual if value is None else value, chosen)
@@ -132,7 +144,7 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
 def item_fields(name: str, value: Any, chosen: dict[str, Any]) -> tuple[str, ...] | None:
     """Check the fields of the item, which losses of pairs need; reject what does not train by pairs."""
     loss = chosen["loss"]
-    if not loss.is_pairwise:
+    if not loss.is_ranking:
         if value:
             raise ConfigError(f"{name} is for task='ranking', found task={loss.task!r}", key=name)
         return None
@@ -178,6 +190,8 @@ def dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | N
 def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
     """Check the choice; sampled models have field weights for clicks alone."""
     found = choice(FIELD_WEIGHTS)(name, value, chosen)
+    if value != "auto" and chosen["loss"].name == "whole-data":
+        raise ConfigError(f"{name} cannot be chosen with loss='whole-data', which sets them; drop it", key=name)
     if found == "on" and chosen["optimizer"].is_sampler and not chosen["loss"].is_classification:
         raise ConfigError(f"{name} 'on': optimizer={chosen['optimizer'].name!r} has them for clicks alone", key=name)
     return found
@@ -191,7 +205,7 @@ def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
     if not is_whole or not (value == 0 or LEAST_STEP <= value <= MOST_STEP):
         rule = f"'auto', 0 or a whole number from {LEAST_STEP} to {MOST_STEP}"
         raise ConfigError(f"{name} must be {rule}, found {value!r}", key=name)
-    if value and chosen["loss"].is_pairwise:
+    if value and chosen["loss"].is_ranking:
         raise ConfigError(f"task='ranking' has no wide steps; use {name}=0", key=name)
     if value:
         family_of(chosen["model"]).check("take wide steps", key=name)
@@ -209,6 +223,8 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
             "ranks by count, model='fm' for one rank, or another optimizer.",
             key=name,
         )
+    if found.has_steps and chosen["loss"].name == "whole-data":
+        raise ConfigError(f"{name} {found.name!r} cannot train loss='whole-data', which needs 'als'", key=name)
     if found.losses is not None and chosen["loss"].name not in found.losses:
         raise ConfigError(
             f"{name} {found.name!r} requires loss={found.losses[0]!r}, found {chosen['loss'].name!r}. "
@@ -240,6 +256,14 @@ def without_effect(name: str, value: Any, chosen: dict[str, Any]) -> str | None:
     return next((key for key, names in unused.items() if name in names), None)
 
 
+def refuse_unused(given: dict[str, Any], chosen: dict[str, Any]) -> None:
+    """Refuse options that the model or the optimiser does not use."""
+    for name, value in given.items():
+        if key := without_effect(name, value, chosen):
+            user = getattr(chosen[key], "name", chosen[key])
+            raise ConfigError(f"{name} has no effect with {key}={user!r}; drop it", key=name)
+
+
 def effective(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options without those that have no effect beside the others.
 
@@ -252,6 +276,23 @@ def effective(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if not without_effect(name, value, chosen)}
 
 
+def with_loss_of_ranking(given: dict[str, Any], task: str, chosen: set[str], is_whole: bool) -> dict[str, Any]:
+    """Fill in the loss over all pairs for a ranking, unless options, or rows that come in parts, need steps.
+
+    >>> with_loss_of_ranking({}, "ranking", set(), True), with_loss_of_ranking({}, "ranking", {"init_scale"}, True)
+    ({'loss': 'whole-data'}, {})
+    """
+    if task != "ranking" or given.get("loss") is not None:
+        return given
+    if given.get("optimizer") in SOLVERS:
+        return {**given, "loss": "whole-data"}
+    if not is_whole or chosen & OF_STEPS:
+        return given
+    is_of_pairs = given.get("metric") in loss_for(task, "bpr").metrics
+    is_other = given.get("model") not in (None, "fm", "difacto") or given.get("ranks") == AUTO
+    return given if is_of_pairs or is_other else {**given, "loss": "whole-data"}
+
+
 def completed(given: dict[str, Any]) -> dict[str, Any]:
     """Fill in what other options imply: a limit of size measures ranks, and a sampler trains a family of its own.
 
@@ -261,7 +302,21 @@ def completed(given: dict[str, Any]) -> dict[str, Any]:
     is_limited = any(given.get(name) is not None for name in SIZES)
     if is_limited and given.get("ranks") is None and given.get("model") in (None, MEASURED):
         given = {**given, "ranks": AUTO}
-    return _with_family_of_sampler(given)
+    return _with_family_of_solver(_with_family_of_sampler(given))
+
+
+def _with_family_of_solver(given: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what the loss over all pairs trains: an FM or, of several ranks, DiFacto."""
+    from .losses.whole_data import WholeData
+
+    loss, ranks = given.get("loss"), given.get("ranks")
+    if getattr(loss, "name", loss) != WholeData.name:
+        return given
+    ranks = ranks_setting(ranks, "ranks") if isinstance(ranks, str) else ranks
+    ranks = WholeData.default_ranks if ranks is None else ranks
+    model = "difacto" if isinstance(ranks, Sequence) and len(ranks) > 1 else "fm"
+    chosen = {name: given[name] for name in ("model", "optimizer") if given.get(name) not in (None, AUTO)}
+    return {**given, "ranks": ranks, "model": model, "optimizer": "als", **chosen}
 
 
 def _with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
@@ -289,7 +344,7 @@ def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:
 
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the learning rate; its default depends on the loss and the optimiser."""
-    if chosen["optimizer"].is_sampler:
+    if not chosen["optimizer"].has_steps:
         return None
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
     value = None if is_searched(name, value, chosen) else value

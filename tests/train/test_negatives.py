@@ -49,7 +49,7 @@ class InBlocks(InMemory):
 
 
 def options(**chosen):
-    usual = {"ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 3, "item_fields": ("item", "genre")}
+    usual = {"loss": "bpr", "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 3, "item_fields": ("item", "genre")}
     return resolve(task="ranking", **effective({**usual, **chosen}))
 
 

@@ -117,9 +117,8 @@ def train(
     if json:
         print_json(report)
     else:
-        print_safely(stream)(
-            f"saved {out}: {counted(report['parameters'], 'parameter')}, {report['model_bytes']} bytes"
-        )
+        size = f"{counted(report['parameters'], 'parameter')}, {report['model_bytes']} bytes"
+        print_safely(stream)(f"{report['trained']}\nsaved {out}: {size}")
 
 
 def _options(
@@ -344,11 +343,14 @@ def _run_on_cluster(
 
 def _summary(fitted: Model, classes: Any, before: Model | None) -> dict[str, Any]:
     """Return the JSON summary of a model; `before` is the one whose history it continues."""
+    from ..model.describe import model_line
+
     classes = {"classes": classes or [0, 1]} if fitted.loss.is_classification else {}
     # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
     progressive = {} if before is None else {"progressive_loss": fitted.history[len(before.history)]["train_loss"]}
     return {
         "model": fitted.plan.family,
+        "trained": model_line(fitted),
         "task": fitted.loss.task,
         **classes,
         "parameters": fitted.n_parameters,

@@ -110,7 +110,7 @@ def choose_units(source: Source, options: Options, has_valid: bool) -> tuple[lis
 def check_options(options: Options) -> None:
     """Refuse options that a cluster has no use for."""
     refused = {
-        f"--task {options.loss.task}": options.loss.is_pairwise,
+        f"--task {options.loss.task}": options.loss.is_ranking,
         f"--model {options.model}": not options.family.can("be trained on a cluster"),
         f"--optimizer {options.optimizer.name}": options.optimizer.is_sampler,
         "--ranks auto": options.measured,

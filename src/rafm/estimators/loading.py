@@ -37,7 +37,7 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor | RaFMRanker:
     model = saved.model
     known = {"validation_fraction": 0.0, **from_summary(model.options, model.plan.family)}
     kind: Any = RaFMClassifier if model.loss.is_classification else RaFMRegressor
-    kind = RaFMRanker if model.loss.is_pairwise else kind
+    kind = RaFMRanker if model.loss.is_ranking else kind
     if kind is not RaFMClassifier:
         # by name where its settings are the defaults, as a user would write it
         known["loss"] = model.loss.name if model.loss == loss_named(model.loss.name) else model.loss

@@ -424,8 +424,8 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
     if n and n_fields and not 0 <= tensors["fields"].min() <= tensors["fields"].max() < n_fields:
         raise ModelFormatError(f"tensor 'fields': fields must be between 0 and {n_fields - 1}")
     weights = tensors.get("field_weights", np.zeros(0))
-    if not ((weights >= 0) & (weights <= 1)).all():
-        raise ModelFormatError("tensor 'field_weights': weights must be between 0 and 1")
+    if not (np.abs(weights) <= 1).all():
+        raise ModelFormatError("tensor 'field_weights': weights must be between -1 and 1")
     if "states_version" in header:
         check_states(plan, tensors, optimizer_class(header["options"]["optimizer"]))
 

@@ -22,6 +22,7 @@ from ..plan.ranks import RankPlan
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering, number_rows
+from .describe import model_line
 from .head import Accountant, Head
 from .parameters import Parameters
 from .samples import Samples
@@ -48,7 +49,7 @@ def naming_rows(name_of: Callable[[int], str], first_row: int = 0) -> Iterator[N
         raise ScoreError(error.fact, first_row + error.row, error.feature, error.value, name) from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A trained model, with feature counts and training history.
 
@@ -69,6 +70,10 @@ class Model:
     fields: FeatureFields | None = None
     samples: Samples | None = None  # sampled models that this one was distilled from, if some were kept
     head: Head | None = None  # a small network whose output is added to the score
+
+    def __repr__(self) -> str:
+        """Return what was trained; the arrays would fill pages."""
+        return f"<Model {model_line(self)}>"
 
     @cached_property
     def layout(self) -> RecordLayout:

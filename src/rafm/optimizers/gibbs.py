@@ -12,6 +12,7 @@ class Gibbs(Optimizer):
     """Draw all parameters and their priors again and again; fit one model to the mean of the sampled scores."""
 
     name = "gibbs"
+    has_steps = False
     is_sampler = True
     families = ("fm", "difacto", "lr")
     losses = ("squared", "log")

@@ -41,7 +41,8 @@ class Optimizer:
     first_state: ClassVar[float] = 1.0  # initial sum of squares
     rate_share: ClassVar[float] = 1.0  # default learning rate, relative to AdaGrad's
     least_rate: ClassVar[float] = 0.0  # of the default learning rate, however long the rows are; see decision 0009
-    is_sampler: ClassVar[bool] = False  # whether it draws parameters instead of stepping them, in an engine of its own
+    has_steps: ClassVar[bool] = True  # otherwise it trains in an engine of its own
+    is_sampler: ClassVar[bool] = False  # whether it draws parameters instead of stepping them
     families: ClassVar[tuple[str, ...] | None] = None  # the model families that it trains; all by default
     losses: ClassVar[tuple[str, ...] | None] = None  # the losses that it minimises; all by default
     n_epochs: ClassVar[int] = 30  # default

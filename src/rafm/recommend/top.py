@@ -21,6 +21,7 @@ from ..model.model import Model
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
+from .fold_in import FoldIn, added_vectors
 from .rerank import LEADING, reranked
 from .select import add_candidates, drop_beaten, exact_products
 from .sides import coordinates_by_level, own_scores, row_levels, side_vectors
@@ -86,12 +87,22 @@ class Catalogue:
         """Largest absolute value of each coordinate."""
         return np.abs(self.vectors).max(axis=0, initial=0)
 
+    @cached_property
+    def folding(self) -> FoldIn:
+        """What contexts are folded in against."""
+        return FoldIn(self.model, self.items)
+
     def recommend(
-        self, contexts: CheckedRows, top: int = 10, exclude: Sequence[np.ndarray] | None = None, threads: int = 1
+        self,
+        contexts: CheckedRows,
+        top: int = 10,
+        exclude: Sequence[np.ndarray] | None = None,
+        threads: int = 1,
+        steps: np.ndarray | None = None,
     ) -> Recommended:
         """Return the best items of each context.
 
-        exclude: for each context, row numbers of items that must not be recommended.
+        exclude: for each context, row numbers of items that must not be recommended. steps: see `FoldIn.steps`.
         """
         self._check(contexts, top, exclude)
         found = Recommended(np.full((contexts.n_rows, top), -1), np.full((contexts.n_rows, top), np.nan))
@@ -100,28 +111,34 @@ class Catalogue:
             for first in range(0, contexts.n_rows, chunk):
                 some = slice(first, min(first + chunk, contexts.n_rows))
                 seen = None if exclude is None else exclude[some]
-                found.items[some], found.scores[some] = self._best(
-                    take_rows(contexts, some.start, some.stop), top, seen, pool
-                )
+                own = None if steps is None else steps[some]
+                some_contexts = take_rows(contexts, some.start, some.stop)
+                found.items[some], found.scores[some] = self._best(some_contexts, top, seen, own, pool)
         return found
 
     def _best(
-        self, contexts: CheckedRows, top: int, seen: Sequence[np.ndarray] | None, pool: ThreadPoolExecutor
+        self,
+        contexts: CheckedRows,
+        top: int,
+        seen: Sequence[np.ndarray] | None,
+        steps: np.ndarray | None,
+        pool: ThreadPoolExecutor,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return items and scores of the best of a chunk of contexts."""
         n = top if self.model.head is None else max(top, LEADING)
         part = Recommended(np.full((contexts.n_rows, n), -1), np.full((contexts.n_rows, n), np.nan))
-        scorer = self._scorer(contexts)
+        scorer = self._scorer(contexts, steps)
         blocks = np.array_split(scorer.order, range(BLOCK_ROWS, scorer.order.size, BLOCK_ROWS))
         [*pool.map(lambda rows: self._fill(part, rows, scorer, seen), blocks)]
         if self.model.head is None:
             return part.items, part.scores
         return reranked(self.model, contexts, self.items, part.items, top)
 
-    def _scorer(self, contexts: CheckedRows) -> Scorer:
+    def _scorer(self, contexts: CheckedRows, steps: np.ndarray | None) -> Scorer:
         """Return what scores these contexts against all items."""
-        kind = ProductScorer if self.model.plan.traits.can("give vectors") else PairScorer
-        return kind(self, contexts)
+        if self.model.plan.traits.can("give vectors"):
+            return ProductScorer(self, contexts, steps)
+        return PairScorer(self, contexts)
 
     def _check(self, contexts: CheckedRows, top: int, exclude: Any) -> None:
         if top < 1:
@@ -229,11 +246,15 @@ class Scorer:
 class ProductScorer(Scorer):
     """Scores by inner products."""
 
-    def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
+    def __init__(self, catalogue: Catalogue, contexts: CheckedRows, steps: np.ndarray | None = None):
         super().__init__(catalogue, contexts)
         order, self.widths = coordinates_by_level(self.model)
-        self.vectors = np.ascontiguousarray(side_vectors(self.model, contexts, "context")[:, order])
+        vectors = side_vectors(self.model, contexts, "context")
         self.own = own_scores(self.model, contexts).astype(float) + self.bias
+        if steps is not None:  # they have all coordinates
+            vectors, self.own = vectors + added_vectors(steps), self.own + steps[:, 0]
+            self.levels = np.full(contexts.n_rows, self.model.plan.n_levels)
+        self.vectors = np.ascontiguousarray(vectors[:, order])
         self.slacks = (ROUNDING * order.size * (np.abs(self.vectors) @ catalogue.largest)).astype(np.float32)
 
     def approximate(self, block: np.ndarray, tile: slice) -> np.ndarray:

@@ -116,7 +116,7 @@ class Space:
     def _numbers(self) -> dict[str, Callable[[Any], Any]]:
         """Return how to draw each option but the ranks."""
         options = self.options
-        if options.optimizer.is_sampler:
+        if not options.optimizer.has_steps:
             return {}
         draws = {"learning_rate": _log("learning_rate", *_times(options.learning_rate, RATE_RANGE))}
         if not options.ranks:

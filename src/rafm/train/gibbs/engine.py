@@ -257,7 +257,7 @@ class GibbsEngine:
             own = numbers[:, first:stop]
             own -= means[:, field, None].astype(np.float32)
             others = total - inner[field] * weighted - own_share[field] * means[1:, field]
-            own[0] += others.astype(np.float32) @ own[1:]
+            own[0] += np.einsum("f,fi->i", others.astype(np.float32), own[1:])  # `@` would wake threads for so little
         return numbers, float(self.chain.bias[0] + means[0].sum() + 0.5 * pairs)
 
     def scorer(self) -> partial[np.ndarray]:

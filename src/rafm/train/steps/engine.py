@@ -125,7 +125,7 @@ def has_wide_steps(recipe: Options, n_rows: int) -> bool:
     """Return whether training on n_rows rows takes wide steps; see plan/steps.py."""
     if recipe.step_rows != "auto":
         return recipe.step_rows != 0
-    is_usual = recipe.optimizer.batch_size == Optimizer.batch_size and not recipe.optimizer.is_sampler
+    is_usual = recipe.optimizer.batch_size == Optimizer.batch_size and recipe.optimizer.has_steps
     is_usual &= not recipe.loss.is_pairwise
     return is_usual and recipe.family.can("take wide steps") and n_rows >= WIDE_ROWS
 

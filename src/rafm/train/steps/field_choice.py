@@ -18,6 +18,8 @@ def with_field_parameters(features: PlannedFeatures, recipe: Options, start: Mod
     """Return the features with a plan that has a weight per field, a vector per field, or neither."""
     if recipe.family.has_field_vectors:
         return _with_field_vectors(features, recipe)
+    if not (recipe.optimizer.has_steps or recipe.optimizer.is_sampler):  # of 1 and -1, so that pairs cross the sides
+        return weigh_fields(features, True)
     return weigh_fields(features, _has_field_weights(features, recipe, start))
 
 

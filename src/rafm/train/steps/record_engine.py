@@ -52,6 +52,8 @@ def threads_used(recipe: Options, n_rows: int = 0) -> int:
         from ...plan.design import MAX_PARTS  # only if it is used
 
         return min(recipe.threads, MAX_PARTS)
+    if not recipe.optimizer.has_steps:
+        return recipe.threads
     return n_team_threads(recipe, has_wide_steps(recipe, n_rows)) if recipe.family.has_team else 1
 
 
