@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..jit.cache import kernel
+from ..jit.compile import kernel
 from .checked import CheckedRows, read_only, require_checked
 from .numbering import DENSE_IDS
 
@@ -41,6 +41,10 @@ class RowStats:
     @property
     def n_features(self) -> int:
         return int(self.ids.max(initial=-1)) + 1
+
+    def squares_of(self, ids: np.ndarray) -> np.ndarray:
+        """Return the sum of the squared values of some features, by id."""
+        return self.squares[np.searchsorted(self.ids, ids)]
 
 
 @kernel()
