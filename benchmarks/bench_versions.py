@@ -59,6 +59,8 @@ def print_digests():
         for (model, ranks), (optimizer, more) in itertools.product(families.items(), optimizers.items()):
             for update in ("joint", "algorithm1") if model == "rafm" else ("joint",):
                 chosen = dict(model=model, ranks=ranks, optimizer=optimizer, update=update, n_jobs=threads, **more)
+                if model == "lr":
+                    chosen.pop("l1", None)  # it has no vectors
                 print(task, threads, model, optimizer, update, digest(task, *wide, **chosen), flush=True)
         mixed = digest(task, *pairs, model="mrma", ranks=(2, 8), n_jobs=threads)
         print(task, threads, "mrma adagrad -", mixed, flush=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from rafm.checks import effective
 from rafm.metrics.evaluation import evaluate
 from rafm.model.model import Model
 from rafm.options import resolve
@@ -145,8 +146,7 @@ def read_parts(folder: Path, study: Study) -> list[Batch]:
 
 def run(contender: Contender, study: Study, l2: float, parts: list[Batch], seed: int, epochs: int = EPOCHS) -> Model:
     """Train once; return the model of the best epoch."""
-    options = resolve(
-        task=study.task,
+    chosen = dict(
         model=contender.model,
         ranks=contender.ranks,
         l2=l2,
@@ -157,6 +157,7 @@ def run(contender: Contender, study: Study, l2: float, parts: list[Batch], seed:
         seed=seed,
         **contender.more,
     )
+    options = resolve(task=study.task, **effective(chosen))
     return train_model(parts[0], options, parts[1])
 
 

@@ -2,7 +2,7 @@
 
 from rafm.rows.source import InMemory
 from rafm.rows.stats import count_rows
-from rafm.train.policy import Facts, decide
+from rafm.train.decision import Facts, decide
 from rafm.train.resources import Resources
 
 

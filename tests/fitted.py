@@ -6,6 +6,7 @@ import worlds
 from scipy import sparse
 
 from rafm import RaFMClassifier, RaFMRegressor
+from rafm.checks import effective
 
 KINDS = {"binary": RaFMClassifier, "regression": RaFMRegressor}
 RANKS = {"rafm": (2, 5, 12), "difacto": (2, 5, 12), "fm": 5, "lr": None, "mrma": (2, 5)}
@@ -32,9 +33,8 @@ def two_fields(task="binary", n_rows=900):
 
 
 def make(task="binary", model="rafm", **options):
-    return KINDS[task](
-        **{"ranks": RANKS.get(model), "model": model, "n_epochs": 3, "l2": 0.001, "validation_fraction": 0, **options}
-    )
+    usual = {"ranks": RANKS.get(model), "model": model, "n_epochs": 3, "l2": 0.001, "validation_fraction": 0}
+    return KINDS[task](**effective({**usual, **options}))
 
 
 def scores_of(estimator, X):

@@ -102,7 +102,7 @@ def rows_of_ids(model, longest=7):
     """Draw rows as {id: value}: known and unknown ids in any order, values of both signs, some of them 0."""
     known = st.sampled_from([*model.numbering.ids.tolist(), 0]) if model.plan.n_features else st.just(0)
     ids = st.one_of(known, st.integers(0, 2 * N_INPUTS))
-    two = model.plan.traits.has_mixture
+    two = model.plan.traits.features_per_row == 2
     return st.dictionaries(ids, st.floats(-2, 2, width=16), min_size=2 if two else 0, max_size=3 if two else longest)
 
 

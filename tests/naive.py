@@ -692,3 +692,22 @@ def numbered(row, ids):
     """Return the row's known nonzeros as (number, value), rising; ids[number] is the id of a number."""
     place = {i: number for number, i in enumerate(ids)}
     return sorted((place[i], x) for i, x in zip(*row) if i in place and x != 0)
+
+
+def cross_score(model, context, item):
+    """Return the linear terms of a context and an item, and the pairs of one feature of each; prefixes count."""
+    rank = len(model["v"][0])
+    total = sum(model["w"][i] * x for row in (context, item) for i, x in zip(*row))
+    for i, x in zip(*context):
+        for j, y in zip(*item):
+            total += x * y * sum(model["v"][i][f] * model["v"][j][f] for f in range(rank))
+    return total
+
+
+def whole_data_loss(model, contexts, items, positives, unseen, penalties):
+    """Return the squared loss over all pairs, one by one; positives: {(context, item): weight}."""
+    total = sum(p * (model["w"][i] ** 2 + model["v"][i] @ model["v"][i]) for i, p in enumerate(penalties))
+    for c, j in itertools.product(range(len(contexts)), range(len(items))):
+        score = cross_score(model, contexts[c], items[j])
+        total += unseen * score**2 + positives.get((c, j), 0.0) * (1 - score) ** 2
+    return total

@@ -100,6 +100,58 @@ with tempfile.TemporaryDirectory() as folder:
     path.write_text('{"click": 1, "city": "Rome"}\\n{"click": 0, "city": "Oslo"}\\n')
     assert [batch.to_pydict() for batch in read_table(path)] == [{"click": [1, 0], "city": ["Rome", "Oslo"]}]
 """,
+    "A model family": """
+import os, tempfile
+import numpy as np
+import rafm
+from commands import run
+from rafm.distributed.inputs import check_options
+from rafm.errors import ConfigError
+from rafm.options import resolve
+os.chdir(tempfile.mkdtemp())
+cells = [f"u{k % 7},i{k % 5}" for k in range(70)]
+files = {"d.csv": ["click,user,item", *(f"{int(k % 3 < 1)},{two}" for k, two in enumerate(cells))],
+         "users.csv": ["user", "u1", "u2"], "items.csv": ["item", "i0", "i1", "i2"]}
+for name, lines in files.items():
+    open(name, "w").write("\\n".join([*lines, ""]))
+train = "train d.csv --label click --model pairs --ranks 2 --epochs 2 --valid d.csv --head off --out m.rafm".split()
+train.append("--keep-state")
+for words in ("--step-rows 64", "--task ranking --item-fields item", "--optimizer gibbs", "--l2-weights 0.1",
+              "--rank-scale 2"):
+    assert "--model pairs" in run(*train, *words.split()).error()
+try:
+    check_options(resolve(task="binary", model="pairs"))
+except ConfigError as error:
+    assert "--model pairs cannot be used on a cluster" in str(error)
+else:
+    raise AssertionError("trained on a cluster")
+assert "pairs (factorization machine without linear terms)" in " ".join(run("train", "--help").out.split())
+commands = [" ".join(train), "evaluate m.rafm d.csv", "predict m.rafm d.csv", "inspect m.rafm", "explain m.rafm d.csv",
+            "recommend m.rafm users.csv --items items.csv", "similar m.rafm user=u1",
+            "report m.rafm --data d.csv --out r.html", "train d.csv --resume-from m.rafm --out m.rafm",
+            "compress m.rafm --max-parameters 20 --out s.rafm", "predict s.rafm d.csv",
+            "compress m.rafm --bits 8 --out s.rafm", "predict s.rafm d.csv",
+            "export m.rafm --to python --out p.py", "export m.rafm --to c --out p.c"]
+for command in commands:
+    ran = run(*command.split())
+    assert ran.code == 0, (command, ran)
+fitted = rafm.load("m.rafm")
+found = fitted.model_
+assert found.plan.family == "pairs" and found.history[-1]["train_loss"] > 0
+assert not found.parameters.weights.any() and found.parameters.factors[0].any()
+weights = found.parameters.fields[found.fields.numbers]
+names = [fitted.encoder_.feature_name(id) for id in found.numbering.ids.tolist()]
+i, j = names.index("user=u3"), names.index("item=i2")
+vectors, table = found.parameters.factors[0].astype(float), {"user": ["u3"], "item": ["i2"]}
+import pandas as pd
+score = found.parameters.bias[0] + vectors[i] @ vectors[j] * (1 - weights[i] * weights[j])
+assert abs(fitted.decision_function(pd.DataFrame(table))[0] - score) < 1e-6
+assert abs(rafm.Scorer("m.rafm").predict({"user": "u3", "item": "i2"}) - 1 / (1 + np.exp(-score))) < 1e-6
+(terms,) = [one.terms for one in fitted.explain(pd.DataFrame(table)).rows]
+assert [sorted(term.features) for term in terms] == [["item=i2", "user=u3"]]
+assert np.isfinite(fitted.shapley_values(pd.DataFrame(table)).values).all()
+assert fitted.vectors(pd.DataFrame({"user": ["u3"]}), "context").shape[0] == 1
+""",
 }
 
 

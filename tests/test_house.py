@@ -42,6 +42,8 @@ LARGER_KERNELS = {  # and why
     "jit/weighted.py:add_direction": "an instruction sequence on three arrays",
     "jit/weighted.py:join_twice": "an instruction sequence on three arrays, each with its start",
     "jit/weighted.py:direct": "an instruction sequence on three arrays",
+    "kernels/whole_data.py:multiply": "four products at a time, then the rest one by one",
+    "kernels/whole_data.py:solve_systems": "allocates its work space",
     "jit/simd.py:operation": "an instruction sequence on four arrays, each with its start",
     "jit/plain.py:sum_gradients": "the twin of an instruction sequence on six arrays",
     "jit/simd.py:sum_gradients": "an instruction sequence on six arrays",

@@ -123,7 +123,8 @@ def test_every_option_is_a_documented_parameter_of_the_estimators(kind):
 
 def test_the_fields_of_items_come_back_from_the_summary():
     chosen = resolve(task="ranking", item_fields=["item", "a, b"])
-    assert resolve(task="ranking", **from_summary(chosen.summary())).item_fields == ("item", "a, b")
+    again = resolve(task="ranking", **{**from_summary(chosen.summary(), chosen.model), "model": chosen.model})
+    assert again.item_fields == ("item", "a, b")
     assert "item_fields" not in resolve(task="binary").summary()
 
 
@@ -131,7 +132,7 @@ def test_what_is_kept_comes_back_from_the_summary():
     chosen = resolve(
         task="binary", rank_scale=2.0, update="algorithm1", l2=(0.1, 0.2, 0.3), n_epochs=7, metric="auc", seed=3
     )
-    again = resolve(task="binary", **from_summary(chosen.summary()))
+    again = resolve(task="binary", **from_summary(chosen.summary(), "rafm"))
     kept = {name for name, declared in DECLARED.items() if declared.is_kept} | {"l2", "optimizer"}
     assert {name: getattr(again, name) for name in kept} == {name: getattr(chosen, name) for name in kept}
 

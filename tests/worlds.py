@@ -13,14 +13,14 @@ import naive
 import numpy as np
 from hypothesis import strategies as st
 
+from rafm.families.ffm import score_field_aware
 from rafm.jit.compile import PLAIN
 from rafm.kernels import field_aware
 from rafm.kernels import tables as kernels
 from rafm.kernels.training import train_rows
 from rafm.losses import loss_named
-from rafm.model.scores import score, score_field_aware
+from rafm.model.scores import score
 from rafm.optimizers import optimizer_for
-from rafm.plan.field_vectors import layout_of
 from rafm.plan.grouping import Grouping
 from rafm.plan.ranks import RankPlan
 from rafm.plan.scratch import (
@@ -66,7 +66,7 @@ class World:
         return self.model["w"].astype(dtype), factors
 
     def layout(self, with_states=True, n_slots=0):
-        return layout_of(self.plan, with_states, n_slots)
+        return self.plan.traits.layout(self.plan, with_states, n_slots)
 
     def scores(self, rows, level=None, dtype=PRECISION, with_states=False):
         """Score rows with the package's kernels."""

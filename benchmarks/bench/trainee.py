@@ -20,7 +20,6 @@ from rafm.train.dispatch import train_model
 from rafm.train.policy import adapted
 from rafm.train.recipe import Recipe
 from rafm.train.steps.engine import RowShape, arrange
-from rafm.train.steps.engines import make_engine
 from rafm.train.steps.field_choice import with_field_parameters
 from rafm.train.steps.record_engine import RecordEngine
 
@@ -58,7 +57,8 @@ class Trainee:
         arranged = features.arranged(self.grouping.order)
         self.rows = self.grouping.split(number_rows(batch, arranged.numbering))
         bias = options.loss.prior(found.label_mean, found.weight)
-        engine = make_engine(plan, self.grouping, shape, options, bias, fields=arranged.fields)
+        kind = plan.traits.engine(options, self.grouping.step_rows > 0)
+        engine = kind(plan, self.grouping, shape, options, bias, fields=arranged.fields)
         assert isinstance(engine, RecordEngine)
         self.engine = engine
         self.order = self.engine.visiting_order(batch.n_rows, np.random.default_rng(0))

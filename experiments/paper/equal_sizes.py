@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rafm import families
+from rafm.families import family_of
 from rafm.plan.ranks import NearestRank, plan_ranks
 
 from .budget import TOP, Budget, SizeStudy
@@ -126,7 +126,7 @@ def compare_sizes(lab: Lab, budget: Budget, study: SizeStudy) -> SizeTable:
 
 def shapes(own: dict[str, Any], study: SizeStudy, counts: np.ndarray, n_fields: int, size: int) -> list[Run]:
     """Return the candidates of a family with at most `size` parameters; none if even the smallest is larger."""
-    traits = families.FAMILIES[own["model"]]
+    traits = family_of(own["model"])
     n_vectors = n_fields if traits.has_field_vectors else 1  # of a feature
     rank = min((size - 1 - counts.size) // (counts.size * n_vectors), TOP)
     shared = {"data": study.data, "epochs": EPOCHS, "recipe": "averaged", **own}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rafm.checks import effective
 from rafm.metrics.evaluation import evaluate
 from rafm.model.model import Model
 from rafm.options import Options, resolve
@@ -59,20 +60,20 @@ def streams_of(config: dict[str, Any]) -> tuple[Stream, Stream]:
 
 def options_of(config: dict[str, Any]) -> Options:
     """Return the training options of a run."""
-    return resolve(
-        task="binary",
-        model=config["model"],
-        ranks=tuple(config["ranks"]) or None,
-        levels=SeenEnough(config["scale"]) if config["model"] in ("rafm", "difacto") else None,
-        optimizer=config["optimizer"],
-        l2=config["l2"],
-        n_epochs=config["passes"],
-        averaging=False,
-        calibrate="off",
-        init_scale=0.01,
-        patience=None,
-        seed=config["seed"],
-    )
+    chosen = {
+        "model": config["model"],
+        "ranks": tuple(config["ranks"]) or None,
+        "levels": SeenEnough(config["scale"]),
+        "optimizer": config["optimizer"],
+        "l2": config["l2"],
+        "n_epochs": config["passes"],
+        "averaging": False,
+        "calibrate": "off",
+        "init_scale": 0.01,
+        "patience": None,
+        "seed": config["seed"],
+    }
+    return resolve(task="binary", **effective(chosen))
 
 
 def evaluated(model: Model, later: Stream) -> Result:

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from rafm.checks import effective
 from rafm.errors import ConfigError
-from rafm.families import FAMILIES
+from rafm.families import family_of
 from rafm.options import resolve
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
@@ -52,9 +53,9 @@ def behaviour(cases: Cases = CASES) -> str:
     rows = check_batch(Batch(np.arange(0, 6001, 2), indices, np.ones(6000, np.float32), 70, labels))
     fields, losses = Fields.of_ranges(("user", "item"), (0, 40, 70)), []
     for model, more in cases:
-        settings: dict[str, Any] = {"ranks": (2, 8, 32), **PINNED, **more}  # whatever the defaults are by now
-        source = InMemory(rows, fields) if FAMILIES[model].has_field_vectors else rows
-        model_of = train_model(source, resolve(task="binary", model=model, n_epochs=3, **settings), rows)
+        settings = {"model": model, "n_epochs": 3, "ranks": (2, 8, 32), **PINNED, **more}  # not the defaults of today
+        source = InMemory(rows, fields) if family_of(model).has_field_vectors else rows
+        model_of = train_model(source, resolve(task="binary", **effective(settings)), rows)
         losses.append(round(model_of.history[-1]["valid_log_loss"], 5))
     return key_of(losses)
 
@@ -105,7 +106,7 @@ class Lab:
         name = task.get("data")
         if name is not None and name not in self.data:
             self.data[name] = [digest(path) for path in part_paths(self.folder, name)]
-        is_field_aware = "model" in task and FAMILIES[task["model"]].has_field_vectors
+        is_field_aware = "model" in task and family_of(task["model"]).has_field_vectors
         engine = self.field_aware_engine if is_field_aware else self.engine
         return key_of(engine, task, self.data.get(name or "", []))
 

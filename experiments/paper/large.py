@@ -13,9 +13,10 @@ from rafm.model.model import Model
 from rafm.options import resolve
 from rafm.rows.source import InMemory
 from rafm.rows.stats import RowStats, count_rows
+from rafm.train.decision import Facts, decide
 from rafm.train.dispatch import train_model
 from rafm.train.events import Finished, Searched
-from rafm.train.policy import Facts, adapted, decide
+from rafm.train.policy import adapted
 from rafm.train.recipe import Recipe
 from rafm.train.resources import Resources
 from rafm.train.steps.job import Job

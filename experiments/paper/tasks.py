@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from rafm.checks import effective
 from rafm.errors import DivergenceError
-from rafm.families import FAMILIES
+from rafm.families import family_of
 from rafm.inspect.report import histogram
 from rafm.inspect.sketch import Frequencies
 from rafm.metrics.evaluation import evaluate
@@ -84,7 +85,7 @@ class Run:
     @property
     def uses_fields(self) -> bool:
         """Whether it trains with the fields of its data set."""
-        return self.field_weights or FAMILIES[self.model].has_field_vectors
+        return self.field_weights or family_of(self.model).has_field_vectors
 
     @property
     def label(self) -> str:
@@ -116,8 +117,7 @@ def options_of(run: Run, found: DataSet) -> Options:
         for part in found.parts:
             counts += np.bincount(part.indices, minlength=counts.size)  # test rows included, as the authors do
         levels = NearestRank(run.rank_scale)(counts, run.ranks)
-    return resolve(
-        task=found.task,
+    chosen = dict(
         model=run.model,
         ranks=run.ranks or None,
         rank_scale=run.rank_scale,
@@ -132,6 +132,7 @@ def options_of(run: Run, found: DataSet) -> Options:
         field_weights="on" if run.field_weights else "off",
         **recipe_of(run.recipe, found.task),
     )
+    return resolve(task=found.task, **effective(chosen))
 
 
 def recipe_of(name: str, task: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .estimators import RaFMClassifier, RaFMRanker, RaFMRegressor, TableTransformer, load, tune
     from .losses.bpr import Bpr
     from .losses.huber import Huber
+    from .losses.whole_data import WholeData
     from .optimizers.adagrad import AdaGrad
     from .optimizers.adam import Adam
     from .optimizers.ftrl import Ftrl
@@ -39,6 +40,7 @@ __all__ = [
     "TableTransformer",
     "Thresholds",
     "UnseenValuesWarning",
+    "WholeData",
     "__version__",
     "load",
     "tune",
@@ -59,6 +61,7 @@ _HOMES = {
     "Ftrl": "optimizers.ftrl",
     "Sgd": "optimizers.sgd",
     "Bpr": "losses.bpr",
+    "WholeData": "losses.whole_data",
     "Huber": "losses.huber",
     "NearestRank": "plan.ranks",
     "Thresholds": "plan.ranks",

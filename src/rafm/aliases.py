@@ -29,7 +29,7 @@ TASKS = {
     "binary": "classification classify classifier class clicks click ctr logistic logloss probability",
     "regression": "rating ratings regress regressor squared mse rmse real numeric",
     "count": "counts poisson",
-    "ranking": "rank ranker recommend recommendation bpr implicit",
+    "ranking": "rank ranker recommend recommendation bpr implicit als wrmf",
 }
 # Flags that are no training options, and what other programs call them.
 FLAGS = {

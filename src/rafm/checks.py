@@ -12,11 +12,11 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
-from .families import FAMILIES
+from .families import FAMILIES, family_of
 from .flag_values import AUTO, ranks_setting
 from .losses import loss_for
 from .metrics import check_metric
-from .optimizers import SAMPLERS, optimizer_for
+from .optimizers import SAMPLERS, SOLVERS, optimizer_for
 
 if TYPE_CHECKING:
     from .losses.loss import Loss
@@ -24,15 +24,27 @@ if TYPE_CHECKING:
 
 LEAST_STEP, MOST_STEP = 16, 1 << 16  # rows of a wide step
 UPDATES = ("joint", "algorithm1")
+EFFORTS = ("quick", "standard", "best")
+EFFORT_HELP = (
+    "How much to try if no option names the model: quick (a small FM for few epochs), standard, or best (more models, "
+    "larger ranks, longer sampling; several times as long)."
+)
 FIELD_WEIGHTS = ("auto", "on", "off")
 CALIBRATE = ("auto", "on", "off")
 CALIBRATE_HELP = (
     "Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the parameters: on, off, "
     "or auto (if the gain is significant)."
 )
-OFF, MOST_UNITS = "off", 4096  # of a head
+OFF, MOST_UNITS, HEAD_TYPE = "off", 4096, 'int or "auto" or "off"'
+HEAD_HELP = (
+    "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its number "
+    "of hidden units, or auto (chosen by folds, if the gain is significant)."
+)
 MEASURED = "rafm"  # the family that measured ranks need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
+# options that training without steps does not have
+OF_STEPS = {"update", "dependent_weight", "optimizer", "step_rows", "field_weights", "learning_rate", "l2_weights"}
+OF_STEPS |= {"l1", "l1_weights", "averaging", "rate_drops", "init_scale"}
 SIZES = ("max_parameters", "max_bytes")  # of measured ranks
 Check = Callable[[str, Any, dict[str, Any]], Any]  # name, value, options checked so far -> value to use
 
@@ -76,17 +88,15 @@ def averaging(name: str, value: Any, chosen: dict[str, Any]) -> bool:
     import numpy as np
 
     if value is None:  # zeros of ftrl would not stay zeros
-        value = chosen["n_epochs"] > 1 and not (chosen["optimizer"].is_sampler or chosen["optimizer"].name == "ftrl")
+        value = chosen["n_epochs"] > 1 and chosen["optimizer"].has_steps and chosen["optimizer"].name != "ftrl"
     if not isinstance(value, bool | np.bool_):
         raise ConfigError(f"{name} must be True or False, found {value!r}", key=name)
-    _check_unused(name, value or None, chosen)
     return bool(value)
 
 
 def init_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the spread of initial factors."""
-    if chosen["optimizer"].is_sampler:
-        _check_unused(name, value, chosen)
+    if not chosen["optimizer"].has_steps:
         return None
     usual = 0.03 if chosen["loss"].is_classification else 0.01
     return number(positive=True)(name, usual if value is None else value, chosen)
@@ -96,7 +106,6 @@ def rate_drops(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
     """Check the number of drops; the state of FTRL depends on its learning rate, which cannot change."""
     usual = int(chosen["is_measured"] and not chosen["optimizer"].is_sampler)
     found = whole(least=0)(name, usual if value is None else value, chosen)
-    _check_unused(name, found or None, chosen)
     if found and chosen["optimizer"].name == "ftrl":
         raise ConfigError(f"{name} must be 0 with optimizer='ftrl', whose learning rate cannot change", key=name)
     return found
@@ -135,26 +144,22 @@ def ranks(name: str, value: Any, chosen: dict[str, Any]) -> tuple[int, ...]:
 def item_fields(name: str, value: Any, chosen: dict[str, Any]) -> tuple[str, ...] | None:
     """Check the fields of the item, which losses of pairs need; reject what does not train by pairs."""
     loss = chosen["loss"]
-    if not loss.is_pairwise:
+    if not loss.is_ranking:
         if value:
             raise ConfigError(f"{name} is for task='ranking', found task={loss.task!r}", key=name)
         return None
     names = (value,) if isinstance(value, str) else value
     if not names or isinstance(names, Mapping) or not all(isinstance(one, str) for one in names):
         raise ConfigError(f"task='ranking' needs {name}: the names of the fields that describe the item", key=name)
-    for key, is_possible in (
-        ("model", FAMILIES[chosen["model"]].has_common_vectors),
-        ("ranks", not chosen["is_measured"]),
-    ):
-        if not is_possible:
-            found = "auto" if key == "ranks" else chosen[key]
-            raise ConfigError(f"task='ranking' cannot train {key}={found!r}; choose another", key=key)
+    family_of(chosen["model"]).check("rank items")
+    if chosen["is_measured"]:
+        raise ConfigError("task='ranking' cannot train ranks='auto'; choose others", key="ranks")
     return tuple(names)
 
 
 def rank_scale(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the scale; ranks that are given mean the paper's rule unless it is given, too."""
-    usual = 4.0 if FAMILIES[chosen["model"]].levels_by_count and not chosen["are_ranks_given"] else 1.0
+    usual = 4.0 if family_of(chosen["model"]).levels_by_count and not chosen["are_ranks_given"] else 1.0
     return number(positive=True)(name, usual if value is None else value, chosen)
 
 
@@ -183,11 +188,10 @@ def dependent_weight(name: str, value: Any, chosen: dict[str, Any]) -> float | N
 
 
 def field_weights(name: str, value: Any, chosen: dict[str, Any]) -> str:
-    """Check the choice; only some model families have field weights."""
+    """Check the choice; sampled models have field weights for clicks alone."""
     found = choice(FIELD_WEIGHTS)(name, value, chosen)
-    if found == "on" and not FAMILIES[chosen["model"]].uses_fields:
-        families = ", ".join(family.name for family in FAMILIES.values() if family.uses_fields)
-        raise ConfigError(f"{name} 'on' requires model {families}, found {chosen['model']!r}", key=name)
+    if value != "auto" and chosen["loss"].name == "whole-data":
+        raise ConfigError(f"{name} cannot be chosen with loss='whole-data', which sets them; drop it", key=name)
     if found == "on" and chosen["optimizer"].is_sampler and not chosen["loss"].is_classification:
         raise ConfigError(f"{name} 'on': optimizer={chosen['optimizer'].name!r} has them for clicks alone", key=name)
     return found
@@ -201,17 +205,16 @@ def step_rows(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
     if not is_whole or not (value == 0 or LEAST_STEP <= value <= MOST_STEP):
         rule = f"'auto', 0 or a whole number from {LEAST_STEP} to {MOST_STEP}"
         raise ConfigError(f"{name} must be {rule}, found {value!r}", key=name)
-    _check_unused(name, value or None, chosen)
-    if value and chosen["loss"].is_pairwise:
+    if value and chosen["loss"].is_ranking:
         raise ConfigError(f"task='ranking' has no wide steps; use {name}=0", key=name)
-    if value and not FAMILIES[chosen["model"]].has_common_vectors:
-        raise ConfigError(f"model {chosen['model']!r} has no wide steps; use {name}=0", key=name)
+    if value:
+        family_of(chosen["model"]).check("take wide steps", key=name)
     return int(value)
 
 
 def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     """Check that the optimiser can train the model family."""
-    found, allowed = optimizer_for(USUAL_OPTIMIZER if value == AUTO else value), FAMILIES[chosen["model"]].optimizers
+    found, allowed = optimizer_for(USUAL_OPTIMIZER if value == AUTO else value), family_of(chosen["model"]).optimizers
     is_chosen = found.is_sampler and chosen["is_measured"]  # then the sampler chooses the family
     if found.families is not None and chosen["model"] not in found.families and not is_chosen:
         families = ", ".join(map(repr, found.families))
@@ -220,6 +223,8 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
             "ranks by count, model='fm' for one rank, or another optimizer.",
             key=name,
         )
+    if found.has_steps and chosen["loss"].name == "whole-data":
+        raise ConfigError(f"{name} {found.name!r} cannot train loss='whole-data', which needs 'als'", key=name)
     if found.losses is not None and chosen["loss"].name not in found.losses:
         raise ConfigError(
             f"{name} {found.name!r} requires loss={found.losses[0]!r}, found {chosen['loss'].name!r}. "
@@ -240,6 +245,54 @@ def optimizer(name: str, value: Any, chosen: dict[str, Any]) -> Optimizer:
     return found
 
 
+def without_effect(name: str, value: Any, chosen: dict[str, Any]) -> str | None:
+    """Return which option keeps the value of another one from having an effect; None if none does.
+
+    No effect is what None, 0, False and "off" ask for.
+    """
+    if value is None or (isinstance(value, Real) and not value) or (isinstance(value, str) and value == "off"):
+        return None
+    unused = {"optimizer": chosen["optimizer"].unused, "model": family_of(chosen["model"]).unused}
+    return next((key for key, names in unused.items() if name in names), None)
+
+
+def refuse_unused(given: dict[str, Any], chosen: dict[str, Any]) -> None:
+    """Refuse options that the model or the optimiser does not use."""
+    for name, value in given.items():
+        if key := without_effect(name, value, chosen):
+            user = getattr(chosen[key], "name", chosen[key])
+            raise ConfigError(f"{name} has no effect with {key}={user!r}; drop it", key=name)
+
+
+def effective(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options without those that have no effect beside the others.
+
+    >>> effective({"model": "lr", "l2": 0.1, "l2_weights": 0.2})
+    {'model': 'lr', 'l2_weights': 0.2}
+    """
+    optimizer = given.get("optimizer", AUTO)
+    optimizer = optimizer_for(USUAL_OPTIMIZER if optimizer == AUTO else optimizer)
+    chosen = {"model": given.get("model") or MEASURED, "optimizer": optimizer}
+    return {name: value for name, value in given.items() if not without_effect(name, value, chosen)}
+
+
+def with_loss_of_ranking(given: dict[str, Any], task: str, chosen: set[str], is_whole: bool) -> dict[str, Any]:
+    """Fill in the loss over all pairs for a ranking, unless options, or rows that come in parts, need steps.
+
+    >>> with_loss_of_ranking({}, "ranking", set(), True), with_loss_of_ranking({}, "ranking", {"init_scale"}, True)
+    ({'loss': 'whole-data'}, {})
+    """
+    if task != "ranking" or given.get("loss") is not None:
+        return given
+    if given.get("optimizer") in SOLVERS:
+        return {**given, "loss": "whole-data"}
+    if not is_whole or chosen & OF_STEPS:
+        return given
+    is_of_pairs = given.get("metric") in loss_for(task, "bpr").metrics
+    is_other = given.get("model") not in (None, "fm", "difacto") or given.get("ranks") == AUTO
+    return given if is_of_pairs or is_other else {**given, "loss": "whole-data"}
+
+
 def completed(given: dict[str, Any]) -> dict[str, Any]:
     """Fill in what other options imply: a limit of size measures ranks, and a sampler trains a family of its own.
 
@@ -249,7 +302,21 @@ def completed(given: dict[str, Any]) -> dict[str, Any]:
     is_limited = any(given.get(name) is not None for name in SIZES)
     if is_limited and given.get("ranks") is None and given.get("model") in (None, MEASURED):
         given = {**given, "ranks": AUTO}
-    return _with_family_of_sampler(given)
+    return _with_family_of_solver(_with_family_of_sampler(given))
+
+
+def _with_family_of_solver(given: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what the loss over all pairs trains: an FM or, of several ranks, DiFacto."""
+    from .losses.whole_data import WholeData
+
+    loss, ranks = given.get("loss"), given.get("ranks")
+    if getattr(loss, "name", loss) != WholeData.name:
+        return given
+    ranks = ranks_setting(ranks, "ranks") if isinstance(ranks, str) else ranks
+    ranks = WholeData.default_ranks if ranks is None else ranks
+    model = "difacto" if isinstance(ranks, Sequence) and len(ranks) > 1 else "fm"
+    chosen = {name: given[name] for name in ("model", "optimizer") if given.get(name) not in (None, AUTO)}
+    return {**given, "ranks": ranks, "model": model, "optimizer": "als", **chosen}
 
 
 def _with_family_of_sampler(given: dict[str, Any]) -> dict[str, Any]:
@@ -270,16 +337,14 @@ def is_searched(name: str, value: Any, chosen: dict[str, Any]) -> bool:
     """Return whether an option is to be found by short runs, the default with measured ranks, and record it."""
     if not (isinstance(value, str) and value == AUTO) and not (value is None and chosen["is_measured"]):
         return False
-    if FAMILIES[chosen["model"]].features_per_row is not None:
-        raise ConfigError(f"{name}='auto' is not available for model={chosen['model']!r}", key=name)
+    family_of(chosen["model"]).check("search settings by short runs", key=name)
     chosen["searched"].append(name)
     return True
 
 
 def learning_rate(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
     """Check the learning rate; its default depends on the loss and the optimiser."""
-    if chosen["optimizer"].is_sampler:
-        _check_unused(name, value, chosen)
+    if not chosen["optimizer"].has_steps:
         return None
     default = chosen["loss"].learning_rate * chosen["optimizer"].rate_share
     value = None if is_searched(name, value, chosen) else value
@@ -290,7 +355,6 @@ def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...
     """Return one penalty per rank, from one for all ranks or one for each."""
     n_ranks = len(chosen["ranks"])
     if chosen["optimizer"].is_sampler:
-        _check_unused(name, value, chosen)
         return (None,) * n_ranks
     value = None if is_searched(name, value, chosen) else value
     value = chosen["loss"].l2 if value is None else value
@@ -303,19 +367,6 @@ def l2(name: str, value: Any, chosen: dict[str, Any]) -> tuple[float | None, ...
     if is_one and not values:  # a linear model has no ranks, but a bad value is still an error
         number()(name, value, chosen)
     return tuple(number()(name, one, chosen) for one in values)
-
-
-def l2_weights(name: str, value: Any, chosen: dict[str, Any]) -> float | None:
-    """Check the L2 penalty of the weights."""
-    _check_unused(name, value or None, chosen)
-    return number()(name, value, chosen)
-
-
-def _check_unused(name: str, value: Any, chosen: dict[str, Any]) -> None:
-    """Reject a value of an option that samplers do not have."""
-    if value is not None and chosen["optimizer"].is_sampler:
-        sampler = chosen["optimizer"].name
-        raise ConfigError(f"{name} has no effect with optimizer={sampler!r}, which has no steps; drop it", key=name)
 
 
 def n_epochs(name: str, value: Any, chosen: dict[str, Any]) -> int | None:
@@ -362,10 +413,6 @@ def negative_rate(name: str, value: Any, chosen: dict[str, Any]) -> float:
     rate = number(positive=True)(name, value, chosen)
     if rate > 1:
         raise ConfigError(f"{name} must be at most 1, found {value!r}", key=name)
-    if rate < 1 and chosen["optimizer"].is_sampler:
-        raise ConfigError(
-            f"{name} has no effect with optimizer='gibbs', which is calibrated on validation rows", key=name
-        )
     if rate < 1 and chosen["loss"].task != "binary":
         raise ConfigError(f"{name} requires task='binary': other tasks have no negatives", key=name)
     return rate
@@ -376,8 +423,8 @@ def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
     found = choice(CALIBRATE)(name, value, chosen)
     if found == "on" and not chosen["loss"].is_classification:
         raise ConfigError(f"{name} 'on' requires task='binary', found {chosen['task']!r}", key=name)
-    if found == "on" and chosen["optimizer"].is_sampler:
-        raise ConfigError(f"{name} has no effect with optimizer='gibbs', which calibrates by itself; drop it", key=name)
+    if found == "on" and not family_of(chosen["model"]).is_homogeneous:
+        raise ConfigError(f"{name} 'on': scores of model {chosen['model']!r} cannot be scaled; drop it", key=name)
     if found == "on" and chosen["negative_rate"] < 1:
         raise ConfigError(f"{name} 'on' would undo negative_rate, if validation rows lack negatives too", key=name)
     return found
@@ -392,7 +439,7 @@ def head(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
         raise ConfigError(
             f"{name} must be 'auto', 'off' or a whole number from 1 to {MOST_UNITS}, found {value!r}", name
         )
-    if not FAMILIES[chosen["model"]].can_have_head or chosen["loss"].is_pairwise:
-        model = "task='ranking'" if chosen["loss"].is_pairwise else f"model {chosen['model']!r}"
-        raise ConfigError(f"{model} has no {name}; use {name}='off'", key=name)
+    if chosen["loss"].is_pairwise:
+        raise ConfigError(f"task='ranking' has no {name}; use {name}='off'", key=name)
+    family_of(chosen["model"]).check("have a head", key=name)
     return int(value)

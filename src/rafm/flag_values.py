@@ -106,7 +106,9 @@ def loss_setting(text: str, name: str) -> Any:
     except (TypeError, ValueError) as error:  # no such loss, one without a setting, no number
         if isinstance(error, ConfigError) and loss in LOSSES:
             raise ConfigError(f"{name} {text!r}: {error}", key=name) from None
-        raise ConfigError(f"{name} {text!r} is unknown; give huber:DELTA or bpr:POWER", key=name) from None
+        raise ConfigError(
+            f"{name} {text!r} is unknown; give huber:DELTA, whole-data:WEIGHT or bpr:POWER", key=name
+        ) from None
 
 
 def thresholds(text: str, name: str) -> Any:

@@ -16,7 +16,7 @@ from . import checks, flag_values
 from .aliases import nearest_name
 from .checks import UPDATES, Check, choice, number, whole
 from .errors import ConfigError
-from .families import FAMILIES, Family
+from .families import FAMILIES, family_of
 from .losses import one_of
 from .metrics import METRICS
 from .optimizers import OPTIMIZERS, SAMPLERS, optimizer_class
@@ -24,12 +24,13 @@ from .optimizers import OPTIMIZERS, SAMPLERS, optimizer_class
 if TYPE_CHECKING:
     import numpy as np
 
+    from .families.family import Family
     from .losses.loss import Loss
     from .optimizers.optimizer import Optimizer
     from .plan.ranks import LevelRule
 
 ADAPTABLE = ("learning_rate", "l2", "init_scale")  # to the rows, unless they are given
-KEPT_BY_SOME = ("l2", "validation_fraction", "item_fields")  # of model files
+KEPT_BY_SOME = ("l2", "validation_fraction", "item_fields", "effort")  # of model files
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,22 @@ class Options:
 
     loss: Loss = option(
         None,
-        "Loss function: log for clicks; squared, huber or huber:DELTA for ratings; poisson for counts; bpr or "
-        "bpr:POWER for ranking, where negatives are drawn uniformly with POWER 0 and by popularity with 1 (default: "
-        "0.5). The default depends on the task: log, squared, poisson or bpr.",
+        "Loss function: log for clicks; squared, huber or huber:DELTA for ratings; poisson for counts; for ranking "
+        "whole-data or whole-data:WEIGHT, the squared loss over all pairs, those without a row together with WEIGHT "
+        "times the weight of the rows (default: 20), or bpr or bpr:POWER, where negatives are drawn uniformly with "
+        "POWER 0 and by popularity with 1 (default: 0.5). The default depends on the task: log, squared, poisson or "
+        "whole-data (bpr with options of steps).",
         checks.loss,
         "str or settings",
         str,
         parse=flag_values.loss_setting,
-        parameter_help='"squared", "huber", "poisson" (for counts), "bpr" (of a ranker), or settings such as '
-        "`rafm.Huber(delta=2.0)` and `rafm.Bpr(negative_power=1.0)`.",
+        parameter_help='"squared", "huber", "poisson" (for counts), "whole-data" or "bpr" (of a ranker), or settings '
+        "such as `rafm.Huber(delta=2.0)`, `rafm.WholeData(unseen=10)` and `rafm.Bpr(negative_power=1.0)`.",
         is_kept=False,
     )
     model: str = option(
         None,
-        f"Model family: {', '.join(f'{one.name} ({one.help})' for one in FAMILIES.values())} (default: rafm).",
+        f"Model family: {', '.join(f'{name} ({help})' for name, help in FAMILIES.items())} (default: rafm).",
         checks.model,
         "str",
         str,
@@ -200,12 +203,13 @@ class Options:
         parse=flag_values.numbers_or_auto,
         is_kept=False,
     )
-    l2_weights: float = option(0.0, "L2 penalty of weights at each occurrence.", checks.l2_weights, "float", float)
+    l2_weights: float = option(0.0, "L2 penalty of weights at each occurrence.", number(), "float", float)
     l1: float = option(0.0, "L1 penalty that sets whole factor vectors to 0 (ftrl only).", checks.l1, "float", float)
     l1_weights: float = option(0.0, "L1 penalty that sets linear weights to 0 (ftrl only).", checks.l1, "float", float)
     n_epochs: int = option(
         None,
-        "Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs).",
+        "Maximum number of passes over the data (default: 30; 100 with ranks auto, 200 with gibbs, "
+        "16 with whole-data).",
         checks.n_epochs,
         "int",
         int,
@@ -259,6 +263,7 @@ class Options:
         flag="valid_share",
         is_kept=False,  # only by models for which rows were held out
     )
+    effort: str = option(checks.EFFORTS[1], checks.EFFORT_HELP, choice(checks.EFFORTS), "str", str, is_kept=False)
     max_seconds: float | None = option(
         None,
         "Stop after this many seconds, total across resumes, and keep the best epoch.",
@@ -277,14 +282,7 @@ class Options:
     )
     calibrate: str = option("auto", checks.CALIBRATE_HELP, checks.calibrate, "str", str, is_kept=False)
     head: int | str = option(
-        "auto",
-        "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its "
-        "number of hidden units, or auto (chosen by folds, if the gain is significant).",
-        checks.head,
-        'int or "auto" or "off"',
-        str,
-        parse=flag_values.number_or_word,
-        is_kept=False,
+        "auto", checks.HEAD_HELP, checks.head, checks.HEAD_TYPE, str, parse=flag_values.number_or_word, is_kept=False
     )
     seed: int = option(
         0,
@@ -320,7 +318,7 @@ class Options:
     @property
     def family(self) -> Family:
         """Properties of the model family."""
-        return FAMILIES[self.model]
+        return family_of(self.model)
 
     @property
     def rule(self) -> LevelRule | np.ndarray:
@@ -352,6 +350,7 @@ class Options:
             "batch_size": self.optimizer.batch_size,
             "l2": list(self.l2) if len(set(self.l2)) > 1 else next(iter(self.l2), None),
             **{name: limit for name in checks.SIZES if (limit := getattr(self, name)) is not None},
+            **({"effort": self.effort} if self.effort != checks.EFFORTS[1] else {}),
             **({"item_fields": list(self.item_fields)} if self.item_fields else {}),
         }
 
@@ -403,22 +402,24 @@ def resolve(
         near = nearest_option(unknown[0], declared)
         hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(declared)}"
         raise ConfigError(f"unknown option {unknown[0]!r}; {hint}", key=unknown[0])
-    given = checks.completed(given)
+    asked = {name: value for name, value in given.items() if not _is_default(value, declared[name].default)}
+    given = checks.completed(checks.with_loss_of_ranking(given, task, set(asked), shuffle and not needs_state))
     chosen: dict[str, Any] = {"task": task, "searched": []}
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    searched = tuple(chosen["searched"])
-    free = (name for name in ADAPTABLE if given.get(name) is None or name in searched)
+    asked = {name: value for name, value in given.items() if not _is_default(value, declared[name].default)}
+    checks.refuse_unused(asked, chosen)
+    free = (name for name in ADAPTABLE if given.get(name) is None or name in chosen["searched"])
     return Options(
         **{name: chosen[name] for name in declared},
         shuffle=shuffle,
         keep_state=keep_state or needs_state,
         needs_state=needs_state,
         replan=replan,
-        given=frozenset(name for name, value in given.items() if not _is_default(value, declared[name].default)),
-        adaptable=frozenset(() if chosen["optimizer"].is_sampler else free),
-        searched=searched,
+        given=frozenset(asked),
+        adaptable=frozenset(free if chosen["optimizer"].has_steps else ()),
+        searched=tuple(chosen["searched"]),
         measured=chosen["is_measured"],
     )
 
@@ -427,11 +428,11 @@ def _is_default(value: Any, default: Any) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
-    """Convert what `summary` wrote back to arguments of `resolve`; unknown entries are ignored.
+def from_summary(summary: dict[str, Any], family: str) -> dict[str, Any]:
+    """Convert what `summary` wrote back to arguments of `resolve` for a model; unknown entries are ignored.
 
-    >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1})
-    {'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
+    >>> from_summary({"rank_scale": None, "thresholds": "10,100", "optimizer": "sgd", "l2": 0.1}, "rafm")
+    {'model': 'rafm', 'l2': 0.1, 'levels': Thresholds(minimum=(10.0, 100.0)), 'optimizer': 'sgd'}
     """
     kept = [name for name, declared in declared_options() if declared.is_kept or name in KEPT_BY_SOME]
     chosen = {name: summary[name] for name in kept if name in summary}
@@ -445,4 +446,4 @@ def from_summary(summary: dict[str, Any]) -> dict[str, Any]:
         usual = optimizer_class(name)()  # a name alone stands for all defaults
         size = summary.get("batch_size", usual.batch_size)
         chosen["optimizer"] = name if size == usual.batch_size else optimizer_class(name)(batch_size=size)
-    return chosen
+    return checks.effective({"model": family, **chosen})

@@ -1,6 +1,7 @@
 """Ctrl-C while a command starts: exit code 130 and one line, whatever was being imported (case 129)."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ from commands import rows_of_pairs
 
 from rafm.cli.compiling import NOTE
 
-LINE = "error: interrupted"
+LINE, TERMINATED = "error: interrupted", "error: terminated"
 
 AT_AN_EVENT = """
 import signal, sys
@@ -51,6 +52,24 @@ main()
 """
 """Sends Ctrl-C when a callback forgets the lock of a module, where Python drops exceptions."""
 
+WHERE_IT_IS_CLEARED = """
+import contextlib, signal, sys
+from rafm.cli import main
+
+_, number, *arguments = sys.argv
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numba" and "numba" not in sys.modules:
+            with contextlib.suppress(BaseException):
+                signal.raise_signal(int(number))
+
+sys.argv = ["rafm", *arguments]
+sys.meta_path.insert(0, Finder())
+main()
+"""
+"""Sends a signal during an import that clears what is raised, as those of extension modules do."""
+
 
 def python(*arguments, **settings):
     """Start Python in a process of its own, which imports everything itself."""
@@ -89,3 +108,31 @@ def test_ctrl_c_at_any_import_ends_a_command_with_one_line(command):  # case 129
 @pytest.mark.parametrize("module", ["rafm.cli", "numba"])
 def test_ctrl_c_is_not_lost_in_a_callback_of_an_import(command, module):  # case 129
     assert ended(python("-c", IN_A_CALLBACK, module, *command)) == (130, [LINE])
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(signal.SIGINT, (130, [LINE])), (signal.SIGTERM, (143, [TERMINATED]))]
+)
+def test_a_signal_is_not_lost_in_an_import_that_clears_it(command, number, expected):  # case 129
+    assert ended(python("-c", WHERE_IT_IS_CLEARED, int(number), *command)) == expected
+
+
+HANGING_IMPORT = """
+import signal, sys, time
+from rafm.cli import interrupts, main
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numba":
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(600)
+
+interrupts.IMPORT_SECONDS = 0.1
+sys.argv[0] = "rafm"
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+
+def test_ctrl_c_ends_an_import_that_hangs(command):  # case 129
+    assert ended(python("-c", HANGING_IMPORT, *command)) == (130, [LINE])

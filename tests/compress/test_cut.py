@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from worlds import planted
 
 from rafm import load
+from rafm.checks import effective
 from rafm.compress.budget import Budget, cut_within
 from rafm.compress.cut import Cutter
 from rafm.compress.levels import LevelCutter
@@ -30,7 +31,7 @@ def rows():
 @pytest.fixture(scope="module")
 def models(rows):
     def trained(**chosen):
-        return train_model(rows[0], resolve(**{"task": "binary", "n_epochs": 3, "l2": 0.001, **chosen}))
+        return train_model(rows[0], resolve(**effective({"task": "binary", "n_epochs": 3, "l2": 0.001, **chosen})))
 
     return {
         "fm": trained(model="fm", ranks=10),
@@ -206,7 +207,7 @@ def test_what_cannot_be_cut_says_what_can():
         make().fit(X, y).compress(max_bytes=-1)
     assert make(model="lr").fit(X, y).compress(max_parameters=1000).n_parameters_ > 0
     X, y = two_fields()[0]
-    with pytest.raises(ConfigError, match="mrma models cannot be compressed, only rafm, fm and difacto"):
+    with pytest.raises(ConfigError, match="model 'mrma' cannot be compressed: each pair"):
         make(model="mrma").fit(X, y).compress(max_parameters=300)
 
 

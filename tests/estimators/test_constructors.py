@@ -7,7 +7,7 @@ import pytest
 from rafm import RaFMClassifier, RaFMRanker, RaFMRegressor
 from rafm.options import declared_options
 
-OWN = {RaFMClassifier: {}, RaFMRegressor: {"loss": "squared"}, RaFMRanker: {"loss": "bpr", "item_fields": None}}
+OWN = {RaFMClassifier: {}, RaFMRegressor: {"loss": "squared"}, RaFMRanker: {"loss": None, "item_fields": None}}
 NOT_OF_ALL = {"loss", "item_fields"}  # a classifier always trains on log loss; only a ranker has items
 TYPES = {  # of annotations, by that of the declaration
     "bool": "bool",

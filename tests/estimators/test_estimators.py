@@ -94,7 +94,7 @@ def test_copies_of_a_fitted_estimator_score_alike(copied):
 
 def test_a_grid_search_finds_the_only_model_that_can_see_pairs():
     (X, y), _ = two_fields(n_rows=3000)
-    grid = {"model": ["lr", "fm"], "l2": [0.0, 10.0]}
+    grid = [{"model": ["lr"]}, {"model": ["fm"], "l2": [0.0, 10.0]}]  # l2 has no effect with lr
     search = GridSearchCV(RaFMClassifier(4, n_epochs=8), grid, scoring="neg_log_loss", cv=3).fit(X, y)
     assert search.best_params_ == {"model": "fm", "l2": 0.0}
 

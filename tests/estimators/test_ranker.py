@@ -12,7 +12,7 @@ import rafm
 from rafm.errors import ConfigError, DataValueError
 
 FILMS = pd.DataFrame({"film": [f"f{k}" for k in range(12)], "genre": [f"g{k % 3}" for k in range(12)]})
-QUICK = {"model": "fm", "ranks": 8, "n_epochs": 8, "validation_fraction": 0}
+QUICK = {"loss": "bpr", "model": "fm", "ranks": 8, "n_epochs": 8, "validation_fraction": 0}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_a_saved_ranker_is_loaded_as_it_was(ranker, plays, tmp_path):
     assert isinstance(loaded, rafm.RaFMRanker)
     assert (list(loaded.item_fields), loaded.loss) == (["film", "genre"], "bpr")
     np.testing.assert_array_equal(loaded.predict(plays[:20]), ranker.predict(plays[:20]))
-    other = rafm.RaFMRanker(item_fields="film", loss=rafm.Bpr(0.0), **{**QUICK, "n_epochs": 1}).fit(plays)
+    other = rafm.RaFMRanker(item_fields="film", **{**QUICK, "loss": rafm.Bpr(0.0), "n_epochs": 1}).fit(plays)
     other.save(tmp_path / "m.rafm")
     assert rafm.load(tmp_path / "m.rafm").loss == rafm.Bpr(0.0)
     loaded.partial_fit(plays[:60])
@@ -51,7 +51,8 @@ def test_matrices_have_given_fields_and_validation_rows_choose_the_epoch(plays):
     users, films = plays["user"].astype(int), plays["film"].str[1:].astype(int)
     ids = np.stack([users, 30 + films], axis=1)
     X = csr_matrix((np.ones(ids.size), ids.ravel(), np.arange(0, ids.size + 1, 2)), shape=(900, 42))
-    model = rafm.RaFMRanker(item_fields="item", fields=["user"] * 30 + ["item"] * 12, model="fm", ranks=4, n_epochs=4)
+    model = rafm.RaFMRanker(item_fields="item", fields=["user"] * 30 + ["item"] * 12, loss="bpr", ranks=4)
+    model.set_params(model="fm", n_epochs=4)
     model.fit(X[:700], eval_set=(X[700:], None))
     assert model.history_[-1]["valid_pair_auc"] > 0.9
     assert model.n_validation_rows_ == 200
@@ -100,7 +101,7 @@ def test_commands_train_judge_and_recommend_without_labels(plays, tmp_path):
 def test_contexts_that_were_seen_with_every_item_cannot_be_judged():
     plays = pd.DataFrame({"user": [*"aabb"] * 10, "film": [*"xyxy"] * 10})
     with pytest.raises(DataValueError, match="its context was seen with every item"):
-        rafm.RaFMRanker(item_fields="film", model="fm", ranks=2).fit(plays)
+        rafm.RaFMRanker(item_fields="film", loss="bpr", model="fm", ranks=2).fit(plays)
 
 
 def test_files_of_ids_need_fields(plays, tmp_path):
@@ -115,3 +116,37 @@ def test_files_of_ids_need_fields(plays, tmp_path):
     refused = run("train", str(rows), *flags, "--out", out)
     assert refused.code == 3
     assert "ranking needs fields to tell items from contexts" in refused.err
+
+
+def chosen_matrix():
+    """Return users with a taste for every third item."""
+    rng = np.random.default_rng(0)
+    users, items = np.arange(40).repeat(6), 3 * rng.integers(0, 8, 240)
+    return csr_matrix((rng.uniform(0.5, 2, 240), (users, items + users % 3)), shape=(40, 24))
+
+
+def test_a_matrix_of_users_and_items_is_trained_as_its_pairs():
+    X = chosen_matrix()
+    model = rafm.RaFMRanker(ranks=6, n_epochs=10, validation_fraction=0).fit(X)
+    assert model.model_.loss == rafm.WholeData()
+    ids = np.stack([X.tocoo().row, 40 + X.tocoo().col], axis=1)
+    rows = csr_matrix((np.ones(ids.size), ids.ravel(), np.arange(0, ids.size + 1, 2)), shape=(len(ids), 64))
+    fields = ["user"] * 40 + ["item"] * 24
+    same = rafm.RaFMRanker(6, item_fields="item", fields=fields, n_epochs=10, validation_fraction=0)
+    same.fit(rows, sample_weight=X.tocoo().data)
+    for name, array in same.model_.parameters.arrays().items():
+        np.testing.assert_array_equal(model.model_.parameters.arrays()[name], array)
+    found = model.recommend([4, 5], top=1, exclude=X[[4, 5]])
+    assert (found.items % 3).tolist() == [[1], [2]]
+    assert not X[4, found.items[0]].sum()
+    assert model.recommend(history=X[[4]], top=1).items % 3 == 1
+    with pytest.raises(ConfigError, match="contexts must be numbers from 0 to 39"):
+        model.recommend([40])
+
+
+def test_without_options_of_steps_a_ranker_trains_on_all_pairs(plays):
+    usual = {"item_fields": ["film", "genre"], "ranks": 4, "n_epochs": 2, "validation_fraction": 0}
+    assert rafm.RaFMRanker(**usual).fit(plays).model_.loss.name == "whole-data"
+    for own in ({"learning_rate": 0.1}, {"model": "rafm"}, {"metric": "pair_auc"}, {"optimizer": "sgd"}):
+        assert rafm.RaFMRanker(**usual, **own).fit(plays).model_.loss.name == "bpr"
+    assert rafm.RaFMRanker(**usual).partial_fit(plays).model_.loss.name == "bpr"

@@ -40,5 +40,5 @@ def test_rows_need_labels_and_mixtures_have_no_levels():
     fm, mixture = model_of(make_world("fm", (4,), [1] * 6)), model_of(make_world("mrma", (2, 3), [2] * 6))
     with pytest.raises(DataValueError, match="need labelled rows"):
         level_losses(fm, by_id(fm, ROWS))
-    with pytest.raises(ConfigError, match="has no levels"):
+    with pytest.raises(ConfigError, match="model 'mrma' cannot give losses by level"):
         level_losses(mixture, labelled(mixture, np.ones(40)))

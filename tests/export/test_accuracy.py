@@ -60,7 +60,7 @@ def model(request, tmp_path_factory):
     saved, path = saved_model(request.param), tmp_path_factory.mktemp("model") / "m.rafm"
     save(path, saved)
     rng, ids = np.random.default_rng(11), saved.model.numbering.ids
-    longest = 2 if saved.model.plan.traits.has_mixture else ids.size
+    longest = 2 if saved.model.plan.traits.features_per_row else ids.size
     X = np.zeros((N_ROWS, ids.size), np.float32)
     for row in X:
         chosen = rng.choice(ids.size, rng.integers(2, longest + 1), replace=False)
@@ -124,7 +124,7 @@ def test_recommendations_have_scores_that_keep_it(model):  # case 118
         pytest.skip("field-aware models recommend nothing")
     ids = found.numbering.ids.tolist()
     items, contexts = ids[::3], [{id: x for id, x in row.items() if id not in ids[::3]} for row in rows[:100]]
-    if found.plan.traits.has_mixture:  # scores rows of two features
+    if found.plan.traits.features_per_row:  # scores rows of two features
         contexts = [row for row in contexts if len(row) == 1]
     best = Catalogue(found, batch_of([{id: 1.0} for id in items])).recommend(batch_of(contexts), top=3)
     joined = [context | {items[place]: 1.0} for context, row in zip(contexts, best.items) for place in row]

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from rafm.files import atomic as files
-from rafm.files.atomic import write_atomically
+from rafm.files.atomic import check_writable, write_atomically
 
 OLD, NEW = b"old content", [b"new ", memoryview(b"content"), b"", b"!" * 100_000]
 
@@ -300,6 +300,18 @@ def test_only_a_file_system_that_cannot_sync_folders_is_excused(path, monkeypatc
     else:
         write_atomically(path, NEW)
     assert path.read_bytes() == b"".join(NEW)
+
+
+@pytest.mark.parametrize("step", ["fsync", "remove"])
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError])
+def test_a_check_that_is_stopped_leaves_nothing_behind(path, monkeypatch, step, stop):
+    def interrupted(*_):
+        raise stop
+
+    monkeypatch.setattr(os, step, interrupted)
+    with pytest.raises(stop):
+        check_writable(path)
+    assert [*path.parent.iterdir()] == [path]
 
 
 # What killed processes leave behind

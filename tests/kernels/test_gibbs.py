@@ -41,6 +41,8 @@ def case(name):
         weights = rng.uniform(0, 2, n_rows)
     elif name.startswith("several of a field"):
         X[:, :7] = some(rng, n_rows, 7, 0.4)
+        X = (X != 0).astype(float) if "ones" in name else X
+        weights = rng.uniform(0, 2, n_rows) if "weighted" in name else weights
     elif name == "no fields":
         X, fields = some(rng, n_rows, 14, 0.3), None
     elif name.startswith("missing fields"):
@@ -60,6 +62,9 @@ CASES = (
     "values",
     "weights",
     "several of a field",
+    "several of a field, ones",
+    "several of a field, weighted",
+    "several of a field, weighted ones",
     "no fields",
     "missing fields",
     "lengths",
@@ -96,6 +101,12 @@ def engine_of(name, threads=1):
 
 def numbers_of(engine):
     return engine.chain.numbers[:, engine.arrangement.places].astype(float)
+
+
+def norm_of(X):
+    """Return the mean squared norm of the rows that are not 0."""
+    squares = (X**2).sum(axis=1)
+    return squares[squares > 0].mean()
 
 
 def run(engine, draw, first=0, stop=None):
@@ -149,7 +160,8 @@ def test_distillation_moves_every_parameter_to_its_best_value(name):
     centres = engine.chain.centres[:, engine.arrangement.places].astype(float)
     run(engine, Draw(0, 3, 0, 1.0, False, False, PULL))
     order, none = engine.arrangement.order, lambda f, i: 0.0
-    prior, t = lambda f, i: (PULL, centres[f, i]), field_weights_of(name, fields)
+    sizes = np.array([norm_of(data[0][:, fields == k]) for k in range(fields.max() + 1)])
+    prior, t = lambda f, i: (PULL * sizes[fields[i]], centres[f, i]), field_weights_of(name, fields)
     expected = naive.gibbs_sweep(*data, bias, start, lengths, order, 1.0, prior, none, t)
     np.testing.assert_allclose(numbers_of(engine), expected[1], atol=2e-4)
 
@@ -218,7 +230,7 @@ def test_weights_with_learned_priors_follow_the_exact_posterior():
         engine.sample(0, 1, sweep, False)
         samples.append([engine.chain.bias[0], *engine.chain.numbers[0, engine.arrangement.places]])
     samples = np.array(samples[100:])
-    grid = np.exp(np.linspace(-6, 6, 400))
+    grid = np.exp(np.linspace(-6, 12, 600))
     found, likelihood = [], []
     for precision in grid:
         prior = (np.eye(4) + 1) / precision  # of the weights, with mu integrated out
@@ -230,7 +242,8 @@ def test_weights_with_learned_priors_follow_the_exact_posterior():
         mean, variance = gain @ labels, np.diag(K - gain @ Z @ K)
         found.append(np.concatenate([mean, variance + mean**2]))
         _, size = np.linalg.slogdet(C)
-        log_prior = -0.5 * np.log(precision) - 0.5 * precision + np.log(precision)  # Gamma(1/2, 1/2) on a log grid
+        scaled = precision / norm_of(X)
+        log_prior = 0.5 * np.log(scaled) - 0.5 * 0.004 * scaled  # Gamma(1/2, 4 / 1000 / 2) on a log grid
         likelihood.append(-0.5 * size - 0.5 * labels @ np.linalg.solve(C, labels) + log_prior)
     share = np.exp(np.array(likelihood) - max(likelihood))
     exact = (share / share.sum()) @ np.array(found)

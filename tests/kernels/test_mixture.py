@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import ALL_RANKS, PRECISION, ROUNDING, RULE, TOLERANCE, make_world, pack_rows, pack_settings, seeds
 
+from rafm.families.mrma import score_mixture
 from rafm.kernels import mixture
 from rafm.kernels.tables import optimizer_with
-from rafm.model.scores import score_mixture
 
 KINDS = ("squared", "logistic")
 HUGE = float(np.finfo(PRECISION).max) ** 0.75  # whose square is none

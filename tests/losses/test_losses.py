@@ -12,9 +12,10 @@ from rafm.kernels import losses as kernels
 from rafm.losses import KERNELS, LOSSES, SAME_CODE, TASKS, loss_for, loss_named, losses_of
 from rafm.losses.huber import Huber
 
-KINDS = {"log": "logistic"}
+KINDS = {"log": "logistic", "whole-data": "squared"}
 LABELS = {"log": [0.0, 1.0], "squared": [-2.0, 0.5, 9.0], "poisson": [0.0, 1.0, 7.0], "huber": [-2.0, 0.5, 9.0]}
 LABELS["bpr"] = LABELS["log"]  # of the rows of a pair
+LABELS["whole-data"] = [0.0, 1.0]
 WRONG = {"log": [-1.0, 3.0], "poisson": [-1.0]}  # labels that a loss rejects
 ALL = [loss_named(name) for name in LOSSES]
 LINK, VALUE, SLOPE = map(callable_helper, (kernels.link, kernels.loss_value, kernels.loss_slope))

@@ -199,7 +199,7 @@ def test_wrong_units_are_refused(wrong):
 
 @pytest.mark.parametrize("model", ["lr", "mrma"])
 def test_families_without_pairs_of_fields_refuse_a_head(model):
-    with pytest.raises(ConfigError, match=f"model '{model}' has no head"):
+    with pytest.raises(ConfigError, match=f"model '{model}' cannot have a head"):
         resolve(task="binary", model=model, head=16)
     assert resolve(task="binary", model=model).head == "auto"
 

@@ -108,7 +108,7 @@ def test_training_goes_on_in_floats(model):
 def test_a_mixture_and_odd_numbers_of_bits_are_refused(model):
     with pytest.raises(ConfigError, match="bits must be one of 16, 8, 6, 4, found 5"):
         model[1].compress(bits=5)
-    with pytest.raises(ConfigError, match="mrma models cannot be quantised"):
+    with pytest.raises(ConfigError, match="model 'mrma' cannot be quantised"):
         make(model="mrma").fit(*two_fields()[0]).compress(bits=8)
 
 

@@ -6,7 +6,6 @@ from fitted import long_tail, make
 from scipy import sparse
 
 from rafm.compress.cut import Cutter
-from rafm.model.pairs import pair_products
 from rafm.recommend.sides import own_scores, side_vectors
 from rafm.rows.checked import Batch, check_batch
 from rafm.rows.numbering import number_rows
@@ -31,7 +30,7 @@ def test_pairs_add_up_to_the_score(model):
     parameters, rows = found.model_.parameters, number_rows(rows_of(X[:40]), found.model_.numbering)
     for r, score in enumerate(found.decision_function(X[:40])):
         ids, x = (part[rows.indptr[r] : rows.indptr[r + 1]] for part in (rows.indices, rows.values))
-        products = pair_products(found.model_, ids, ids) * np.outer(x, x)
+        products = found.model_.pair_products(ids, ids) * np.outer(x, x)
         linear = parameters.bias[0] + parameters.weights[ids] @ x
         assert score == pytest.approx(linear + np.triu(products, 1).sum(), rel=1e-4, abs=1e-4)
 

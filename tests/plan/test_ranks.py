@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from worlds import make_world
 
 from rafm.errors import ConfigError
+from rafm.families import FAMILIES
 from rafm.options import resolve
 from rafm.plan.ranks import (
-    FAMILIES,
     NearestRank,
     RankPlan,
     Thresholds,

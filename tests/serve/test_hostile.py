@@ -11,10 +11,11 @@ import pytest
 from fitted import make
 from serving import serving
 from starlette.requests import Request
+from warm import run_script
 
 from rafm.serve.app import Application
 from rafm.serve.metrics import SharedMetrics
-from rafm.serve.requests import RequestError
+from rafm.serve.requests import BodyReader, RequestError
 from rafm.serve.served import ModelStore
 from rafm.serve.settings import Settings
 
@@ -135,6 +136,33 @@ def test_a_machine_without_memory_is_told_apart_from_a_bad_request(model, ask_fo
     with pytest.raises(RequestError, match="the request needs too much memory") as caught:
         asyncio.run(app.work(Request({"type": "http"}, receive), lambda model, body: ask_for_memory()))
     assert caught.value.status == 413
+
+
+def test_a_body_for_which_there_is_no_memory_is_told_apart_from_a_bad_request():  # case 119
+    async def receive():
+        raise MemoryError
+
+    with pytest.raises(RequestError, match="the request needs too much memory") as caught:
+        asyncio.run(BodyReader(100).read(Request({"type": "http"}, receive)))
+    assert caught.value.status == 413
+
+
+PARSED_WITHOUT_MEMORY = """
+import resource
+from rafm.serve.requests import parse_json
+body = b'{"rows": [' + b"1," * (1 << 23) + b"1]}"
+with open("/proc/self/statm") as file:
+    limit = int(file.read().split()[0]) * resource.getpagesize() + (1 << 22)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    parse_json(body)
+except MemoryError as error:
+    print("no memory:", error)
+"""
+
+
+def test_json_that_there_is_no_memory_to_parse_is_told_apart_from_what_is_no_json():  # case 119
+    assert run_script(PARSED_WITHOUT_MEMORY).stdout.startswith("no memory: ")
 
 
 def talk(server, *parts):

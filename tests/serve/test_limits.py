@@ -1,9 +1,12 @@
 """The queue of long work: bursts wait, overload is refused."""
 
 import asyncio
+import socket
 import threading
 
 import pytest
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rafm.serve.limits import (
     BURST_SECONDS,
@@ -16,6 +19,7 @@ from rafm.serve.limits import (
     Lane,
 )
 from rafm.serve.metrics import SharedMetrics
+from rafm.serve.protocol import GuardedProtocol
 from rafm.serve.requests import RequestError
 
 
@@ -176,3 +180,105 @@ def test_a_wrong_token_is_told_before_a_full_queue():
     wrong = request("/score", LIGHT_BYTES + 1, token=b"Bearer wrong")
     answers, _ = asyncio.run(statuses_when_the_queue_is_full(wrong))
     assert answers[0][0]["status"] == 401
+
+
+async def answering(n_bytes, actions):
+    """Let a client ask for an answer of some bytes, do things with it in turn, and return whether it is dropped."""
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(n_bytes)})
+
+    made, config = [], uvicorn.Config(app, http=GuardedProtocol, lifespan="off", log_config=None)
+    config.load()
+
+    def protocol():
+        made.append(GuardedProtocol(config, uvicorn.server.ServerState(), {}))
+        return made[0]
+
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(protocol, sock=small_buffers(socket.create_server(("127.0.0.1", 0))))
+    with small_buffers(socket.socket()) as client:
+        client.connect(server.sockets[0].getsockname())
+        client.setblocking(False)
+        for action in actions:
+            await action(client)
+            await settled(lambda: made and made[0].transport.get_write_buffer_size())
+            made[0].drop_unless_read()
+        dropped = made[0].transport.is_closing()
+        made[0].transport.abort()
+    server.close()
+    return dropped
+
+
+def small_buffers(sock):
+    """Keep the system from taking more and more of an answer."""
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        sock.setsockopt(socket.SOL_SOCKET, buffer, 1 << 13)
+    return sock
+
+
+async def settled(value):
+    """Wait until a value has been the same for a while."""
+    before, since = None, 0
+    while since < 5:
+        await asyncio.sleep(0.01)
+        since = since + 1 if value() == before else 0
+        before = value()
+
+
+async def ask(client):
+    await asyncio.get_running_loop().sock_sendall(client, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+
+
+async def wait(client):
+    pass
+
+
+async def read(client):
+    n_bytes = 0
+    while n_bytes < HUGE // 4:
+        n_bytes += len(await asyncio.get_running_loop().sock_recv(client, 1 << 14))
+        await asyncio.sleep(0)  # for the server to send on
+
+
+HUGE = 1 << 20  # more than the system keeps for the connection
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "actions", "is_dropped"),
+    [
+        (HUGE, (ask, wait), True),
+        (HUGE, (ask, read, wait), True),
+        (HUGE, (ask,), False),
+        (HUGE, (ask, read, read, read), False),
+        (100, (ask, wait, wait), False),
+        (0, (wait, wait), False),
+    ],
+    ids=["never reads", "stops reading", "has no time yet", "reads on", "has it all", "asks for nothing"],
+)
+def test_a_client_that_takes_nothing_of_its_answer_is_dropped(n_bytes, actions, is_dropped):  # case 84
+    assert asyncio.run(answering(n_bytes, actions)) == is_dropped
+
+
+async def answer_without_memory():
+    config = uvicorn.Config(None, http=GuardedProtocol, lifespan="off", log_config=None)
+    config.load()
+    loop, state = asyncio.get_running_loop(), uvicorn.server.ServerState()
+    server = await loop.create_server(lambda: GuardedProtocol(config, state, {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(b"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{'rows': ")
+    answer = await reader.read()
+    writer.close()
+    server.close()
+    return answer
+
+
+def test_a_body_that_does_not_fit_into_memory_is_no_bad_request(monkeypatch):  # case 119
+    def on_body(self, body):
+        raise MemoryError
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_body", on_body)
+    answer = asyncio.run(answer_without_memory())
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"too much memory" in answer

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from worlds import planted
 
+from rafm.checks import effective
 from rafm.errors import ConfigError
 from rafm.options import resolve
 from rafm.plan.layout import RecordLayout
@@ -22,7 +23,9 @@ def clicks():
 
 
 def options(**chosen):
-    return resolve(**{"task": "binary", "ranks": (2, 4), "rank_scale": 0.2, "n_epochs": 4, "l2": 0, **chosen})
+    return resolve(
+        **effective({"task": "binary", "ranks": (2, 4), "rank_scale": 0.2, "n_epochs": 4, "l2": 0, **chosen})
+    )
 
 
 def named(model):

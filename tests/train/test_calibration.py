@@ -173,7 +173,11 @@ def test_a_killed_run_resumes_to_the_same_bytes(data, has_valid, tmp_path, monke
 
 REFUSED = {
     "ratings": (RaFMRegressor, {}, "requires task='binary'"),
-    "sampling": (RaFMClassifier, {"optimizer": "gibbs", "ranks": 4, "model": "fm"}, "calibrates by itself"),
+    "sampling": (
+        RaFMClassifier,
+        {"optimizer": "gibbs", "ranks": 4, "model": "fm"},
+        "has no effect with optimizer='gibbs'",
+    ),
     "sampled negatives": (RaFMClassifier, {"negative_rate": 0.5}, "would undo negative_rate"),
     "no validation rows": (RaFMClassifier, {"validation_fraction": 0}, "needs validation rows, or more than 5000 rows"),
     "few rows": (RaFMClassifier, {}, "needs validation rows, or more than 5000 rows"),

@@ -38,9 +38,8 @@ def pairs_table(n_rows=N_ROWS, seed=0):
 
 
 def machine(**options):
-    return RaFMClassifier(
-        **{"model": "ffm", "ranks": 4, "n_epochs": 8, "validation_fraction": 0, "l2": 0.001} | options
-    )
+    usual = {"model": "ffm", "ranks": 4, "n_epochs": 8, "validation_fraction": 0}
+    return RaFMClassifier(**usual | options)
 
 
 @pytest.fixture(scope="module")
@@ -200,18 +199,21 @@ def test_columns_that_matter_are_important(fitted):
 
 
 REFUSED = {
-    "few bits": (lambda found, X: found.compress(bits=8), "ffm models cannot be quantised"),
-    "a smaller size": (lambda found, X: found.compress(max_parameters=50), "ffm models cannot be compressed"),
+    "few bits": (lambda found, X: found.compress(bits=8), "model 'ffm' cannot be quantised"),
+    "a smaller size": (lambda found, X: found.compress(max_parameters=50), "model 'ffm' cannot be compressed"),
     "recommendations": (lambda found, X: found.recommend(X[["user"]], X[["item"]]), "model 'ffm' cannot recommend"),
     "neighbours": (lambda found, X: found.similar("user=1"), "model 'ffm' cannot compare features"),
-    "vectors": (lambda found, X: found.vectors(X[["user"]], "context"), "model 'ffm' has no vectors"),
-    "export": (lambda found, X: found.export("m.c"), "model 'ffm' cannot be exported yet"),
-    "wide steps": (lambda found, X: machine(step_rows=64).fit(*pairs_table()), "model 'ffm' has no wide steps"),
+    "vectors": (lambda found, X: found.vectors(X[["user"]], "context"), "model 'ffm' cannot give vectors"),
+    "export": (lambda found, X: found.export("m.c"), "model 'ffm' cannot be exported"),
+    "wide steps": (lambda found, X: machine(step_rows=64).fit(*pairs_table()), "model 'ffm' cannot take wide steps"),
     "measured ranks": (
         lambda found, X: machine(ranks="auto").fit(*pairs_table()),
         "ranks='auto' requires model='rafm'",
     ),
-    "field weights": (lambda found, X: machine(field_weights="on").fit(*pairs_table()), "'on' requires model rafm, fm"),
+    "field weights": (
+        lambda found, X: machine(field_weights="on").fit(*pairs_table()),
+        "field_weights has no effect with model='ffm'",
+    ),
     "sampling": (lambda found, X: machine(optimizer="gibbs").fit(*pairs_table()), "'gibbs' cannot train model 'ffm'"),
 }
 

@@ -10,6 +10,7 @@ from fitted import KINDS, long_tail, make, scores_of
 from worlds import planted
 
 import rafm
+from rafm.checks import effective
 from rafm.errors import ConfigError, DataValueError, ModelFormatError
 from rafm.files.container import read_container, write_container
 from rafm.model.file import Saved, load, save
@@ -32,7 +33,7 @@ def clicks():
 
 
 def options(**chosen):
-    return resolve(**{"task": "binary", "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 3, **chosen})
+    return resolve(**effective({"task": "binary", "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 3, **chosen}))
 
 
 def bytes_of(model):
@@ -63,8 +64,8 @@ def test_families_without_field_weights_do_without():
     assert has_weights(data, model="lr", ranks=None) == 0
     assert has_weights(data, model="mrma") == 0
     for model in ("lr", "mrma"):
-        with pytest.raises(ConfigError, match="field_weights 'on' requires model rafm, fm, difacto, found"):
-            options(model=model, ranks=None, field_weights="on")
+        with pytest.raises(ConfigError, match=f"field_weights has no effect with model='{model}'"):
+            resolve(task="binary", model=model, field_weights="on")
     with pytest.raises(ConfigError, match="field_weights must be one of auto, on, off, found True"):
         options(field_weights=True)
 
@@ -88,7 +89,7 @@ def test_a_table_has_weights_and_its_model_shows_them(tmp_path):
     assert run(*common, "--field-weights", "off").code == 0
     assert load(tmp_path / "m.rafm").model.parameters.fields is None
     failed = run(*common, "--field-weights", "on", "--model", "lr").error()
-    assert failed == "--field-weights on requires model rafm, fm, difacto, found 'lr'"
+    assert failed == "--field-weights has no effect with --model lr; drop it"
 
 
 # ---- The same bits

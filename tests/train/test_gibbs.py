@@ -112,7 +112,8 @@ def test_large_labels_and_values_are_scaled(ratings):
 @pytest.mark.parametrize(("family", "ranks"), [("lr", None), ("difacto", (1, 2))])
 def test_other_families_are_sampled_too(family, ratings, ranks):
     data, valid, test = ratings
-    model = model_of(events_of(data, valid, model=family, ranks=ranks, rank_scale=0.035))
+    by_count = {"rank_scale": 0.035} if family == "difacto" else {}
+    model = model_of(events_of(data, valid, model=family, ranks=ranks, **by_count))
     assert model.plan.family == family
     if family == "difacto":
         assert 0 < model.plan.sizes[2] < model.plan.sizes[1]
@@ -144,8 +145,8 @@ def test_priors_stay_as_they_are_while_the_first_weights_move(ratings):
     engine = gibbs_engine.GibbsEngine(rows, plan, None, seed=0, bias=0.0)
     for sweep in range(gibbs_engine.FIXED_SWEEPS):
         engine.sample(0, 3, sweep, False)
-        assert set(engine.chain.hyper[:, 0, :, 0].ravel()) == {5.0}
-        assert set(engine.chain.hyper[:, 1:, :, 0].ravel()) == {20.0}
+        assert set(engine.chain.hyper[:, 0, :, 0].ravel()) == {10.0}  # 5 for each of the two features of a row
+        assert set(engine.chain.hyper[:, 1:, :, 0].ravel()) == {40.0}
     assert np.abs(engine.chain.numbers[0]).max() > 0
     engine.sample(0, 3, gibbs_engine.FIXED_SWEEPS, False)
     assert len(np.unique(engine.chain.hyper[0, :, :, 0])) > 2

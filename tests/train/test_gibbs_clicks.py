@@ -23,7 +23,7 @@ from rafm.train.dispatch import run_recipe
 from rafm.train.events import Begun, Distilled, Finished
 from rafm.train.gibbs import engine as gibbs_engine
 from rafm.train.gibbs import run as gibbs_run
-from rafm.train.gibbs.clicks import N_SETS, ClickEngine, calibration, recombined
+from rafm.train.gibbs.clicks import N_SETS, STRIDE, ClickEngine, calibration, recombined
 from rafm.train.resources import Resources
 
 
@@ -105,10 +105,10 @@ def test_sweeps_take_turns_to_collect_recombined_rows(clicks):
     engine = ClickEngine(packed, RankPlan("fm", (2,), (50, 50, 0)), fields, 0, bias=0.0)
     half = 0.5 * np.ones(rows.n_rows)  # of a chain that knows nothing
     engine.chain.numbers[:] = 0
-    for sweep in range(N_SETS + 1):
+    for sweep in range(STRIDE * N_SETS + 1):
         engine.collected += 1, 0
         engine.collect(True)
-        found = (sweep + N_SETS - np.arange(N_SETS)) // N_SETS
+        found = (sweep // STRIDE + N_SETS - np.arange(N_SETS)) // N_SETS
         np.testing.assert_allclose(engine.other_totals, np.outer(found, half))
     np.testing.assert_array_equal(found, [2, *[1] * (N_SETS - 1)])
     student, gap = engine.student()
@@ -237,7 +237,6 @@ def test_steps_that_learn_nothing_are_not_begun_from(clicks):
     valid = changed_rows(clicks[1], labels=1 - clicks[1].labels)  # every epoch is worse than a constant
     events = list(run_recipe(clicks[0], options(n_epochs=2), valid))
     assert not any(isinstance(event, Begun) for event in events)
-    assert not model_of(events).parameters.factors[0].any()  # nor is what is sampled from nothing
 
 
 @pytest.mark.parametrize("has_fields", [False, True])

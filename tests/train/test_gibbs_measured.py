@@ -30,6 +30,13 @@ def few(monkeypatch):
     monkeypatch.setattr(policy, "FOLD_ROWS", 1000)
     monkeypatch.setattr(trial, "NOISE_SWEEPS", 12)
     monkeypatch.setattr("rafm.optimizers.gibbs.Gibbs.n_epochs", 20)
+    monkeypatch.setattr(policy, "MOST_ROWS_TO_COMPARE", 0)
+
+
+@pytest.fixture
+def filled(monkeypatch):
+    """Let a limit be used up, though a smaller model may be better."""
+    monkeypatch.setattr("rafm.train.steps.measured.SIZES", ())
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +89,7 @@ def test_the_model_to_be_cut_is_as_large_as_rows_time_and_memory_allow(ratings, 
 
 
 @pytest.mark.parametrize("sizes", [{"max_parameters": LIMIT}, {"max_parameters": 51}], ids=str)
-def test_a_number_of_parameters_is_met_and_nearly_used(sizes, ratings):
+def test_a_number_of_parameters_is_met_and_nearly_used(sizes, ratings, filled):
     events = list(train(ratings[0], options(**sizes), ratings[1]))
     model, limit = events[-1].model, sizes["max_parameters"]
     assert limit - 2 < model.n_parameters <= limit
@@ -99,7 +106,7 @@ def test_the_size_of_a_file_is_met(ratings, tmp_path):
     assert (tmp_path / "m.rafm").stat().st_size <= limit
 
 
-def test_the_history_that_chose_counts_to_the_size_of_a_file(ratings, tmp_path, monkeypatch):
+def test_the_history_that_chose_counts_to_the_size_of_a_file(ratings, tmp_path, monkeypatch, filled):
     monkeypatch.setattr(trial, "NOISE_SWEEPS", 100)  # entries of sweeps that were judged are twice as long
     X, y = matrix(ratings[0].rows), ratings[0].rows.labels
     asked = {"ranks": "auto", "optimizer": "gibbs", "n_epochs": 100, "patience": None}
@@ -112,7 +119,7 @@ def test_the_history_that_chose_counts_to_the_size_of_a_file(ratings, tmp_path, 
     assert size_within(limit) <= limit
 
 
-def test_a_model_that_is_small_enough_is_not_cut(ratings):
+def test_a_model_that_is_small_enough_is_not_cut(ratings, filled):
     events = list(train(ratings[0], options(max_parameters=1000), ratings[1]))
     assert not of_kind(events, Cut)
     assert (events[-1].model.plan.family, events[-1].model.n_parameters) == ("fm", 1 + 9 * N_FEATURES)

@@ -57,7 +57,8 @@ def of_kind(events, kind):
 
 
 @pytest.mark.parametrize("limit", [51, 80, 200, 420])
-def test_the_number_of_parameters_is_met_and_prefix_vectors_are_left(limit, clicks):
+def test_the_number_of_parameters_is_met_and_prefix_vectors_are_left(limit, clicks, monkeypatch):
+    monkeypatch.setattr(measured, "SIZES", ())  # a smaller model may be better
     *_, last = run_recipe(clicks[0], options(max_parameters=limit), clicks[1])
     assert limit - 12 < last.model.n_parameters <= limit
     assert last.model.plan.family == ("lr" if limit == 51 else "difacto")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from worlds import one_hot
 
+from rafm.checks import effective
 from rafm.errors import ConfigError, DataValueError
 from rafm.losses.bpr import Bpr
 from rafm.options import resolve
@@ -48,8 +49,8 @@ class InBlocks(InMemory):
 
 
 def options(**chosen):
-    usual = {"ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 3, "item_fields": ("item", "genre")}
-    return resolve(task="ranking", **{**usual, **chosen})
+    usual = {"loss": "bpr", "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 3, "item_fields": ("item", "genre")}
+    return resolve(task="ranking", **effective({**usual, **chosen}))
 
 
 def drawer(source, power=0.0, valid=None):
@@ -199,8 +200,8 @@ def test_what_cannot_be_ranked_is_named():
     ("given", "told"),
     [
         ({"item_fields": None}, "task='ranking' needs item_fields"),
-        ({"model": "mrma", "ranks": (4, 8), "rank_scale": None}, "task='ranking' cannot train model='mrma'"),
-        ({"model": "ffm", "ranks": 4, "rank_scale": None}, "task='ranking' cannot train model='ffm'"),
+        ({"model": "mrma", "ranks": (4, 8), "rank_scale": None}, "model 'mrma' cannot rank items"),
+        ({"model": "ffm", "ranks": 4, "rank_scale": None}, "model 'ffm' cannot rank items"),
         ({"ranks": "auto", "rank_scale": None}, "task='ranking' cannot train ranks='auto'"),
         ({"step_rows": 64}, "task='ranking' has no wide steps"),
         ({"optimizer": "gibbs", "model": "fm", "ranks": 4}, "'gibbs' requires loss="),

@@ -8,7 +8,8 @@ import pytest
 from rafm.options import resolve
 from rafm.rows.stats import RowStats
 from rafm.train import policy
-from rafm.train.policy import Facts, Freedom, adapted, decide
+from rafm.train.decision import Facts, decide
+from rafm.train.policy import Freedom, adapted
 from rafm.train.recipe import Recipe
 from rafm.train.resources import Resources
 
@@ -79,6 +80,8 @@ def test_l2_of_clicks_grows_with_features_per_row_but_not_where_clicks_are_rare(
         (policy.is_early(4), False),
         (policy.is_worth_more("log_loss", 0.4996, 0.5), False),
         (policy.is_worth_more("log_loss", 0.4994, 0.5), True),
+        (policy.is_worth_more("log_loss", 0.4996, 0.5, is_limited=True), True),
+        (policy.is_worth_more("log_loss", 0.5, 0.5, is_limited=True), False),
         (policy.is_worth_more("auc", 0.8009, 0.8), True),
         (policy.is_worth_more("auc", 0.8007, 0.8), False),
         (policy.is_worth_more("auc", 0.8, None), True),
@@ -95,6 +98,8 @@ def test_l2_of_clicks_grows_with_features_per_row_but_not_where_clicks_are_rare(
         (policy.is_given_up("log_loss", 60, 0.514, 0.5, True), False),
         (policy.is_given_up("log_loss", 5, 0.9, 0.5, True), False),
         (policy.is_given_up("log_loss", 5, 0.9, None, False), False),
+        (policy.is_as_good(0.50049, 0.5), True),
+        (policy.is_as_good(0.50051, 0.5), False),
         (policy.sampled_rank(199_999), 8),
         (policy.sampled_rank(200_000), 16),
         (policy.ranks_to_cut(32_000), [32, 16, 8]),
@@ -207,14 +212,13 @@ SAMPLED, STEPPED = ("sampled", ["sampled fm", "lr", "fm"]), ("given", USUAL)
     [
         ({"rows": 5_000}, ("given", ["rafm", "lr", "fm"])),
         ({"rows": 5_001}, SAMPLED),
-        ({"nonzeros": 40}, SAMPLED),
-        ({"nonzeros": 41}, ("given", ["rafm", "lr", "fm"])),
+        ({"nonzeros": 400}, SAMPLED),
         ({"n_fields": 1}, STEPPED),
         ({"n_fields": None}, SAMPLED),
         ({"n_fields": None, "nonzeros": 1}, STEPPED),
         ({"changed": {"label_range": (1.0, 13.0)}}, SAMPLED),
         ({"changed": {"label_range": (1.0, 13.1)}}, STEPPED),
-        ({"changed": {"squares": np.full(100, 1e3)}}, STEPPED),  # measured values
+        ({"changed": {"squares": np.full(100, 1e3)}}, SAMPLED),  # measured values
         ({"is_judged": False}, ("given", ["rafm"])),
         ({"are_copies": True}, SAMPLED),
         ({"rows": 400_001}, ("sampled", ["sampled fm"])),
@@ -240,8 +244,12 @@ def test_which_models_are_tried_for_ratings(found, expected):
         ("regression", {"optimizer": "adagrad"}, {}, ("given", ["rafm"])),
         ("regression", {"loss": "huber"}, {}, ("given", USUAL[:-1])),
         ("regression", {"field_weights": "off"}, {}, SAMPLED),
-        ("regression", {"ranks": "auto"}, {}, ("sampled", ["sampled fm"])),
-        ("regression", {"max_parameters": 500}, {}, ("sampled", ["sampled fm"])),
+        ("regression", {"ranks": "auto"}, {}, ("sampled", ["sampled and cut"])),
+        ("regression", {"max_parameters": 500}, {}, ("sampled", ["sampled and cut", "sampled fm", "lr", "fm"])),
+        ("regression", {"max_bytes": 5000, "optimizer": "adagrad"}, {}, ("given", ["measured"])),
+        ("binary", {"max_parameters": 500}, {}, ("given", MEASURED)),
+        ("binary", {"ranks": "auto", "max_bytes": 5000}, {}, ("given", MEASURED)),
+        ("binary", {"ranks": "auto"}, {}, ("given", ["measured"])),
         ("regression", {"needs_state": True}, {}, ("given", USUAL[:-1])),
         ("regression", {}, {"seconds": 1e-3}, ("given", USUAL[:-1])),
         ("count", {}, {}, ("given", USUAL[:-1])),
@@ -251,6 +259,103 @@ def test_which_models_are_tried_for_ratings(found, expected):
 def test_options_and_resources_bound_what_is_tried(task, given, resources, expected):
     kind = "regression" if task == "count" else task
     assert tried(facts(kind), resolve(task=task, **given), **resources) == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "found", "expected"),
+    [
+        ("binary", {}, {}, ("quick", ["fm"])),
+        ("binary", {"metric": "auc"}, {"rows": 10**7}, ("quick", ["fm"])),
+        ("binary", {}, {"n_fields": 1}, ("quick", ["lr"])),  # no pairs
+        ("binary", {"max_parameters": 500}, {}, ("quick", ["fm"])),
+        ("binary", {"model": "rafm"}, {}, ("given", ["rafm"])),
+        ("regression", {}, {"is_judged": False}, ("quick", ["fm"])),
+    ],
+    ids=str,
+)
+def test_quick_is_one_small_model_for_few_epochs(task, given, found, expected):
+    assert tried(facts(task, **found), resolve(task=task, effort="quick", **given)) == expected
+    (recipe,) = decide(facts(task, **found), resolve(task=task, effort="quick", **given), Resources()).recipes
+    if expected[0] == "quick":
+        assert (recipe.n_epochs, recipe.ranks) == (10, () if recipe.model == "lr" else (8,))
+
+
+@pytest.mark.parametrize(
+    ("task", "found", "expected"),
+    [
+        ("binary", {}, ["measured", "lr", "fm", "fm", "rafm", "sampled fm"]),
+        ("binary", {"rows": 400_001}, ["measured", "lr", "fm", "fm", "rafm", "sampled fm"]),
+        ("binary", {"rows": 19_999}, ["rafm", "lr", "fm", "fm", "measured", "sampled fm"]),
+        ("binary", {"rows": 5_000, "has_folds": True}, ["rafm", "lr", "fm", "fm"]),
+        ("binary", {"rows": 5_000}, ["rafm", "lr", "fm", "fm", "measured"]),
+        ("regression", {}, ["sampled fm", "lr", "fm", "fm", "rafm", "measured"]),
+    ],
+    ids=str,
+)
+def test_the_best_effort_tries_more_models_on_any_number_of_rows(task, found, expected):
+    assert tried(facts(task, **found), resolve(task=task, effort="best"))[1] == expected
+
+
+def test_the_best_effort_samples_longer_and_with_larger_ranks():
+    standard, best = (decide(facts("regression"), resolve(task="regression", effort=one), Resources()).recipes[0]
+                      for one in ("standard", "best"))  # fmt: skip
+    assert (standard.ranks, best.ranks) == ((8,), (16,))
+    assert best.n_epochs == 2 * standard.n_epochs == 400
+
+
+@pytest.mark.parametrize(
+    ("given", "values", "expected"),
+    [
+        ({"model": "fm", "optimizer": "gibbs"}, {"measured": 0.4, "fm": None}, False),
+        ({"model": "fm", "optimizer": "gibbs"}, {"measured": 0.4, "fm": 0.6}, True),
+        ({"model": "fm", "optimizer": "gibbs"}, {"measured": 0.4}, True),
+        ({"model": "fm", "optimizer": "gibbs", "effort": "best"}, {"measured": 0.4, "fm": None}, True),
+        ({"model": "fm"}, {"measured": 0.4, "fm": None}, True),
+    ],
+    ids=str,
+)
+def test_clicks_are_sampled_only_where_a_small_model_is_not_hopeless(given, values, expected):
+    assert policy.is_worth_trying(Recipe.of(resolve(task="binary", **given)), values) is expected
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "expected"),
+    [
+        ("regression", 15_999, [8, "lr", "fm"]),  # the sampled model of rank 8 is the usual one, too
+        ("regression", 16_000, [16, "fm 8", "lr", "fm"]),
+        ("regression", 32_000, [32, "fm 8", "lr", "fm"]),
+        ("regression", 400_000, [32, "fm 16", "lr", "fm"]),
+        ("regression", 400_001, [32, "fm 16"]),
+        ("binary", 19_999, [None, "rafm", "lr", "fm", "sampled fm"]),
+        ("binary", 20_000, [None, "lr", "fm", "sampled fm"]),  # ranks are measured without a limit, too
+        ("binary", 400_001, [None]),
+    ],
+)
+def test_under_a_limit_of_size_the_model_without_it_competes(task, rows, expected):  # case 141
+    options = resolve(task=task, max_parameters=500)
+    first, *others = decide(facts(task, rows=rows), options, Resources()).recipes
+    names = [f"fm {one.ranks[0]}" if one.optimizer.is_sampler and task == "regression" else one.name for one in others]
+    assert [first.large_rank, *names] == expected
+    assert (first.measured, first.max_parameters) == (True, 500)
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "expected"),
+    [
+        ({}, {}, True),
+        ({"max_parameters": 500}, {}, False),  # what fits is not cut
+        ({"metric": "auc", "calibrate": "off"}, {}, True),
+        ({}, {"rows": 10**7}, True),
+        ({}, {"is_judged": False}, False),
+        ({}, {"has_start": True}, False),
+        ({"model": "rafm"}, {}, False),
+        ({"ranks": "auto"}, {}, False),
+        ({"l2": 0.1}, {}, False),
+    ],
+    ids=str,
+)
+def test_only_models_that_nobody_asked_for_are_cut_to_the_ranks_that_features_need(given, found, expected):
+    assert decide(facts(**found), resolve(task="binary", **given), Resources()).shortens is expected
 
 
 def test_what_takes_too_long_or_too_much_room_says_so():

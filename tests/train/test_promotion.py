@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from worlds import planted, rows_of, seeds
 
 from rafm import RaFMClassifier, RaFMRegressor
+from rafm.checks import effective
 from rafm.errors import CheckpointError
 from rafm.model.model import Model
 from rafm.optimizers import OPTIMIZERS
@@ -165,9 +166,8 @@ def test_meetings_are_counted_in_as_many_rows_as_there_is_room_for(monkeypatch):
 def options(family="rafm", optimizer="adagrad", threshold=60, replan=True, task="binary", **chosen):
     ranks = {"lr": None, "fm": (8,)}.get(family, (4, 8))
     chosen = {"n_epochs": 1, **chosen}
-    found = resolve(
-        task=task, model=family, ranks=ranks, levels=Thresholds((threshold,)), optimizer=optimizer, **chosen
-    )
+    usual = dict(model=family, ranks=ranks, levels=Thresholds((threshold,)), optimizer=optimizer, **chosen)
+    found = resolve(task=task, **effective(usual))
     return dataclasses.replace(found, shuffle=False, keep_state=True, replan=replan)
 
 

@@ -107,15 +107,23 @@ def test_rows_without_fields_are_sampled_if_they_have_two_features(ratings):
     assert choice(changed_rows(ratings[0], **alone), fields=None) is None
 
 
+def test_measured_values_and_long_rows_are_sampled(ratings):
+    rows, n = ratings[0], 50
+    assert choice(changed_rows(rows, values=np.full(rows.indices.size, 0.5))).optimizer.name == "gibbs"
+    long = {
+        "indptr": np.arange(N_ROWS + 1) * n,
+        "indices": np.tile(np.arange(n), N_ROWS),
+        "values": np.ones(N_ROWS * n),
+    }
+    assert choice(changed_rows(rows, **long)).optimizer.name == "gibbs"
+
+
 def test_rows_that_are_no_ratings_are_trained_by_steps(ratings, monkeypatch):
     rows, tail = ratings[0], ratings[0].labels.copy()
     tail[0] = 1000 * tail.std()
     assert choice(rows, fields=Fields.of_ranges(("all",), (0, 50))) is None
     assert choice(rows, is_judged=False) is None  # nothing tells the noise
     assert choice(changed_rows(rows, labels=tail)) is None
-    assert choice(changed_rows(rows, values=np.full(rows.indices.size, 0.5))) is None
-    monkeypatch.setattr(policy, "MOST_NONZEROS", 1)
-    assert choice(rows) is None
     monkeypatch.undo()
     assert choice(rows) is None  # of at most 5,000 rows
     monkeypatch.setattr(policy, "FOLD_ROWS", 1000)

@@ -5,6 +5,7 @@ import pytest
 from commands import rows_of_pairs, run
 from worlds import planted
 
+from rafm.checks import effective
 from rafm.errors import ConfigError
 from rafm.options import resolve
 from rafm.train.checkpoint import Checkpoint
@@ -28,7 +29,7 @@ def short_runs(monkeypatch):
 
 def options(**chosen):
     usual = {"task": "regression", "ranks": (2, 4), "rank_scale": 0.2, "n_epochs": 3, "learning_rate": "auto"}
-    return resolve(**{**usual, "l2": "auto", **chosen})
+    return resolve(**effective({**usual, "l2": "auto", **chosen}))
 
 
 def loss_of(pair, rows):
@@ -95,7 +96,7 @@ def test_measured_ranks_search_unless_told_otherwise(ratings):
 def test_without_validation_rows_it_says_what_is_missing(ratings):
     with pytest.raises(ConfigError, match="learning_rate='auto' needs validation rows"):
         list(run_recipe(ratings[0], options()))
-    with pytest.raises(ConfigError, match="l2='auto' is not available for model='mrma'"):
+    with pytest.raises(ConfigError, match="model 'mrma' cannot search settings"):
         options(model="mrma", learning_rate=0.1)
 
 

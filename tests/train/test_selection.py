@@ -12,6 +12,7 @@ from commands import finish, rows_of_pairs, run, run_alone, start
 from worlds import changed_rows, planted
 
 from rafm import RaFMClassifier, RaFMRegressor, load
+from rafm.checks import effective
 from rafm.errors import CheckpointError, ConfigError, DataValueError
 from rafm.model.file import load as load_file
 from rafm.options import resolve
@@ -38,7 +39,7 @@ FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4,
 
 
 def options(task="binary", **chosen):
-    return resolve(**{"task": task, "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 20, "l2": 0, **chosen})
+    return resolve(**effective({"task": task, "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 20, "l2": 0, **chosen}))
 
 
 @pytest.fixture(scope="module")

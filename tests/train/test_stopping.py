@@ -9,6 +9,7 @@ from commands import rows_of_pairs, run
 from worlds import changed_rows, one_hot, planted
 
 from rafm import RaFMClassifier, load
+from rafm.checks import effective
 from rafm.errors import ConfigError, DataValueError
 from rafm.options import resolve
 from rafm.train.checkpoint import Checkpoint
@@ -21,7 +22,7 @@ WRONG_METRICS = {"binary": "rmse", "regression": "auc"}
 
 
 def options(task="binary", **chosen):
-    return resolve(**{"task": task, "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 12, "l2": 0, **chosen})
+    return resolve(**effective({"task": task, "ranks": (4, 8), "rank_scale": 0.2, "n_epochs": 12, "l2": 0, **chosen}))
 
 
 @pytest.fixture(scope="module")

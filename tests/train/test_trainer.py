@@ -8,6 +8,7 @@ import pytest
 from worlds import changed_rows, one_hot, planted
 
 from rafm import AdaGrad
+from rafm.checks import effective
 from rafm.errors import ConfigError, DataValueError, DivergenceError
 from rafm.jit.barrier import GATE_STRIDE
 from rafm.kernels.tables import AnyOptimizer
@@ -33,7 +34,7 @@ FAMILIES = {"lr": (), "fm": (8,), "difacto": (4, 8), "mrma": (4, 8), "rafm": (4,
 
 
 def options(task="binary", **chosen):
-    return resolve(**{"task": task, "ranks": (4, 8), "levels": Thresholds((60,)), "n_epochs": 4, **chosen})
+    return resolve(**effective({"task": task, "ranks": (4, 8), "levels": Thresholds((60,)), "n_epochs": 4, **chosen}))
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from fitted import RANKS
 from worlds import planted
 
 from rafm import RaFMClassifier, RaFMRegressor, UnseenValuesWarning, load
+from rafm.checks import effective
 from rafm.errors import ConfigError, ModelFormatError, ModelVersionError
 from rafm.files.container import read_container, write_container
 from rafm.model.file import Saved, save
@@ -27,9 +28,8 @@ CASES = [(family, name) for family in ("lr", "fm", "difacto", "rafm") for name i
 
 def options(task="binary", family="rafm", optimizer="adagrad", n_epochs=1, **chosen):
     ranks = {"lr": None, "fm": (8,)}.get(family, (4, 8))
-    found = resolve(
-        task=task, model=family, ranks=ranks, levels=Thresholds((60,)), optimizer=optimizer, n_epochs=n_epochs, **chosen
-    )
+    usual = dict(model=family, ranks=ranks, levels=Thresholds((60,)), optimizer=optimizer, n_epochs=n_epochs, **chosen)
+    found = resolve(task=task, **effective(usual))
     return dataclasses.replace(found, shuffle=False, keep_state=True)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from worlds import changed_rows, planted
 
+from rafm.checks import effective
 from rafm.options import resolve
 from rafm.plan.ranks import Thresholds
 from rafm.train.dispatch import run_recipe, train_model
@@ -15,7 +16,7 @@ FAMILIES = {"lr": (), "fm": (8,), "mrma": (4, 8), "rafm": (4, 8)}
 
 
 def options(task="binary", **chosen):
-    return resolve(**{"task": task, "ranks": (4, 8), "levels": Thresholds((60,)), "n_epochs": 2, **chosen})
+    return resolve(**effective({"task": task, "ranks": (4, 8), "levels": Thresholds((60,)), "n_epochs": 2, **chosen}))
 
 
 @pytest.fixture(scope="module")

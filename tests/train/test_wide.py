@@ -105,7 +105,7 @@ WRONG = {
     "too few rows": ({"step_rows": 15}, "from 16 to 65536"),
     "half a row": ({"step_rows": 64.5}, "from 16 to 65536"),
     "a word": ({"step_rows": "many"}, "from 16 to 65536"),
-    "a mixture": ({"model": "mrma"}, "model 'mrma' has no wide steps; use step_rows=0"),
+    "a mixture": ({"model": "mrma"}, "model 'mrma' cannot take wide steps"),
     "a sampler": ({"task": "regression", "model": "fm", "ranks": (4,), "optimizer": "gibbs"}, "no effect"),
 }
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
-import contextlib
 import functools
 import gc
 import os
-import signal
 import sys
-import threading
 import traceback
 import warnings
-from collections.abc import Iterator
-from types import FrameType
 from typing import Any, NoReturn
 
 import typer
@@ -32,6 +26,7 @@ from .evaluate import evaluate
 from .explain import explain, importance
 from .export import export
 from .inspect import inspect
+from .interrupts import KeptSignals, Terminated
 from .outputs import Command
 from .predict import predict
 from .recommend import recommend, similar
@@ -75,7 +70,6 @@ for command in (
 ):
     app.command(cls=Command, epilog=EPILOG)(command)
 app.add_typer(ray, name="ray")
-REPEAT_SECONDS = 0.01  # after which the callback that dropped a signal has ended
 MAX_ERROR_CHARS = 300  # of an unexpected error, whose message may quote a whole file
 
 
@@ -111,8 +105,7 @@ def run(program: typer.Typer = app, name: str = "rafm") -> NoReturn:
     try:
         # standalone_mode=False below: typer would otherwise print its own errors and choose the exit code
         with (
-            _ending_on_sigterm(),
-            _LostInterrupts(),
+            KeptSignals(),
             safe_streams(),
             warnings.catch_warnings(),
             WithoutPandas(),
@@ -141,58 +134,6 @@ def run(program: typer.Typer = app, name: str = "rafm") -> NoReturn:
     if code == 130:  # some versions of typer turn Ctrl-C into this return value
         fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-class Terminated(SystemExit):
-    """SIGTERM arrived: unwind, so that files are cleaned up."""
-
-
-@contextlib.contextmanager
-def _ending_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the command like Ctrl-C does, with one line."""
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise Terminated(128 + number)
-
-    is_main = threading.current_thread() is threading.main_thread()  # only there may handlers be set
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-class _LostInterrupts:
-    """Repeats Ctrl-C and SIGTERM if they arrive in a callback of imports or of the compiler, where Python drops them.
-
-    The compiler then fails for lack of what the callback was to do, and that error is not worth telling.
-    """
-
-    def __init__(self) -> None:
-        self.found: BaseException | None = None
-        self.repeating: threading.Timer | None = None
-
-    def __enter__(self) -> None:
-        self.before, sys.unraisablehook = sys.unraisablehook, self._take
-
-    def _take(self, dropped: Any) -> None:
-        if isinstance(dropped.exc_value, KeyboardInterrupt | Terminated):
-            self.found = dropped.exc_value
-            number = signal.SIGTERM if isinstance(self.found, Terminated) else signal.SIGINT
-            self.repeating = threading.Timer(REPEAT_SECONDS, _thread.interrupt_main, [number])
-            self.repeating.start()
-        else:
-            self.before(dropped)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        sys.unraisablehook = self.before
-        if self.repeating is not None:
-            self.repeating.cancel()
-        if self.found is not None and kind is not None and issubclass(kind, Exception):
-            raise self.found from None
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

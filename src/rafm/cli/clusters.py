@@ -158,7 +158,7 @@ def plan(
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: label column.")] = None,
     model: Annotated[str, typer.Option(help="Model family.")] = "rafm",
     ranks: Annotated[str, typer.Option(help="Increasing ranks.")] = "1,2,4,8",
-    rank_scale: Annotated[float, typer.Option(help="See `rafm train`.")] = 1.0,
+    rank_scale: Annotated[float | None, typer.Option(help="See `rafm train`.")] = None,
     optimizer: Annotated[str, typer.Option(help="Optimiser.")] = "ftrl",
     step_rows: Annotated[int, typer.Option(help="Rows per step.")] = 65536,
     slots: Annotated[int, typer.Option(help="Slots per step.")] = 64,

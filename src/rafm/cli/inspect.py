@@ -81,6 +81,7 @@ def inspect(
 
 def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
     """Return the description of a model file as a dict and as lines of text."""
+    from ..model.describe import model_line
     from ..model.file import load
     from ..plan.ranks import describe_plan
     from ..train.events import Planned
@@ -90,6 +91,7 @@ def model_report(path: str) -> tuple[dict[str, Any], list[str]]:
     report = {
         "kind": "model",
         "model": model.plan.family,
+        "trained": model_line(model),
         "task": model.loss.task,
         "loss": model.loss.name,
         "features": model.plan.n_features,

@@ -117,9 +117,8 @@ def train(
     if json:
         print_json(report)
     else:
-        print_safely(stream)(
-            f"saved {out}: {counted(report['parameters'], 'parameter')}, {report['model_bytes']} bytes"
-        )
+        size = f"{counted(report['parameters'], 'parameter')}, {report['model_bytes']} bytes"
+        print_safely(stream)(f"{report['trained']}\nsaved {out}: {size}")
 
 
 def _options(
@@ -181,7 +180,8 @@ def _options_to_resume(context: typer.Context, model: Model, chosen: dict[str, A
 
     names = {declared.flag or name: name for name, declared in declared_options()}
     given = {names.get(name, name) for name in given_options(context)}
-    known = {**from_summary(model.options), "task": model.loss.task, "model": model.plan.family, "n_epochs": 1}
+    family = chosen["model"] if "model" in given else model.plan.family
+    known = {**from_summary(model.options, family), "task": model.loss.task, "n_epochs": 1}
     known["validation_fraction"] = 0.0  # the train loss of one pass over new rows is progressive
     known["loss"] = model.loss  # with its settings, which the summary lacks
     known["ranks"] = model.plan.ranks or None
@@ -257,7 +257,7 @@ def _run(
     from ..train.events import Chosen, Continued, Decided, Finished, Planned
     from ..train.progress import show_events
     from ..train.resources import Resources
-    from ..train.steps.engines import threads_used
+    from ..train.steps.record_engine import threads_used
 
     begun = seconds_without_compiling()
     rows, encoder = open_rows(data, files, start, stream)
@@ -343,11 +343,14 @@ def _run_on_cluster(
 
 def _summary(fitted: Model, classes: Any, before: Model | None) -> dict[str, Any]:
     """Return the JSON summary of a model; `before` is the one whose history it continues."""
+    from ..model.describe import model_line
+
     classes = {"classes": classes or [0, 1]} if fitted.loss.is_classification else {}
     # Each row of the first resumed epoch is scored before it is trained on: an estimate on unseen rows.
     progressive = {} if before is None else {"progressive_loss": fitted.history[len(before.history)]["train_loss"]}
     return {
         "model": fitted.plan.family,
+        "trained": model_line(fitted),
         "task": fitted.loss.task,
         **classes,
         "parameters": fitted.n_parameters,

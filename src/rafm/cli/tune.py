@@ -125,7 +125,7 @@ def _search(
     from ..options import declared_options
     from ..read.open import validation_rows
     from ..train.resources import Resources
-    from ..train.steps.engines import threads_used
+    from ..train.steps.record_engine import threads_used
     from ..tuning.display import show_trials
     from ..tuning.study import import_optuna
     from ..tuning.tune import Limits, Subject, Tuned

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ..checks import whole
 from ..errors import ConfigError
 from ..model.file import Saved, file_bytes
@@ -59,6 +61,11 @@ class Budget:
                 )
 
 
+def cutter_of(model: Model, importance: np.ndarray | None = None) -> Cutter | LevelCutter:
+    """Return what cuts a model: level by level, or each vector to a length of its own."""
+    return LevelCutter(model, importance) if model.plan.nested else Cutter(model, importance)
+
+
 def cut_within(cutter: Cutter | LevelCutter, budget: Budget) -> Model:
     """Return the model, cut as little as the budget allows."""
     smallest = cutter.smallest()
@@ -104,7 +111,7 @@ def compress(
     if level is not None:
         model = cut_level(model, level)
     elif budget:
-        model = cut_within(LevelCutter(model) if model.plan.nested else Cutter(model), budget)
+        model = cut_within(cutter_of(model), budget)
     elif kept == saved.model.parameters.bits:
         return saved  # rounding again would change it
     return replace(saved, model=model if kept is None else quantise(model, kept))

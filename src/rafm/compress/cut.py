@@ -122,8 +122,8 @@ class Cutter:
 def check_can_be_cut(model: Model) -> None:
     """Reject models that are not cut by length."""
     plan, states = model.plan, model.parameters.states
-    if plan.nested or not plan.traits.has_common_vectors:
-        raise ConfigError(f"{plan.family} models cannot be compressed, only rafm, fm and difacto", key="model")
+    plan.traits.check("be compressed")
+    assert not plan.nested  # LevelCutter cuts their levels
     if states is not None and any(block.shape[1] != 1 for block in states.factors):
         raise ConfigError("this optimiser state cannot be compressed; save the model without it first", key="optimizer")
 

@@ -51,14 +51,24 @@ def choose_lengths(losses: np.ndarray, lengths: Sequence[int], budget: float) ->
     """
     sizes = np.array(lengths)
 
-    def chosen(price: float) -> np.ndarray:
-        return sizes[(losses + price * sizes).argmin(axis=1)]  # the shortest of equals
+    def chosen(some: np.ndarray, price: float) -> np.ndarray:
+        return sizes[(some + price * sizes).argmin(axis=1)]  # the shortest of equals
 
-    if (found := chosen(0.0)).sum() <= budget:
-        return found
+    if (longest := chosen(losses, 0.0)).sum() <= budget:
+        return longest
     high = float(losses.max(initial=0.0)) + 1e-300  # nothing is worth more
-    low = high * LEAST_PRICE
+    low, shortest = high * LEAST_PRICE, chosen(losses, high)
+    still = np.flatnonzero(longest != shortest)  # features whose length depends on the price, between low and high
+    some, spent = losses[still], int(np.delete(shortest, still).sum())
     for _ in range(BISECTIONS):
         price = float(np.sqrt(low) * np.sqrt(high))
-        low, high = (price, high) if chosen(price).sum() > budget else (low, price)
-    return chosen(high)
+        lengths_of_some = chosen(some, price)
+        is_too_much = spent + lengths_of_some.sum() > budget
+        low, high = (price, high) if is_too_much else (low, price)
+        (longest if is_too_much else shortest)[still] = lengths_of_some
+        is_open = longest[still] != shortest[still]
+        spent += int(shortest[still[~is_open]].sum())
+        still, some = still[is_open], some[is_open]
+        if not still.size:
+            break
+    return shortest

@@ -1,7 +1,7 @@
 """Cut a RaFM to a size: a lower rank for each level, or fewer levels.
 
 The vectors of each level are rotated to axes of their own, which changes no score, and all of them are cut to the same
-rank. The ranks still ascend with the level.
+rank. The ranks still ascend with the level. Optimiser state must be one number per vector, and stays as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LevelCutter:
     """Cuts one RaFM to any number of factors; the parameters are those of Cutter."""
 
     def __init__(self, model: Model, importance: np.ndarray | None = None):
-        self.model = replace(model, parameters=replace(model.parameters, states=None))
+        self.model = model
         importance = (model.counts if importance is None else importance).astype(float)
         self.blocks = [rotated(block, importance[: len(block)]) for block in model.parameters.factors]
         self.choices = [(1, *lengths_up_to(rank)[1:]) if rank > 1 else (1,) for rank in model.plan.ranks]

@@ -24,8 +24,7 @@ def check_bits(bits: int) -> None:
 def quantise(model: Model, bits: int) -> Model:
     """Return the model with vectors of the given number of bits; weights of half the precision with less than 16."""
     check_bits(bits)
-    if not model.plan.traits.has_common_vectors:
-        raise ConfigError(f"{model.plan.family} models cannot be quantised", key="bits")
+    model.plan.traits.check("be quantised", key="bits")
     floats = model.as_floats().parameters
     weights = floats.weights if bits >= FULL_WEIGHTS else from_halves(upper_halves(floats.weights))
     factors = [quantised(block, bits) for block in floats.factors]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 CHUNK_FACTORS = 1 << 17  # in float64 at a time: a megabyte
 LEAST_MOMENT = 1e-9  # of the largest one, so that matrices can be inverted
@@ -40,17 +41,19 @@ def principal_axes(vectors: np.ndarray, importance: np.ndarray) -> np.ndarray:
            [1., 0.]])
     """
     moments = np.zeros((vectors.shape[1],) * 2)
-    for some in chunks(vectors):
-        part = vectors[some].astype(float)
-        moments += (part.T * importance[some]) @ part
-    return np.linalg.eigh(moments)[1][:, ::-1]  # eigh sorts eigenvalues in ascending order
+    with threadpool_limits(1, "blas"):  # several threads wait for each other longer than such small products take
+        for some in chunks(vectors):
+            part = vectors[some].astype(float)
+            moments += (part.T * importance[some]) @ part
+        return np.linalg.eigh(moments)[1][:, ::-1]  # eigh sorts eigenvalues in ascending order
 
 
 def rotated(vectors: np.ndarray, importance: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """Return the vectors in the coordinates of their principal axes, in a new array by default."""
     axes, found = principal_axes(vectors, importance), np.empty_like(vectors) if out is None else out
-    for some in chunks(vectors):
-        found[some] = vectors[some].astype(float) @ axes
+    with threadpool_limits(1, "blas"):
+        for some in chunks(vectors):
+            found[some] = vectors[some].astype(float) @ axes
     return found
 
 

@@ -110,8 +110,8 @@ def choose_units(source: Source, options: Options, has_valid: bool) -> tuple[lis
 def check_options(options: Options) -> None:
     """Refuse options that a cluster has no use for."""
     refused = {
-        f"--task {options.loss.task}": options.loss.is_pairwise,
-        f"--model {options.model}": not options.family.has_common_vectors,
+        f"--task {options.loss.task}": options.loss.is_ranking,
+        f"--model {options.model}": not options.family.can("be trained on a cluster"),
         f"--optimizer {options.optimizer.name}": options.optimizer.is_sampler,
         "--ranks auto": options.measured,
         "--learning-rate auto and --l2 auto": bool(options.searched),
@@ -120,6 +120,7 @@ def check_options(options: Options) -> None:
         "--calibrate on": options.calibrate == "on",
         f"--head {options.head}": options.head not in (AUTO, OFF),
         "--step-rows 0": options.step_rows == 0,
+        "--threads": "threads" in options.given,
         "one level per feature": options.levels is not None and not callable(options.levels),
     }
     for what, is_given in refused.items():

@@ -229,6 +229,7 @@ class Insight:
         top: int = 10,
         exclude: Any = None,
         exclude_by: tuple[str, str] | None = None,
+        history: Any = None,
     ) -> Recommended:
         """Return the best items for each context, exactly, without scoring all pairs one by one.
 
@@ -246,6 +247,10 @@ class Insight:
         exclude_by : (str, str), default=None
             Columns that name contexts and items in a table of seen pairs, whose other columns do not matter. By
             default, the category of each side with the most values in the model.
+        history : same as exclude, default=None
+            Items that each context chose, of which the model need not know anything: with loss="whole-data", the best
+            vector for them is found, given the rest of the model, and added to what the context's features say. The
+            values of a sparse matrix are weights. They are not recommended.
 
         Returns
         -------
@@ -257,10 +262,14 @@ class Insight:
 
         catalogue = Catalogue(self._fitted(), self._side(items))
         rows = self._side(contexts)
-        excluded = None
+        excluded, steps = None, None
         if exclude is not None:
             excluded = self._excluded(exclude, contexts, items, exclude_by, rows, catalogue)
-        return catalogue.recommend(rows, top, excluded, threads_of(self.n_jobs))
+        if history is not None:
+            chosen = self._excluded(history, contexts, items, exclude_by, rows, catalogue)
+            steps = catalogue.folding.steps(rows, chosen, _weights_of(history))
+            excluded = chosen if excluded is None else [*map(np.union1d, excluded, chosen)]
+        return catalogue.recommend(rows, top, excluded, threads_of(self.n_jobs), steps)
 
     def vectors(self, X: Any, side: str) -> np.ndarray:
         """Return vectors whose inner products rank items, for an index of inner products.
@@ -314,3 +323,13 @@ class Insight:
             seen = exclude.tocsr()
             return [seen.indices[a:b] for a, b in zip(seen.indptr[:-1], seen.indptr[1:])]
         return [*excluded_by_numbers(exclude, catalogue.items.n_rows)]
+
+
+def _weights_of(history: Any) -> list[np.ndarray] | None:
+    """Return the values of each row of a sparse matrix; None for anything else."""
+    from scipy.sparse import issparse
+
+    if not issparse(history):
+        return None
+    found = history.tocsr()
+    return [found.data[a:b] for a, b in zip(found.indptr[:-1], found.indptr[1:])]

@@ -34,13 +34,14 @@ def load(path: PathLike) -> RaFMClassifier | RaFMRegressor | RaFMRanker:
         If the file is not a model, is damaged or was written by a newer version.
     """
     saved = storage.load(path)
-    model, known = saved.model, {"validation_fraction": 0.0, **from_summary(saved.model.options)}
+    model = saved.model
+    known = {"validation_fraction": 0.0, **from_summary(model.options, model.plan.family)}
     kind: Any = RaFMClassifier if model.loss.is_classification else RaFMRegressor
-    kind = RaFMRanker if model.loss.is_pairwise else kind
+    kind = RaFMRanker if model.loss.is_ranking else kind
     if kind is not RaFMClassifier:
         # by name where its settings are the defaults, as a user would write it
         known["loss"] = model.loss.name if model.loss == loss_named(model.loss.name) else model.loss
-    estimator = kind(ranks=model.plan.ranks, model=model.plan.family, random_state=known.pop("seed", 0), **known)
+    estimator = kind(ranks=model.plan.ranks, random_state=known.pop("seed", 0), **known)
     estimator.encoder_ = saved.encoder
     estimator.columns = saved.encoder.spec if saved.encoder else None  # so that a new fit keeps the kinds
     estimator._keep(model)

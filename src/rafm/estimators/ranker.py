@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.sparse import csr_matrix, issparse
 
+from ..encode.encoder import TableEncoder
 from ..encode.spec import TableSpec
+from ..errors import ConfigError
 from ..files.atomic import PathLike
 from ..losses.loss import Loss
 from ..optimizers.optimizer import Optimizer
 from ..plan.ranks import LevelRule
+from ..rows.checked import CheckedRows
+from ..rows.fields import Fields
+from ..rows.source import InMemory
+from .arguments import single_pair
 from .machine import FactorizationMachine
 from .parameters import Callback, documented, stored
+
+if TYPE_CHECKING:
+    from ..recommend.top import Recommended
 
 
 @documented
 class RaFMRanker(FactorizationMachine):
     """Ranker: rank-aware factorization machine (or LR, FM, DiFacto) for implicit feedback, such as purchases and plays.
 
-    Each row, a context and an item, trains against the same context with another item, which is drawn at random among
-    those that the context was not seen with.
+    Each row is a context and an item that it chose. With loss="whole-data", the default, rows count 1 and all other
+    pairs of a context and an item 0, with a low weight. With loss="bpr" each row trains against the same context with
+    another item, which is drawn at random among those that the context was not seen with.
 
     Examples
     --------
     >>> import pandas as pd
     >>> plays = pd.DataFrame({"user": list("aabbccdd") * 50, "item": list("xyxyzwzw") * 50})
-    >>> model = RaFMRanker(item_fields="item", model="fm", validation_fraction=0).fit(plays)
+    >>> model = RaFMRanker(item_fields="item", ranks=4, validation_fraction=0).fit(plays)
     >>> items = pd.DataFrame({"item": list("wxyz")})
     >>> found = model.recommend(pd.DataFrame({"user": ["a"]}), items, top=2)
     >>> sorted(items["item"][found.items[0]])
@@ -39,7 +50,7 @@ class RaFMRanker(FactorizationMachine):
         self,
         ranks: int | str | Sequence[int] | None = None,
         *,
-        loss: str | Loss = "bpr",
+        loss: str | Loss | None = None,
         model: str | None = None,
         item_fields: str | Sequence[str] | None = None,
         max_parameters: int | None = None,
@@ -64,6 +75,7 @@ class RaFMRanker(FactorizationMachine):
         init_scale: float | None = None,
         metric: str | None = None,
         validation_fraction: float = 0.1,
+        effort: str = "standard",
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
         calibrate: str = "auto",
@@ -89,12 +101,13 @@ class RaFMRanker(FactorizationMachine):
         checkpoint: PathLike | None = None,
         checkpoint_seconds: float = 60.0,
     ) -> Self:
-        """Train on rows X of context and item together, all of which were chosen.
+        """Train on rows X of context and item together, all of which were chosen, or on a matrix of users and items.
 
         Parameters
         ----------
         X : sparse matrix, array, DataFrame or Arrow table
-            Rows. The fields of a matrix are given by `fields`.
+            Rows. The fields of a matrix are given by `fields`. A sparse matrix without `item_fields` has a line for
+            each user and a column for each item, and its values are weights.
         y : array of shape (n_rows,), default=None
             Not needed; labels must be above 0.
         sample_weight : array of shape (n_rows,), default=None
@@ -111,7 +124,63 @@ class RaFMRanker(FactorizationMachine):
         -------
         self
         """
+        self.__dict__.pop("users_and_items_", None)
+        if self.item_fields is None and issparse(X):
+            self.users_and_items_ = X.shape
+            X, sample_weight = _pairs_of(X)
+            eval_set = None if eval_set is None else (_pairs_of(single_pair(eval_set)[0])[0], None)
         return super().fit(X, y, sample_weight, eval_set, checkpoint, checkpoint_seconds)
+
+    def recommend(
+        self,
+        contexts: Any = None,
+        items: Any = None,
+        top: int = 10,
+        exclude: Any = None,
+        exclude_by: tuple[str, str] | None = None,
+        history: Any = None,
+    ) -> Recommended:
+        """Return the best items for each context, exactly; see `RaFMRegressor.recommend`.
+
+        After `fit` on a matrix of users and items, contexts are numbers of users, and items those of items, by default
+        all of them; without contexts, each line of `history` is a user of its own.
+
+        Parameters
+        ----------
+        contexts : array of int, sparse matrix, array, DataFrame or Arrow table
+            One row per context.
+        items : same as contexts
+            One row per item of the catalogue.
+        top : int, default=10
+            Number of items per context.
+        exclude : sparse matrix, sequence of int arrays or table, default=None
+            Items not to recommend.
+        exclude_by : (str, str), default=None
+            Columns that name contexts and items in a table of seen pairs.
+        history : same as exclude, default=None
+            Items that each context chose, from which its vector is found, with loss="whole-data".
+
+        Returns
+        -------
+        Recommended
+            `items` (n_contexts, top): row numbers in `items`, best first, -1 if there are no more; and `scores`.
+        """
+        shape = getattr(self, "users_and_items_", None)
+        if shape is not None:
+            items = _one_hot(np.arange(shape[1]) if items is None else items, shape[0], shape)
+            n_new = 0 if history is None else history.shape[0] if issparse(history) else len(history)
+            contexts = csr_matrix((n_new, sum(shape))) if contexts is None else _one_hot(contexts, 0, shape)
+        return super().recommend(contexts, items, top, exclude, exclude_by, history)
+
+    def _given(self) -> dict[str, Any]:
+        item_fields = {"item_fields": "item"} if hasattr(self, "users_and_items_") else {}
+        return super()._given() | item_fields
+
+    def _source(self, rows: CheckedRows, encoder: TableEncoder | None = None) -> InMemory:
+        if not hasattr(self, "users_and_items_"):
+            return super()._source(rows, encoder)
+        n_users, n_items = self.users_and_items_
+        return InMemory(rows, Fields.of_ranges(("user", "item"), [0, n_users, n_users + n_items]))
 
     def _rows(self, X: Any, y: Any = None, sample_weight: Any = None, *, fitting: bool, **more: Any) -> Any:
         return super()._rows(X, _labels(X, y), sample_weight, fitting=fitting, **more)
@@ -153,6 +222,31 @@ class RaFMRanker(FactorizationMachine):
         ndarray of shape (n_rows,)
         """
         return self._scores(X, level)
+
+
+def _pairs_of(X: Any) -> tuple[csr_matrix, np.ndarray]:
+    """Return a row of two features, user and item, for each value of a matrix that is not 0, and these values."""
+    found = X.tocoo()
+    kept = found.data != 0
+    columns = np.column_stack([found.row[kept], found.shape[0] + found.col[kept]])
+    return _rows_of(columns, sum(found.shape)), found.data[kept]
+
+
+def _one_hot(numbers: Any, first: int, shape: tuple[int, int]) -> csr_matrix:
+    """Return a row for each number of a user, or of an item, whose features start at `first`."""
+    found = np.atleast_1d(np.asarray(numbers))
+    n = shape[1] if first else shape[0]
+    if found.dtype.kind not in "iu" or found.ndim != 1 or (found.size and not 0 <= found.min() <= found.max() < n):
+        what = "items" if first else "contexts"
+        raise ConfigError(f"{what} must be numbers from 0 to {n - 1}, as in the matrix of `fit`", key=what)
+    return _rows_of(first + found[:, None], sum(shape))
+
+
+def _rows_of(columns: np.ndarray, n_features: int) -> csr_matrix:
+    """Return rows with these features, each of value 1."""
+    n_rows, width = columns.shape
+    indptr = np.arange(0, columns.size + 1, width)
+    return csr_matrix((np.ones(columns.size, np.float32), columns.ravel(), indptr), (n_rows, n_features))
 
 
 def _labels(X: Any, y: Any) -> Any:

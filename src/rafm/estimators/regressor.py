@@ -62,6 +62,7 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine):
         init_scale: float | None = None,
         metric: str | None = None,
         validation_fraction: float = 0.1,
+        effort: str = "standard",
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
         calibrate: str = "auto",

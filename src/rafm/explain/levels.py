@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import ConfigError, DataValueError
+from ..errors import DataValueError
 from ..metrics.evaluation import check_rows_alone, evaluate
 from ..model.model import Model
 from ..rows.checked import CheckedRows
@@ -39,8 +39,7 @@ def level_losses(model: Model, batch: CheckedRows) -> list[LevelLoss]:
     """Return the loss of linear terms alone, then with every further level; other families than RaFM have one."""
     if batch.labels is None or not batch.n_rows:
         raise DataValueError("losses by level need labelled rows")
-    if not model.plan.traits.has_common_vectors:
-        raise ConfigError(f"model {model.plan.family!r} has no levels", key="model")
+    model.plan.traits.check("give losses by level")
     check_rows_alone(model.loss)
     rows, name = number_rows(batch, model.numbering), model.loss.metrics[0]
     weights = np.ones(batch.n_rows) if batch.weights is None else batch.weights

@@ -17,7 +17,6 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..model.model import Model
-from ..model.pairs import pair_products
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
 from .names import FeatureNames
@@ -78,14 +77,14 @@ class _Game:
 
     def own(self, row: _Entries) -> np.ndarray:
         """Return W_A + 1/2 sum_B F_AB of a row by column: its linear terms and half of its pairs."""
-        pairs = pair_products(self.model, row.numbers, row.numbers) * np.outer(row.values, row.values)
+        pairs = self.model.pair_products(row.numbers, row.numbers) * np.outer(row.values, row.values)
         np.fill_diagonal(pairs, 0)
         linear = self.model.parameters.weights[row.numbers].astype(float) * row.values
         return np.bincount(row.columns, linear + pairs.sum(axis=1) / 2, self.n_columns)
 
     def mixed(self, row: _Entries) -> np.ndarray:
         """Return 1/2 sum_B [F_AB(x, b) - F_AB(b, x)] by column."""
-        terms = pair_products(self.model, row.numbers, self.mean.numbers) * np.outer(row.values, self.mean.values)
+        terms = self.model.pair_products(row.numbers, self.mean.numbers) * np.outer(row.values, self.mean.values)
         terms *= row.columns[:, None] != self.mean.columns  # a column comes from one side only
         own = np.bincount(row.columns, terms.sum(axis=1), self.n_columns)
         return (own - np.bincount(self.mean.columns, terms.sum(axis=0), self.n_columns)) / 2
@@ -95,7 +94,7 @@ def shapley_values(
     model: Model, batch: CheckedRows, names: FeatureNames, background: CheckedRows | None = None
 ) -> ShapleyValues:
     """Return the Shapley values of every row against the background rows; by default a row without features."""
-    if model.plan.traits.features_per_row is not None:
+    if not model.plan.traits.sums_pairs:
         raise ConfigError(
             f"model {model.plan.family!r} has no Shapley values: it cannot score rows with columns left out",
             key="model",

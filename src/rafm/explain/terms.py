@@ -11,7 +11,7 @@ import numpy as np
 from ..kernels.tables import Rows
 from ..model.head import input_names
 from ..model.model import Model, naming_rows
-from ..model.pairs import pair_levels, pair_products
+from ..model.pairs import pair_levels
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
 from .names import FeatureNames
@@ -169,7 +169,7 @@ def _linear_terms(model: Model, numbers: np.ndarray, values: np.ndarray, names: 
 
 def _pair_terms(model: Model, numbers: np.ndarray, values: np.ndarray, names: FeatureNames) -> Iterator[Term]:
     if model.plan.traits.scores_pairs_of(numbers.size):
-        amounts = pair_products(model, numbers, numbers) * np.outer(values, values)
+        amounts = model.pair_products(numbers, numbers) * np.outer(values, values)
         levels = pair_levels(model, numbers, numbers)
         for i, j in zip(*np.nonzero(np.triu(amounts, 1))):
             yield _term(model, numbers[[i, j]], float(amounts[i, j]), names, int(levels[i, j]))

@@ -69,7 +69,7 @@ def _settings(saved: Saved, bits: int) -> dict[str, object]:
         "DENSE_IDS": int(_is_dense(saved.model)),
         "N_BLOCKS": plan.n_levels,
         "NESTED": int(plan.nested),
-        "MIXTURE": int(plan.traits.has_mixture),
+        "MIXTURE": int(saved.model.parameters.mixture is not None),
         "N_FIELD_WEIGHTS": plan.n_field_weights,
         "BITS": bits,
         "LINK": LINKS[saved.model.loss.link_name],

@@ -51,10 +51,7 @@ def export(saved: Saved, to: str, path: PathLike) -> int:
     """Write a model in the form of a target; return the number of bytes."""
     if to not in TARGETS:
         raise ConfigError(f"to must be one of {', '.join(TARGETS)}, found {to!r}", key="to")
-    if (plan := saved.model.plan).traits.has_field_vectors:
-        raise ConfigError(
-            f"model {plan.family!r} cannot be exported yet; export rafm, fm, difacto, lr or mrma", key="to"
-        )
+    saved.model.plan.traits.check("be exported", key="to")
     module, name = TARGETS[to][0].split(":")
     parts: Callable[[Saved], Iterable[str | bytes]] = getattr(import_module(module, __package__), name)
     chunks = [part.encode() if isinstance(part, str) else part for part in parts(saved)]

@@ -69,7 +69,7 @@ class Scoring:
         g, found = self.graph, self.model.parameters
         weights = self.look_up(np.append(found.weights, np.float32(0)), self.numbers)
         score = g.add(g.sum(g.mul(weights, self.values), 1), np.float32(found.bias[0]))
-        if self.model.plan.traits.has_mixture:
+        if found.mixture is not None:
             return g.add(score, self._mixture())
         weighted = None
         if found.fields is not None and self.model.fields is not None:

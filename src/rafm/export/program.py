@@ -97,7 +97,7 @@ def mixed_pair(model: dict[str, Any], known: list[tuple[int, float]]) -> float:
 
 def pairs_of_row(model: dict[str, Any], known: list[tuple[int, float]]) -> float:
     """Return what the pairs of a row add to its score; features are sorted by number, which is by falling level."""
-    if model["family"] == "mrma":
+    if "mixture" in model:
         return mixed_pair(model, known) if len(known) == 2 else 0.0
     numbers, values = [i for i, _ in known], [x for _, x in known]
     weighted = values

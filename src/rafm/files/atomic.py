@@ -91,10 +91,10 @@ def check_writable(path: PathLike) -> None:
         temp = _temp_beside(os.path.realpath(path))
         try:
             _write_and_sync(temp, [], None)
-        except OSError as error:
+            os.remove(temp)
+        except BaseException as error:
             _clean_up(temp, error, path)
             raise
-        os.remove(temp)
 
 
 def _mode(path: PathLike) -> int | None:

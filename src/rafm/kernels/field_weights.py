@@ -1,4 +1,4 @@
-"""Field weights: a pair of features of fields a and b counts 1 - t_a t_b, with one number t in [0, 1] per field.
+"""Field weights: a pair of features of fields a and b counts 1 - t_a t_b, with one number t in [-1, 1] per field.
 
 With y = t x, the pairs of a block are those of the values x less those of the values y:
 

@@ -19,6 +19,8 @@ from .gibbs_tables import INNER, OWN, WHOLE
 from .philox import fill_normals, gamma, normal
 from .tables import HALF, ONE, ZERO
 
+MOST_PRECISION = 1000.0  # about the largest lambda / s that is learnt, for fields of fewer features than this
+
 OF_BIAS, OF_NOISE, OF_PRECISION, OF_MEAN, OF_PARAMETER = (np.uint64(purpose) for purpose in range(5))  # last counter
 
 
@@ -76,9 +78,12 @@ def joined(chain, k):
 def draw_hyper(design, k, f, chain, draw):
     """Return lambda and mu of a field and factor, drawn given its parameters.
 
-    The prior of lambda is Gamma(1/2, 1/2), that of mu is N(0, 1 / lambda).
+    The prior of lambda / s is Gamma(1/2, c/2), that of mu is N(0, 1 / lambda). c is 1 for fields of many features; for
+    those of few, 1 would keep lambda small though they say nothing.
     """
-    old, n = chain.hyper[draw.sweep % 2, f, k], 0
+    old, n, size = chain.hyper[draw.sweep % 2, f, k], 0, design.sizes[k]
+    if draw.pull > 0:
+        return draw.pull * size, 0.0
     if not draw.learns:
         return old[0], old[1]
     for b in range(design.fields.size):
@@ -88,7 +93,7 @@ def draw_hyper(design, k, f, chain, draw):
     counters = np.uint64(f), np.uint64(draw.sweep)
     key = np.uint64(draw.key), np.uint64(draw.more_key)
     drawn = gamma(0.5 * n + 1, k << 10, counters[0], counters[1], OF_PRECISION, key[0], key[1])
-    precision = drawn / (0.5 * (max(spread, 0.0) + old[1] * old[1] + 1))
+    precision = drawn / (0.5 * (max(spread, 0.0) + old[1] * old[1] + min(1.0, n / MOST_PRECISION) / size))
     z = normal(k, counters[0], counters[1], OF_MEAN, key[0], key[1])
     return precision, total / (n + 1) + z / np.sqrt((n + 1) * precision)
 
@@ -99,7 +104,7 @@ def draw_parameter(i, f, A, B, prior, chain, draw):
     v = chain.numbers[f, i]
     precision, mean, alpha = prior[0], prior[1], draw.alpha
     if draw.pull > 0:
-        precision, mean, alpha = draw.pull, np.float64(chain.centres[f, i]), 1.0
+        mean, alpha = np.float64(chain.centres[f, i]), 1.0
     variance = 1 / (precision + alpha * A)
     mean = (alpha * (B + A * v) + precision * mean) * variance
     if draw.collects:
@@ -148,7 +153,7 @@ def draw_block(design, b, f, prior, chain, draw, team):
 def draw_main(design, s, f, prior, chain, draw):
     """Draw the features of the main block in part s and update their rows, which no other part has."""
     b, own = design.main, own_share(design, design.main, f, chain)
-    first, x0, inner = design.bounds[b], design.starts[b, 0], chain.shares[INNER, design.fields[b]]
+    first, x0, inner = design.bounds[b], design.starts[b], chain.shares[INNER, design.fields[b]]
     start, stop = design.main_cuts[s], min(design.main_cuts[s + 1], design.active[b, f])
     prepare_normals(first + start, first + max(start, stop), f, chain, draw)
     for i in range(start, stop):

@@ -11,9 +11,18 @@ CHUNK_ROWS = 1024  # rows whose sums stay in the cache while all blocks are adde
 
 
 @compiled
-def add_chunk(design, b, shift, chunk, numbers, share, sums, squared):
-    """Add share x v of one block to the rows of a chunk; the block has a nonzero in every row, the first at shift."""
-    start, stop = chunk
+def span_of(design, b, s, i):
+    """Return the first and one past the last position of the nonzeros of feature i of a block in part s."""
+    place = design.places[b] + s * (design.bounds[b + 1] - design.bounds[b]) + i
+    return design.spans[place], design.spans[place + 1]
+
+
+@compiled
+def add_chunk(design, b, chunk, numbers, share, sums, squared):
+    """Add share x v of one leading block to the rows of a chunk."""
+    shift, start, stop = design.starts[b], chunk[0], min(chunk[1], design.starts[b + 1] - design.starts[b])
+    if stop <= start:
+        return
     ids, sums, numbers = design.ids[shift + start : shift + stop], sums[start:stop], numbers[design.bounds[b] :]
     if design.values.size:
         values = design.values[shift + start : shift + stop]
@@ -26,12 +35,26 @@ def add_chunk(design, b, shift, chunk, numbers, share, sums, squared):
 
 
 @compiled
-def add_scattered(design, b, s, numbers, share, sums, squared):
-    """Add share x v of one block to the rows of part s."""
-    shift, numbers = design.places[b] - design.starts[b, 0], numbers[design.bounds[b] :]
-    for e in range(design.starts[b, s], design.starts[b, s + 1]):
-        x = design.values[e] if design.values.size else ONE
-        sums[design.rows[shift + e]] += share * (x * x if squared else x) * numbers[np.int64(design.ids[e])]
+def add_span(design, a, end, v, sums, squared):
+    """Add x v of one feature to its rows."""
+    rows = design.ids[a:end]
+    if design.values.size:
+        values = design.values[a:end]
+        for e in range(rows.size):
+            x = values[e]
+            sums[np.uint64(rows[e])] += (x * x if squared else x) * v
+    else:
+        for e in range(rows.size):
+            sums[np.uint64(rows[e])] += v
+
+
+@compiled
+def add_spans(design, b, s, numbers, share, sums, squared):
+    """Add share x v of one block, spans by spans, to the rows of part s."""
+    first = design.bounds[b]
+    for i in range(design.bounds[b + 1] - first):
+        a, end = span_of(design, b, s, i)
+        add_span(design, a, end, share * numbers[first + i], sums, squared)
 
 
 @compiled
@@ -43,11 +66,10 @@ def sum_rows(design, s, numbers, shares, sums, squared):
             sums[r] = ZERO
         for b in range(design.places.size):
             if design.places[b] < 0:
-                shift = design.starts[b, s] - design.cuts[s]
-                add_chunk(design, b, shift, (start, stop), numbers, shares[design.fields[b]], sums, squared)
+                add_chunk(design, b, (start, stop), numbers, shares[design.fields[b]], sums, squared)
     for b in range(design.places.size):
         if design.places[b] >= 0:
-            add_scattered(design, b, s, numbers, shares[design.fields[b]], sums, squared)
+            add_spans(design, b, s, numbers, shares[design.fields[b]], sums, squared)
 
 
 @compiled
@@ -64,17 +86,64 @@ def add_simple_moments(ids, lanes, errors, sums, numbers, own, table):
 
 @compiled
 def add_any_moments(design, b, s, numbers, own, chain, table):
-    """Add g h^2 and g h e, for any values and row weights, and blocks that not all rows have."""
-    values, weights, place, start = design.values, design.weights, design.places[b], design.starts[b, s]
-    shift = design.cuts[s] - start if place < 0 else place - design.starts[b, 0]
-    for e in range(start, design.starts[b, s + 1]):
-        r = e + shift if place < 0 else np.int64(design.rows[e + shift])
-        i, x = np.int64(design.ids[e]), (values[e] if values.size else ONE)
+    """Add g h^2 and g h e of a block that every row has, for any values and row weights."""
+    values, weights, start = design.values, design.weights, design.starts[b]
+    for r in range(design.cuts[s], design.cuts[s + 1]):
+        i, x = np.int64(design.ids[start + r]), (values[start + r] if values.size else ONE)
         h = x * (chain.sums[r] - x * own * numbers[i])
         g = weights[r] * h if weights.size else h
-        t = 2 * ((e & design.lanes[b]) * numbers.size + i)
+        t = 2 * ((r & design.lanes[b]) * numbers.size + i)
         table[t] += g * h
         table[t + 1] += g * chain.errors[r]
+
+
+@compiled
+def moments_of_valued(rows, values, weights, errors, sums, v):
+    """Return A and B of a feature with these values in these rows."""
+    square, product = ZERO, ZERO
+    if weights.size:
+        for e in range(rows.size):
+            r, x = np.uint64(rows[e]), values[e]
+            h = x * (sums[r] - x * v)
+            g = weights[r] * h
+            square += g * h
+            product += g * errors[r]
+    else:
+        for e in range(rows.size):
+            r, x = np.uint64(rows[e]), values[e]
+            h = x * (sums[r] - x * v)
+            square += h * h
+            product += h * errors[r]
+    return np.float64(square), np.float64(product)
+
+
+@compiled
+def moments_of_ones(rows, weights, errors, sums, v):
+    """Return A and B of a feature of value 1 in these rows."""
+    square, product = ZERO, ZERO
+    for e in range(rows.size):
+        r = np.uint64(rows[e])
+        h = sums[r] - v
+        g = weights[r] * h if weights.size else h
+        square += g * h
+        product += g * errors[r]
+    return np.float64(square), np.float64(product)
+
+
+@compiled
+def moments_of_span(design, a, end, v, chain):
+    """Return A and B of a feature of a part; v: its part of q."""
+    A, B = 0.0, 0.0
+    for start in range(a, end, CHUNK_ROWS):  # single precision within a chunk, double across
+        own = slice(start, min(start + CHUNK_ROWS, end))
+        rows = design.ids[own]
+        if design.values.size:
+            found = moments_of_valued(rows, design.values[own], design.weights, chain.errors, chain.sums, v)
+        else:
+            found = moments_of_ones(rows, design.weights, chain.errors, chain.sums, v)
+        A += found[0]
+        B += found[1]
+    return A, B
 
 
 @compiled
@@ -82,9 +151,13 @@ def add_moments(design, b, s, numbers, own, chain):
     """Add the moments of a block in part s to its table; own: how much of q is v of the feature itself."""
     first, stop, lanes = design.bounds[b], design.bounds[b + 1], design.lanes[b]
     table = chain.moments[2 * s * (lanes + 1) * (stop - first) :]
-    if design.places[b] < 0 and design.values.size + design.weights.size == 0:
+    if design.places[b] >= 0:
+        for i in range(stop - first):
+            a, end = span_of(design, b, s, i)
+            table[2 * i], table[2 * i + 1] = moments_of_span(design, a, end, own * numbers[first + i], chain)
+    elif design.values.size + design.weights.size == 0:
         rows = slice(design.cuts[s], design.cuts[s + 1])
-        ids = design.ids[design.starts[b, s] : design.starts[b, s + 1]]
+        ids = design.ids[design.starts[b] + rows.start : design.starts[b] + rows.stop]
         add_simple_moments(ids, lanes, chain.errors[rows], chain.sums[rows], numbers[first:stop], own, table)
     else:
         add_any_moments(design, b, s, numbers[first:stop], own, chain, table)
@@ -102,23 +175,44 @@ def update_simply(ids, steps, own, errors, sums):
 
 @compiled
 def update_any(design, b, s, steps, own, chain):
-    """Take the steps of a block into e and q, for any values, and blocks that not all rows have."""
-    values, place, start = design.values, design.places[b], design.starts[b, s]
-    shift = design.cuts[s] - start if place < 0 else place - design.starts[b, 0]
-    for e in range(start, design.starts[b, s + 1]):
-        r = e + shift if place < 0 else np.int64(design.rows[e + shift])
-        i, x = 2 * np.int64(design.ids[e]), (values[e] if values.size else ONE)
+    """Take the steps of a block that every row has into e and q, for any values."""
+    for r in range(design.cuts[s], design.cuts[s + 1]):
+        i, x = 2 * np.int64(design.ids[design.starts[b] + r]), design.values[design.starts[b] + r]
         d = x * steps[i + 1]
         chain.errors[r] -= (chain.sums[r] - x * steps[i]) * d
         chain.sums[r] += own * d
 
 
 @compiled
+def update_span(design, a, end, v, d, own, chain):
+    """Take the step d of a feature, its part v of q before it, into e and q of its rows in a part."""
+    rows, errors, sums = design.ids[a:end], chain.errors, chain.sums
+    if design.values.size:
+        values = design.values[a:end]
+        for e in range(rows.size):
+            r, x = np.uint64(rows[e]), values[e]
+            q = sums[r]
+            errors[r] -= x * d * (q - x * v)
+            sums[r] = q + own * x * d
+    else:
+        for e in range(rows.size):
+            r = np.uint64(rows[e])
+            q = sums[r]
+            errors[r] -= d * (q - v)
+            sums[r] = q + own * d
+
+
+@compiled
 def update_rows(design, b, s, own, chain):
     """Take the steps of a block into e and q of the rows of part s; own is 0 for weights, where q is constant."""
     steps = chain.steps[2 * design.bounds[b] :]
-    if design.places[b] < 0 and design.values.size == 0:
-        rows, ids = slice(design.cuts[s], design.cuts[s + 1]), design.ids[design.starts[b, s] : design.starts[b, s + 1]]
+    if design.places[b] >= 0:
+        for i in range(design.bounds[b + 1] - design.bounds[b]):
+            a, end = span_of(design, b, s, i)
+            update_span(design, a, end, steps[2 * i], steps[2 * i + 1], own, chain)
+    elif design.values.size == 0:
+        rows = slice(design.cuts[s], design.cuts[s + 1])
+        ids = design.ids[design.starts[b] + rows.start : design.starts[b] + rows.stop]
         update_simply(ids, steps, own, chain.errors[rows], chain.sums[rows])
     else:
         update_any(design, b, s, steps, own, chain)
@@ -167,12 +261,16 @@ def turn_sums(design, s, change, chain):
 @compiled
 def update_inner(design, b, s, share, chain):
     """Take the steps of a block into q' of the rows of part s."""
-    place, start, steps = design.places[b], design.starts[b, s], chain.steps[2 * design.bounds[b] :]
-    shift = design.cuts[s] - start if place < 0 else place - design.starts[b, 0]
-    for e in range(start, design.starts[b, s + 1]):
-        r = e + shift if place < 0 else np.int64(design.rows[e + shift])
-        x = design.values[e] if design.values.size else ONE
-        chain.inner[r] += share * x * steps[2 * np.int64(design.ids[e]) + 1]
+    steps = chain.steps[2 * design.bounds[b] :]
+    if design.places[b] >= 0:
+        for i in range(design.bounds[b + 1] - design.bounds[b]):
+            a, end = span_of(design, b, s, i)
+            add_span(design, a, end, share * steps[2 * i + 1], chain.inner, False)
+    else:
+        for r in range(design.cuts[s], design.cuts[s + 1]):
+            e = design.starts[b] + r
+            x = design.values[e] if design.values.size else ONE
+            chain.inner[r] += share * x * steps[2 * np.int64(design.ids[e]) + 1]
 
 
 @compiled

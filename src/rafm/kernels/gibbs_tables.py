@@ -7,12 +7,18 @@ e = label - score, row weights g and noise precision alpha, a parameter v with p
 
     N((alpha (B + A v) + lambda mu) / p, 1 / p),  p = lambda + alpha A,  A = sum g h^2,  B = sum g h e
 
-over the rows that have its feature. Features of a block never share a row, so all of them are drawn at once: two passes
-over the rows, one for A and B, one to update e and q. Weights are factor 0, with q = 1 and 0 in place of v in h.
+over the rows that have its feature. What a row has of field k is sum_i x_i v_i, whose prior variance is s / lambda with
+s = sum_i x_i^2. So the prior, Gamma(1/2, c/2), is one of lambda / s, with the mean s of all rows; c is at most 1.
+
+Features of a block never share a row, so all of them are drawn at once: two passes over the rows, one for A and B, one
+to update e and q. Weights are factor 0, with q = 1 and 0 in place of v in h.
 
 If fields have weights t, a pair counts 1 - t_k t_l. With q'_f = sum_i t_i x_i v_if, the score has q_f^2 - q'_f^2 -
 sum_i (1 - t_i^2) (x_i v_if)^2, and v_if has the slope x_i (q_f - t_i q'_f - (1 - t_i^2) x_i v_if). All features of a
 block have the same t, so q - t q' takes the place of q while a block is drawn.
+
+Nonzeros are kept block by block: in the order of rows if all rows have one, or if rows are sorted by the features of
+the block; else part by part and feature by feature, so that the moments of a feature are sums over a span.
 
 Rows are divided into parts, the same for any number of threads, and A and B are joined in the order of the parts.
 Letters:
@@ -40,12 +46,13 @@ class Design(NamedTuple):
     bounds: np.ndarray  # features of block b are bounds[b] .. bounds[b + 1] - 1
     fields: np.ndarray  # per block: its field
     field_bounds: np.ndarray  # features of field k
+    sizes: np.ndarray  # per field: sum of x^2 over its features in a row, mean of the rows that have some
     active: np.ndarray  # per block and factor: how many of its features have the factor; they come first
-    starts: np.ndarray  # per block and part: position of its first nonzero
-    ids: np.ndarray  # per nonzero: its feature, counted from the first of its block
+    starts: np.ndarray  # per block: position of its first nonzero; a last one has the end
+    ids: np.ndarray  # per nonzero: its row or, in a leading block, its feature, counted from the first of the block
     values: np.ndarray  # per nonzero; empty if all are 1
-    places: np.ndarray  # per block: where its rows are in `rows`, or -1 if every row has a nonzero of it, in order
-    rows: np.ndarray
+    places: np.ndarray  # per block: where its spans are, or -1 if it is leading: the first rows have a nonzero each
+    spans: np.ndarray  # per other block, part and feature: position of the first nonzero; a last one has the end
     lanes: np.ndarray  # per block: accumulators per part and feature, minus 1
     main: int  # the block that rows are sorted by, or -1
     runs: np.ndarray  # rows of each of its features
@@ -79,4 +86,4 @@ class Draw(NamedTuple):
     alpha: float
     learns: bool  # whether lambda and mu are drawn
     collects: bool  # whether posterior means are summed
-    pull: float  # distillation: lambda of the prior around `centres`; 0: sample
+    pull: float  # distillation: lambda / s of the prior around `centres`; 0: sample

@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from .loss import Loss
 
 # The file of each loss, and its task.
-LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression", "bpr": "ranking"}
-SAME_CODE = {"bpr": "log"}  # losses whose code in kernels is that of another: pairs train on differences of scores
+LOSSES = {
+    "log": "binary",
+    "squared": "regression",
+    "poisson": "count",
+    "huber": "regression",
+    "bpr": "ranking",
+    "whole-data": "ranking",
+}
+SAME_CODE = {"bpr": "log", "whole-data": "squared"}  # losses whose code in kernels is that of another
 KERNELS = [name for name in LOSSES if name not in SAME_CODE]  # in the order of their codes
 TASKS = tuple(dict.fromkeys(LOSSES.values()))
 
@@ -28,7 +35,7 @@ def loss_named(name: str) -> Loss:
     """Return the default instance of a loss by name; only names in the registry are imported."""
     if name not in LOSSES:
         raise ConfigError(f"loss must be {one_of([*LOSSES])}, found {name!r}", key="loss")
-    return import_module(f".{name}", __name__).LOSS
+    return import_module(f".{name.replace('-', '_')}", __name__).LOSS
 
 
 def losses_of(task: str) -> list[str]:

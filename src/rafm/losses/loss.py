@@ -32,6 +32,11 @@ class Loss:
     is_pairwise: ClassVar[bool] = False  # whether rows train in pairs, by the differences of their scores
 
     @property
+    def is_ranking(self) -> bool:
+        """Whether all rows are positive, and items are ranked."""
+        return self.task == "ranking"
+
+    @property
     def code(self) -> int:
         """The code of the loss in kernels."""
         return KERNELS.index(SAME_CODE.get(self.name, self.name))

@@ -22,6 +22,8 @@ METRICS = {  # file and class
     "huber_loss": "HuberLoss",
     "pair_loss": "PairLoss",
     "pair_auc": "PairAuc",
+    "ndcg": "Ndcg",
+    "recall": "Recall",
 }
 N_SHOWN = 2  # number of a loss's metrics that training shows
 
@@ -31,6 +33,16 @@ def metric_class(name: str) -> type[Metric]:
     if name not in METRICS:
         raise ConfigError(f"metric must be {one_of([*METRICS])}, found {name!r}", key="metric")
     return getattr(import_module(f".{name}", __name__), METRICS[name])
+
+
+def loss_heading(metric: str) -> str:
+    """Return the heading of the training loss, given the first metric of the loss.
+
+    >>> loss_heading("log_loss"), loss_heading("ndcg")
+    ('log loss', 'loss')
+    """
+    first = metric_class(metric)
+    return "loss" if first.is_rising else first.heading
 
 
 def check_metric(metric: str | None, loss: Loss) -> str:

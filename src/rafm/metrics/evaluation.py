@@ -56,7 +56,7 @@ def evaluate(
 
 def check_rows_alone(loss: Loss) -> None:
     """Reject a loss of pairs, whose metrics compare items."""
-    if loss.is_pairwise:
+    if loss.is_ranking:
         raise ConfigError(
             f"a model of task {loss.task!r} is evaluated on a catalogue: use rafm evaluate --ranking --items FILE",
             key="task",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ConfigError, ModelFileError, ModelFormatError, ModelVersionError
-from ..families import FAMILIES
+from ..families import FAMILIES, family_of
 from ..files.atomic import PathLike
 from ..files.container import container_chunks, is_container, read_container, write_container
 from ..losses import TASKS, loss_for
@@ -281,7 +281,7 @@ def _check_header(header: dict[str, Any]) -> None:
         raise _invalid(header, "dropped")
     if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
-    can_have_head = FAMILIES[header["family"]].can_have_head
+    can_have_head = family_of(header["family"]).can("have a head")
     if "head" in header and not (can_have_head and is_head(header["head"], len(header.get("fields", ())))):
         raise _invalid(header, "head")
     if "fields" in header and not (are_names(header["fields"]) and len(header["fields"]) < 2**31):
@@ -289,7 +289,7 @@ def _check_header(header: dict[str, Any]) -> None:
 
 
 def _can_be_packed(header: dict[str, Any]) -> bool:
-    return "states_version" not in header and FAMILIES[header["family"]].has_common_vectors
+    return "states_version" not in header and family_of(header["family"]).can("be quantised")
 
 
 def _invalid(header: dict[str, Any], name: str) -> ModelFormatError:
@@ -314,6 +314,7 @@ def _check_states_version(header: dict[str, Any]) -> None:
 
 def _read_plan(header: dict[str, Any], has_field_weights: bool) -> RankPlan:
     family, ranks, sizes = header["family"], tuple(header["ranks"]), tuple(header["sizes"])
+    traits = family_of(family)
     try:
         known = check_ranks(family, ranks) == ranks
     except ConfigError as error:
@@ -322,14 +323,14 @@ def _read_plan(header: dict[str, Any], has_field_weights: bool) -> RankPlan:
         raise ModelFormatError(
             f"invalid header field 'sizes': {sizes!r:.80} must be one more than the ranks {ranks!r:.80}, descending"
         )
-    if FAMILIES[family].has_mixture and sizes[-1] != sizes[0]:
+    if traits.rank_arrays and sizes[-1] != sizes[0]:
         raise ModelFormatError(
             f"invalid header field 'sizes': {sizes!r:.80} must be equal, as features of {family!r} have all ranks"
         )
-    n_fields, of_fields = len(header.get("fields", ())), FAMILIES[family].has_field_vectors
+    n_fields, of_fields = len(header.get("fields", ())), traits.has_field_vectors
     if of_fields and not 0 < n_fields < MAX_FIELDS:
         raise ModelFormatError(f"a model {family!r} must have fields, found {n_fields}")
-    if has_field_weights and not (FAMILIES[family].uses_fields and 0 < n_fields < MAX_FIELDS):
+    if has_field_weights and not ("field_weights" in traits.options and 0 < n_fields < MAX_FIELDS):
         raise ModelFormatError(f"unexpected tensor 'field_weights' in a model {family!r} of {n_fields} fields")
     counts = (n_fields if has_field_weights else 0, n_fields if of_fields else 0)
     return RankPlan(family, ranks, (*sizes, 0), *counts)
@@ -340,8 +341,8 @@ def _check_options(header: dict[str, Any]) -> None:
     task, family, ranks = header["task"], header["family"], tuple(header["ranks"])
     try:
         known = {"task": task, "loss": _read_loss(header), "model": family, "ranks": ranks or None}
-        options = resolve(**{**from_summary(header["options"]), **known})
-        if isinstance(options.rule, Thresholds) and FAMILIES[family].levels_by_count:  # checked when applied
+        options = resolve(**{**from_summary(header["options"], family), **known})
+        if isinstance(options.rule, Thresholds) and family_of(family).levels_by_count:  # checked when applied
             options.rule(np.zeros(0, np.int64), ranks)
     except ModelFormatError:
         raise
@@ -373,8 +374,7 @@ def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarra
             size = tensors[f"rows.{level}"].size
             wanted[f"rows.{level}"] = ((size,), ("int32",))
         wanted[f"factors.{level}"] = ((size, rank), reals)
-    if plan.traits.has_mixture:
-        wanted["mixture"] = ((n, plan.n_levels), reals)
+    wanted |= dict.fromkeys(plan.traits.rank_arrays, ((n, plan.n_levels), reals))
     if "fields" in header:
         wanted["fields"] = ((n,), ("int32",))
     if "head" in header:
@@ -424,8 +424,8 @@ def _check_tensors(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np
     if n and n_fields and not 0 <= tensors["fields"].min() <= tensors["fields"].max() < n_fields:
         raise ModelFormatError(f"tensor 'fields': fields must be between 0 and {n_fields - 1}")
     weights = tensors.get("field_weights", np.zeros(0))
-    if not ((weights >= 0) & (weights <= 1)).all():
-        raise ModelFormatError("tensor 'field_weights': weights must be between 0 and 1")
+    if not (np.abs(weights) <= 1).all():
+        raise ModelFormatError("tensor 'field_weights': weights must be between -1 and 1")
     if "states_version" in header:
         check_states(plan, tensors, optimizer_class(header["options"]["optimizer"]))
 

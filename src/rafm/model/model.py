@@ -15,7 +15,6 @@ from ..errors import ConfigError, ScoreError
 from ..kernels.tables import Rows, Tables
 from ..losses.loss import Loss
 from ..optimizers import OPTIMIZERS, optimizer_class
-from ..plan.field_vectors import layout_of
 from ..plan.fields import FeatureFields
 from ..plan.layout import RecordLayout
 from ..plan.packed_layout import PackedLayout
@@ -23,10 +22,10 @@ from ..plan.ranks import RankPlan
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering, number_rows
+from .describe import model_line
 from .head import Accountant, Head
 from .parameters import Parameters
 from .samples import Samples
-from .scores import score, score_field_aware, score_mixture, score_packed
 
 CHUNK_ROWS = 1 << 15  # rows scored by a thread at a time
 
@@ -50,7 +49,7 @@ def naming_rows(name_of: Callable[[int], str], first_row: int = 0) -> Iterator[N
         raise ScoreError(error.fact, first_row + error.row, error.feature, error.value, name) from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A trained model, with feature counts and training history.
 
@@ -72,21 +71,28 @@ class Model:
     samples: Samples | None = None  # sampled models that this one was distilled from, if some were kept
     head: Head | None = None  # a small network whose output is added to the score
 
+    def __repr__(self) -> str:
+        """Return what was trained; the arrays would fill pages."""
+        return f"<Model {model_line(self)}>"
+
     @cached_property
-    def _layout(self) -> RecordLayout:
+    def layout(self) -> RecordLayout:
+        """Where records lie that are scored."""
         if self.parameters.bits is None:
-            return layout_of(self.plan, with_states=False)
+            return self.plan.traits.layout(self.plan, with_states=False)
         return PackedLayout(self.plan, with_states=False, bits=self.parameters.bits)
 
     @cached_property
     def tables(self) -> Tables:
-        return self._layout.tables()
+        """The lookup tables of the layout."""
+        return self.layout.tables()
 
     @cached_property
     def records(self) -> np.ndarray:
-        records = self._layout.pack(self.parameters.weights, self.parameters.factors)
-        if self.fields is not None and self._layout.has_fields:
-            self._layout.put_fields(records, self.fields.numbers)
+        """The parameters of every feature, as kernels read them."""
+        records = self.layout.pack(self.parameters.weights, self.parameters.factors)
+        if self.fields is not None and self.layout.has_fields:
+            self.layout.put_fields(records, self.fields.numbers)
         return records
 
     @cached_property
@@ -132,15 +138,11 @@ class Model:
 
     def base_scores(self, rows: Rows, level: int | None = None) -> np.ndarray:
         """Return the scores of rows of feature numbers without the head."""
-        bias = self.parameters.bias[0]
-        if self.parameters.mixture is not None:
-            return score_mixture(rows, self.tables, self.records, bias, self.parameters.mixture)
-        if self.plan.n_field_vectors:
-            return score_field_aware(rows, self._layout, self.tables, self.records, bias)
-        if isinstance(self._layout, PackedLayout):
-            codes = self._layout.codes(self.records)
-            return score_packed(rows, self.tables, (self.records, codes), bias, level, self.parameters.fields)
-        return score(rows, self.tables, self.records, bias, level, self.parameters.fields)
+        return self.plan.traits.scores(self, rows, level)
+
+    def pair_products(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return what each pair of features adds to a score when both values are 1; see Family."""
+        return self.plan.traits.pair_products(self, left, right)
 
     def predict(self, batch: CheckedRows) -> np.ndarray:
         """Return the prediction of every row: a probability, a value or an expected count."""

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kernels import mixture, packed, scoring
+from ..kernels import packed, scoring
 from ..kernels.tables import FieldScoring, NoFieldWeights, PackedCodes, PackedHalves, Rows, ScoringScratch, Tables
-from ..plan.layout import RecordLayout
-from ..plan.scratch import field_vector_tables, make_field_vector_scratch, make_scoring_scratch
+from ..plan.packed_layout import PackedLayout
+from ..plan.scratch import make_scoring_scratch
+
+if TYPE_CHECKING:
+    from .model import Model
 
 SINGLE = threading.local()  # scratch memory for single rows, and the model's widths that it is for
 FEW = 64  # entries of a single row that it has room for, at least
+
+
+def score_model(model: Model, rows: Rows, level: int | None = None) -> np.ndarray:
+    """Return B_{1,level} of every row by the vectors of a model, packed or not; by default its score."""
+    layout, tables, records, found = model.layout, model.tables, model.records, model.parameters
+    if isinstance(layout, PackedLayout):
+        return score_packed(rows, tables, (records, layout.codes(records)), found.bias[0], level, found.fields)
+    return score(rows, tables, records, found.bias[0], level, found.fields)
 
 
 def score(
@@ -67,24 +78,4 @@ def score_packed(
     scratch = _scratch(tables, longest, np.dtype(np.float32), is_single)
     fields = _scoring_fields(field_weights, longest, np.float32)
     packed.score_packed_rows(rows, tables, kind(*stored), bias, level, scratch, scores, fields)
-    return scores
-
-
-def score_field_aware(
-    rows: Rows, layout: RecordLayout, tables: Tables, records: np.ndarray, bias: np.float32
-) -> np.ndarray:
-    """Return the score of every row of a field-aware model."""
-    from ..kernels import field_aware  # its kernels are prepared only if they are used
-
-    longest = int(np.diff(rows.indptr).max(initial=0))
-    tables, scores = field_vector_tables(tables, longest), np.empty(rows.labels.size, records.dtype)
-    (work,) = make_field_vector_scratch(layout, tables, longest, dtype=records.dtype)
-    field_aware.score_rows(rows, tables, records, bias, work, scores)
-    return scores
-
-
-def score_mixture(rows: Rows, tables: Tables, records: np.ndarray, bias: np.float32, weights: np.ndarray) -> np.ndarray:
-    """Return the MRMA score of every row, given the mixture weights."""
-    scores = np.empty(rows.labels.size, records.dtype)
-    mixture.score_rows(rows, tables, records, bias, weights, scores)
     return scores

@@ -24,8 +24,7 @@ def wanted_states(plan: RankPlan, optimizer: type[Optimizer]) -> Wanted:
     shapes["weights"] = (n, layout.n_weight_states)
     for level, (size, rank) in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1):
         shapes[f"factors.{level}"] = (size, max(plan.n_field_vectors, 1) * _state_size(plan, rank, optimizer))
-    if plan.traits.has_mixture:
-        shapes["mixture"] = (n, plan.n_levels)
+    shapes |= dict.fromkeys(plan.traits.rank_arrays, (n, plan.n_levels))
     if plan.n_field_weights:
         shapes["field_weights"] = (2, plan.n_field_weights)
     return {f"states.{name}": (shape, ("float32",)) for name, shape in shapes.items()}

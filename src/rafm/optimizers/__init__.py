@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 OPTIMIZERS = {"adagrad": "AdaGrad", "sgd": "Sgd", "ftrl": "Ftrl", "adam": "Adam"}  # the file, and the class in it
 SAMPLERS = {"gibbs": "Gibbs"}  # train in a way of their own, without the kernels' steps
+SOLVERS = {"als": "Als"}  # the same
 
 
 def optimizer_class(name: str) -> type[Optimizer]:
     """Return the class of an optimiser by name."""
     _check_name(name)
-    return getattr(import_module(f".{name}", __name__), (OPTIMIZERS | SAMPLERS)[name])
+    return getattr(import_module(f".{name}", __name__), (OPTIMIZERS | SAMPLERS | SOLVERS)[name])
 
 
 def optimizer_for(given: Any) -> Optimizer:
@@ -29,13 +30,15 @@ def optimizer_for(given: Any) -> Optimizer:
     >>> optimizer_for("adagrad")
     AdaGrad(batch_size=16, head_share=1.0)
     """
-    if getattr(given, "name", None) in OPTIMIZERS | SAMPLERS and isinstance(given, optimizer_class(given.name)):
+    if getattr(given, "name", None) in OPTIMIZERS | SAMPLERS | SOLVERS and isinstance(
+        given, optimizer_class(given.name)
+    ):
         return given
     return optimizer_class(given)()
 
 
 def _check_name(name: Any) -> None:
     """Reject names that are not in the registry: nothing else is ever imported."""
-    known = OPTIMIZERS | SAMPLERS
+    known = OPTIMIZERS | SAMPLERS | SOLVERS
     if not isinstance(name, str) or name not in known:
         raise ConfigError(f"optimizer must be one of {', '.join(known)}, found {name!r}", key="optimizer")

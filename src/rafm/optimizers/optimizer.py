@@ -12,6 +12,9 @@ import numpy as np
 from ..errors import ConfigError
 from . import OPTIMIZERS
 
+OPTIONS = frozenset({"learning_rate", "step_rows", "averaging", "rate_drops", "init_scale", "l2", "l2_weights"})
+OPTIONS |= {"update", "dependent_weight", "negative_rate", "calibrate"}  # options that not all optimisers use
+
 
 @dataclass(frozen=True)
 class Optimizer:
@@ -38,10 +41,12 @@ class Optimizer:
     first_state: ClassVar[float] = 1.0  # initial sum of squares
     rate_share: ClassVar[float] = 1.0  # default learning rate, relative to AdaGrad's
     least_rate: ClassVar[float] = 0.0  # of the default learning rate, however long the rows are; see decision 0009
-    is_sampler: ClassVar[bool] = False  # whether it draws parameters instead of stepping them, in an engine of its own
+    has_steps: ClassVar[bool] = True  # otherwise it trains in an engine of its own
+    is_sampler: ClassVar[bool] = False  # whether it draws parameters instead of stepping them
     families: ClassVar[tuple[str, ...] | None] = None  # the model families that it trains; all by default
     losses: ClassVar[tuple[str, ...] | None] = None  # the losses that it minimises; all by default
     n_epochs: ClassVar[int] = 30  # default
+    options: ClassVar[frozenset[str]] = OPTIONS  # those of OPTIONS that it uses
     has_l1: ClassVar[bool] = False  # whether it supports an L1 penalty, which sets parameters to exactly 0
 
     # Step of a vector by a gradient whose squared norm is known: the last argument but two. None: a usual step.
@@ -65,6 +70,11 @@ class Optimizer:
     def code(self) -> int:
         """The code of the optimiser in kernels."""
         return [*OPTIMIZERS].index(self.name)
+
+    @property
+    def unused(self) -> frozenset[str]:
+        """Names of options that have no effect."""
+        return OPTIONS - self.options
 
     def first_slot(self, vectors: np.ndarray, rate: float, l1: float) -> np.ndarray:
         """Return the initial first slot of vectors; all other slots start at 0."""

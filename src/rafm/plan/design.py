@@ -37,8 +37,8 @@ class Arrangement:
         """Return per factor and field whether every row has one feature of the field, of value 1, with the factor."""
         design, n_rows = self.design, self.design.labels.size
         found = np.zeros((design.active.shape[1], self.n_fields), bool)
-        for block in np.flatnonzero((design.places < 0) & (design.starts[:, -1] - design.starts[:, 0] == n_rows)):
-            values = design.values[design.starts[block, 0] : design.starts[block, -1]]
+        for block in np.flatnonzero((design.places < 0) & (np.diff(design.starts) == n_rows)):
+            values = design.values[design.starts[block] : design.starts[block + 1]]
             whole = design.active[block] == design.bounds[block + 1] - design.bounds[block]
             is_alone = np.count_nonzero(design.fields == design.fields[block]) == 1
             found[:, design.fields[block]] = whole & is_alone & bool((values == 1).all())
@@ -53,13 +53,16 @@ class Arrangement:
 
 
 @kernel()
-def _find_multiple(indptr, indices, fields, latest, multiple):  # type: ignore[no-untyped-def]
-    """Mark the fields of which some row has several features."""
+def _survey_fields(rows, fields, latest, entries, owners, squares):  # type: ignore[no-untyped-def]
+    """Count the nonzeros of each field and the rows that have some, and sum the squares of its values."""
+    indptr, indices, values = rows.indptr, rows.indices, rows.values
     for r in range(indptr.size - 1):
         for e in range(indptr[r], indptr[r + 1]):
-            k = fields[indices[e]]
-            multiple[k] |= latest[k] == r
+            k, x = fields[indices[e]], np.float64(values[e])
+            owners[k] += latest[k] != r
             latest[k] = r
+            entries[k] += 1
+            squares[k] += x * x
 
 
 @kernel()
@@ -94,24 +97,47 @@ def _colour(features, starts, rows, used, colours):  # type: ignore[no-untyped-d
 
 
 @kernel()
-def _place_entries(rows, row_order, block_of, place_of, ends, ids, values, where):  # type: ignore[no-untyped-def]
-    """Write the nonzeros block by block, in the order of rows; ends[b] must be the start of block b."""
-    indptr, indices, given = rows.indptr, rows.indices, rows.values
-    for place in range(row_order.size):
-        r = row_order[place]
-        for e in range(indptr[r], indptr[r + 1]):
-            i = indices[e]
-            at = ends[block_of[i]]
-            ids[at], where[at] = place_of[i], place
-            if values.size:
-                values[at] = given[e]
-            ends[block_of[i]] += 1
+def _count_slots(rows, row_order, cuts, homes, counts):  # type: ignore[no-untyped-def]
+    """Count the nonzeros of each slot; see `_place_entries`."""
+    for s in range(cuts.size - 1):
+        for place in range(cuts[s], cuts[s + 1]):
+            r = row_order[place]
+            for e in range(rows.indptr[r], rows.indptr[r + 1]):
+                slot, stride, _ = homes[rows.indices[e]]
+                counts[slot + s * stride] += 1
 
 
-def _colours(rows: Rows, fields: np.ndarray, n_fields: int) -> np.ndarray:
+@kernel()
+def _place_entries(rows, row_order, cuts, homes, ends, ids, values):  # type: ignore[no-untyped-def]
+    """Write the nonzeros slot by slot, in the order of rows; ends[slot] must be the start of a slot.
+
+    homes: per feature, its slot in the first part, how many further on it is in the next part, and its place in its
+    block. All features of a leading block share one slot.
+    """
+    for s in range(cuts.size - 1):
+        for place in range(cuts[s], cuts[s + 1]):
+            r = row_order[place]
+            for e in range(rows.indptr[r], rows.indptr[r + 1]):
+                slot, stride, own = homes[rows.indices[e]]
+                at = ends[slot + s * stride]
+                ids[at] = place if stride else own
+                if values.size:
+                    values[at] = rows.values[e]
+                ends[slot + s * stride] += 1
+
+
+def _survey(rows: Rows, fields: np.ndarray, n_fields: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which fields have several features in some row, and the mean square of the part of a row in each field."""
+    entries, owners = np.zeros((2, n_fields), np.int64)
+    latest, squares = np.full(n_fields, -1, np.int64), np.zeros(n_fields)
+    _survey_fields(rows, fields, latest, entries, owners, squares)
+    sizes = squares / np.maximum(owners, 1)
+    return entries > owners, np.where(sizes > 0, sizes, 1.0)
+
+
+def _colours(rows: Rows, fields: np.ndarray, multiple: np.ndarray) -> np.ndarray:
     """Return a colour for each feature, such that features of one field and colour never share a row."""
-    n, multiple = fields.size, np.zeros(n_fields, bool)
-    _find_multiple(rows.indptr, rows.indices, fields, np.full(n_fields, -1, np.int64), multiple)
+    n = fields.size
     colours = np.zeros(n, np.int64)
     if not multiple.any():
         return colours
@@ -151,7 +177,8 @@ def arrange_rows(rows: Rows, plan: RankPlan, fields: np.ndarray | None) -> Arran
     n, n_rows = plan.n_features, rows.labels.size
     fields = np.zeros(n, np.int64) if fields is None else fields.astype(np.int64)
     n_fields = int(fields.max(initial=-1)) + 1
-    colours = _colours(rows, fields, n_fields)
+    multiple, sizes = _survey(rows, fields, n_fields)
+    colours = _colours(rows, fields, multiple)
     order = np.lexsort((np.arange(n), colours, fields))
     changes = np.flatnonzero(np.diff(fields[order]) | np.diff(colours[order])) + 1
     bounds = np.concatenate([[0], changes, [n]]) if n else np.zeros(1, np.int64)
@@ -162,9 +189,11 @@ def arrange_rows(rows: Rows, plan: RankPlan, fields: np.ndarray | None) -> Arran
     row_order, runs = _sort_rows(rows, block_of, places - bounds[block_of], bounds, main)
     others = np.delete(np.diff(bounds), main) if main >= 0 else np.diff(bounds)
     cuts, main_cuts = _cut_rows(runs, n_rows, max(bounds.size - 1, 1), int(others.max(initial=0)))
-    starts, ids, values, where = _entries(rows, row_order, block_of, places - bounds[block_of], entries)
-    dense = entries == n_rows
-    kept = np.repeat(~dense, entries)
+    is_leading = entries == n_rows
+    if main >= 0:
+        is_leading[main] = True
+    strides = np.where(is_leading, 0, np.diff(bounds))
+    spans, slots, ids, values = _entries(rows, row_order, cuts, strides, block_of, places - bounds[block_of])
     design = Design(
         labels=rows.labels[row_order],
         weights=np.zeros(0, np.float32) if (rows.weights == 1).all() else rows.weights[row_order],
@@ -172,13 +201,14 @@ def arrange_rows(rows: Rows, plan: RankPlan, fields: np.ndarray | None) -> Arran
         bounds=bounds,
         fields=fields[order[bounds[:-1]]],
         field_bounds=np.searchsorted(fields[order], np.arange(n_fields + 1)),
+        sizes=sizes,
         active=_active(plan, order, bounds),
-        starts=_starts(starts, where, dense, cuts),
+        starts=np.concatenate([[0], np.cumsum(entries)]),
         ids=ids,
         values=values,
-        places=np.where(dense, -1, np.cumsum(np.where(dense, 0, entries)) - entries),
-        rows=where[kept],
-        lanes=np.where(np.diff(bounds) <= SMALL_BLOCK, COPIES - 1, 0),
+        places=np.where(is_leading, -1, slots),
+        spans=spans,
+        lanes=np.where(is_leading & (np.diff(bounds) <= SMALL_BLOCK), COPIES - 1, 0),
         main=main,
         runs=runs,
         main_cuts=main_cuts,
@@ -201,22 +231,18 @@ def _sort_rows(
 
 
 def _entries(
-    rows: Rows, row_order: np.ndarray, block_of: np.ndarray, places: np.ndarray, entries: np.ndarray
+    rows: Rows, row_order: np.ndarray, cuts: np.ndarray, strides: np.ndarray, block_of: np.ndarray, place_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return where each block begins, and feature, value and row of all nonzeros, block by block."""
-    starts, size = np.concatenate([[0], np.cumsum(entries)]), rows.indices.size
-    ids, where = np.empty(size, np.uint32), np.empty(size, np.int32)
-    values = np.empty(0 if (rows.values == 1).all() else size, np.float32)
-    _place_entries(rows, row_order, block_of, places, starts[:-1].copy(), ids, values, where)
-    return starts, ids, values, where
-
-
-def _starts(starts: np.ndarray, where: np.ndarray, dense: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """Return per block and part the position of the first nonzero; a last column has the end."""
-    found = np.empty((dense.size, cuts.size), np.int64)
-    for block, (first, stop) in enumerate(pairwise(starts)):
-        found[block] = first + (cuts if dense[block] else np.searchsorted(where[first:stop], cuts))
-    return found
+    """Return where each slot begins, the first slot of each block, and id and value of all nonzeros, slot by slot."""
+    n_slots, size = np.maximum(strides * (cuts.size - 1), 1), rows.indices.size
+    slots, counts = np.cumsum(n_slots) - n_slots, np.zeros(int(n_slots.sum()), np.int64)
+    stride = strides[block_of]
+    homes = np.stack([slots[block_of] + np.where(stride > 0, place_of, 0), stride, place_of], axis=1)
+    _count_slots(rows, row_order, cuts, homes, counts)
+    spans = np.concatenate([[0], np.cumsum(counts)])
+    ids, values = np.empty(size, np.uint32), np.empty(0 if (rows.values == 1).all() else size, np.float32)
+    _place_entries(rows, row_order, cuts, homes, spans[:-1].copy(), ids, values)
+    return spans, slots, ids, values
 
 
 def _active(plan: RankPlan, order: np.ndarray, bounds: np.ndarray) -> np.ndarray:

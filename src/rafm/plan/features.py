@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..families import family_of
 from ..rows.fields import Fields
 from ..rows.numbering import Numbering
 from ..rows.stats import RowStats
@@ -46,9 +47,22 @@ def plan_features(
 ) -> PlannedFeatures:
     """Assign a level and a number to every feature that occurs."""
     plan, order = plan_ranks(family, ranks, found.counts, rule_for(found.ids, n_features, rule))
-    scales = value_scales(found.counts[order], found.squares[order])
     ids, counts = found.ids[order], found.counts[order]
+    is_scaled = family_of(family).is_homogeneous
+    scales = value_scales(counts, found.squares[order]) if is_scaled else np.ones(order.size, np.float32)
     return PlannedFeatures(plan, Numbering(ids, n_features), counts, scales, plan_fields(fields, ids))
+
+
+def scaled_by_field(features: PlannedFeatures, found: RowStats) -> PlannedFeatures:
+    """Return the features with one scale for all of a field, near the RMS of its values, which keep their proportions.
+
+    If fields are not known, features with large values keep scales of their own.
+    """
+    if features.fields is None:
+        return features
+    numbers, own = features.fields.numbers, np.searchsorted(found.ids, features.numbering.ids)
+    count, squares = (np.bincount(numbers, given[own]) for given in (found.counts, found.squares))
+    return features._replace(value_scales=power_of_2(root_mean_squares(count, squares))[numbers])
 
 
 def weigh_fields(features: PlannedFeatures, is_on: bool) -> PlannedFeatures:
@@ -93,11 +107,15 @@ def root_mean_squares(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:
 def common_scale(squares: float, count: int) -> float:
     """Return the scale of all features without large values, from the sum of their squared values and their number."""
     usual = np.sqrt(squares / max(count, 1))
-    # Powers of 2, so that scaling and undoing it are exact.
-    return float(2.0 ** np.round(np.log2(usual))) if 0 < usual < SMALL_VALUE else 1.0
+    return float(power_of_2(usual)) if usual < SMALL_VALUE else 1.0
 
 
 def scales_of(size: np.ndarray, common: float) -> np.ndarray:
     """Return the scale of each feature, given their RMS values and the common scale."""
     large = size > LARGE_VALUE
-    return np.where(large, 2.0 ** np.round(np.log2(np.maximum(size, 1))), common).astype(np.float32)
+    return np.where(large, power_of_2(size), common).astype(np.float32)
+
+
+def power_of_2(size: np.ndarray) -> np.ndarray:
+    """Return the nearest power of 2 of each size, by which values can be divided and multiplied exactly; 1 for 0."""
+    return (2.0 ** np.round(np.log2(np.where(size > 0, size, 1.0)))).astype(np.float32)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ConfigError
-from ..families import FAMILIES, Family
+from ..families import family_of
+from ..families.family import Family
 
 MAX_RANK = 65_536
 
@@ -101,7 +102,7 @@ class RankPlan:
     @property
     def traits(self) -> Family:
         """The family's properties."""
-        return FAMILIES[self.family]
+        return family_of(self.family)
 
     @property
     def nested(self) -> bool:
@@ -118,9 +119,9 @@ class RankPlan:
 
     @property
     def n_parameters(self) -> int:
-        """Number of parameters: bias, weights, active factors, field weights and, for MRMA, mixture weights."""
+        """Number of parameters: bias, weights, active factors, field weights and arrays by rank."""
         factors = sum(rank * size for rank, size in zip(self.block_ranks, self.sizes[1:]))
-        others = self.n_field_weights + self.traits.n_mixture_weights(self.n_features, self.n_levels)
+        others = self.n_field_weights + len(self.traits.rank_arrays) * self.n_features * self.n_levels
         return 1 + self.n_features + factors + others
 
     def members(self, level: int) -> int:
@@ -141,9 +142,7 @@ def check_ranks(family: str, ranks: Iterable[int] | int | None) -> tuple[int, ..
     Traceback (most recent call last):
     rafm.errors.ConfigError: ranks must be strictly ascending, found (8, 4). Write them as (4, 8).
     """
-    if family not in FAMILIES:
-        raise ConfigError(f"model must be one of {', '.join(FAMILIES)}, found {family!r}", key="model")
-    traits = FAMILIES[family]
+    traits = family_of(family)
     if traits.max_ranks == 0:
         return ()
     given = np.atleast_1d(np.asarray(traits.default_ranks if ranks is None else ranks))
@@ -194,7 +193,7 @@ def plan_ranks(
     ((3, 3, 1, 0), array([2, 3, 0]))
     """
     seen = np.flatnonzero(counts)
-    if FAMILIES[family].levels_by_count:
+    if family_of(family).levels_by_count:
         levels = assign_levels(counts, ranks, rule)[seen]
     else:
         levels = np.full(seen.size, len(ranks))

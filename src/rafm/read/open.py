@@ -89,7 +89,7 @@ class ReadOptions:
     def table_spec(self, format: str) -> TableSpec:
         """Return the table spec, completed by the preset of the format; a label is required."""
         spec = self.completed_spec(format)
-        if not spec.targets() and not loss_for(self.task).is_pairwise:
+        if not spec.targets() and not loss_for(self.task).is_ranking:
             raise ConfigError("a table needs a label column: --label COLUMN", key="label")
         return spec
 
@@ -186,7 +186,7 @@ def _labelled(
         if rows.labels is None and is_optional and not is_said:
             warnings.warn(f"{source_name(path)} has no label column: its rows have no labels", stacklevel=2)
             is_said = True
-        if rows.labels is None and loss_for(read_options.task).is_pairwise:  # all of them were chosen
+        if rows.labels is None and loss_for(read_options.task).is_ranking:  # all of them were chosen
             rows = replace(rows, labels=np.ones(rows.n_rows, np.float32))
         if rows.labels is None and not is_optional:
             raise _no_label(path)
@@ -388,7 +388,7 @@ def batches_of(
         return
     elif entry.gives == ROWS:
         raise DataValueError(f"the model expects a table, but this looks like {entry.name}", path=str(path))
-    elif targets and not encoder.spec.targets() and not loss_for(read_options.task).is_pairwise:
+    elif targets and not encoder.spec.targets() and not loss_for(read_options.task).is_ranking:
         raise _no_label(path)
     else:
         absent = () if targets else encoder.spec.targets()  # not required, since a table to predict has no labels

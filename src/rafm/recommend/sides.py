@@ -38,21 +38,10 @@ def side_vectors(model: Model, batch: CheckedRows, side: str) -> np.ndarray:
     """
     if side not in SIDES:
         raise ConfigError(f"side must be 'context' or 'item', found {side!r}", key="side")
-    if not model.plan.traits.has_common_vectors:
-        raise ConfigError(f"model {model.plan.family!r} has no vectors: its pairs are not inner products", key="model")
+    model.plan.traits.check("give vectors")
     parts = [sums if side == "context" else sign * sums for sign, sums in signed_sums(model, batch)]
     last = np.ones(batch.n_rows, np.float32) if side == "context" else own_scores(model, batch)
     return np.column_stack([*parts, last]).astype(np.float32)
-
-
-def refuse_field_vectors(model: Model, what: str) -> None:
-    """Reject models whose features have another vector for each field."""
-    if model.plan.traits.has_field_vectors:
-        raise ConfigError(
-            f"model {model.plan.family!r} cannot {what}: its features have a different vector for each field. Score "
-            "rows with predict, or train model='rafm' with field weights.",
-            key="model",
-        )
 
 
 def own_scores(model: Model, batch: CheckedRows) -> np.ndarray:

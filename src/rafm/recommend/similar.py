@@ -11,7 +11,6 @@ from ..aliases import did_you_mean
 from ..errors import ConfigError
 from ..explain.names import FeatureNames
 from ..model.model import Model
-from .sides import refuse_field_vectors
 
 MEASURES = ("balanced", "behaviour", "cosine")
 LEAST_SHARE = 1e-9  # spread along an axis, relative to the largest, that is not taken for rounding
@@ -82,7 +81,7 @@ def find_similar(
     damping : float
         Count at which a similarity is halved: a feature seen twice is no twin of one seen a thousand times.
     """
-    refuse_field_vectors(model, "compare features")
+    model.plan.traits.check("compare features")
     vectors = vectors_at(model, number, level)
     candidates = np.arange(len(vectors)) if candidates is None else candidates[candidates < len(vectors)]
     if measure not in MEASURES:

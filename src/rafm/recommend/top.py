@@ -18,13 +18,13 @@ from threadpoolctl import threadpool_limits
 from ..errors import ConfigError
 from ..files.terminal import counted
 from ..model.model import Model
-from ..model.pairs import pair_products
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
+from .fold_in import FoldIn, added_vectors
 from .rerank import LEADING, reranked
 from .select import add_candidates, drop_beaten, exact_products
-from .sides import coordinates_by_level, own_scores, refuse_field_vectors, row_levels, side_vectors
+from .sides import coordinates_by_level, own_scores, row_levels, side_vectors
 
 CHUNK_ROWS = 1 << 14  # contexts whose vectors are kept at a time
 BLOCK_ROWS, TILE_ITEMS = 256, 2048  # contexts and items of a tile
@@ -58,7 +58,7 @@ class Catalogue:
     known: np.ndarray = field(init=False)  # whether an id belongs to the items' side
 
     def __post_init__(self) -> None:
-        refuse_field_vectors(self.model, "recommend")
+        self.model.plan.traits.check("recommend")
         object.__setattr__(self, "known", np.unique(self.items.indices))
 
     @cached_property
@@ -87,12 +87,22 @@ class Catalogue:
         """Largest absolute value of each coordinate."""
         return np.abs(self.vectors).max(axis=0, initial=0)
 
+    @cached_property
+    def folding(self) -> FoldIn:
+        """What contexts are folded in against."""
+        return FoldIn(self.model, self.items)
+
     def recommend(
-        self, contexts: CheckedRows, top: int = 10, exclude: Sequence[np.ndarray] | None = None, threads: int = 1
+        self,
+        contexts: CheckedRows,
+        top: int = 10,
+        exclude: Sequence[np.ndarray] | None = None,
+        threads: int = 1,
+        steps: np.ndarray | None = None,
     ) -> Recommended:
         """Return the best items of each context.
 
-        exclude: for each context, row numbers of items that must not be recommended.
+        exclude: for each context, row numbers of items that must not be recommended. steps: see `FoldIn.steps`.
         """
         self._check(contexts, top, exclude)
         found = Recommended(np.full((contexts.n_rows, top), -1), np.full((contexts.n_rows, top), np.nan))
@@ -101,28 +111,34 @@ class Catalogue:
             for first in range(0, contexts.n_rows, chunk):
                 some = slice(first, min(first + chunk, contexts.n_rows))
                 seen = None if exclude is None else exclude[some]
-                found.items[some], found.scores[some] = self._best(
-                    take_rows(contexts, some.start, some.stop), top, seen, pool
-                )
+                own = None if steps is None else steps[some]
+                some_contexts = take_rows(contexts, some.start, some.stop)
+                found.items[some], found.scores[some] = self._best(some_contexts, top, seen, own, pool)
         return found
 
     def _best(
-        self, contexts: CheckedRows, top: int, seen: Sequence[np.ndarray] | None, pool: ThreadPoolExecutor
+        self,
+        contexts: CheckedRows,
+        top: int,
+        seen: Sequence[np.ndarray] | None,
+        steps: np.ndarray | None,
+        pool: ThreadPoolExecutor,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return items and scores of the best of a chunk of contexts."""
         n = top if self.model.head is None else max(top, LEADING)
         part = Recommended(np.full((contexts.n_rows, n), -1), np.full((contexts.n_rows, n), np.nan))
-        scorer = self._scorer(contexts)
+        scorer = self._scorer(contexts, steps)
         blocks = np.array_split(scorer.order, range(BLOCK_ROWS, scorer.order.size, BLOCK_ROWS))
         [*pool.map(lambda rows: self._fill(part, rows, scorer, seen), blocks)]
         if self.model.head is None:
             return part.items, part.scores
         return reranked(self.model, contexts, self.items, part.items, top)
 
-    def _scorer(self, contexts: CheckedRows) -> Scorer:
+    def _scorer(self, contexts: CheckedRows, steps: np.ndarray | None) -> Scorer:
         """Return what scores these contexts against all items."""
-        kind = MixtureScorer if self.model.plan.traits.has_mixture else ProductScorer
-        return kind(self, contexts)
+        if self.model.plan.traits.can("give vectors"):
+            return ProductScorer(self, contexts, steps)
+        return PairScorer(self, contexts)
 
     def _check(self, contexts: CheckedRows, top: int, exclude: Any) -> None:
         if top < 1:
@@ -230,11 +246,15 @@ class Scorer:
 class ProductScorer(Scorer):
     """Scores by inner products."""
 
-    def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
+    def __init__(self, catalogue: Catalogue, contexts: CheckedRows, steps: np.ndarray | None = None):
         super().__init__(catalogue, contexts)
         order, self.widths = coordinates_by_level(self.model)
-        self.vectors = np.ascontiguousarray(side_vectors(self.model, contexts, "context")[:, order])
+        vectors = side_vectors(self.model, contexts, "context")
         self.own = own_scores(self.model, contexts).astype(float) + self.bias
+        if steps is not None:  # they have all coordinates
+            vectors, self.own = vectors + added_vectors(steps), self.own + steps[:, 0]
+            self.levels = np.full(contexts.n_rows, self.model.plan.n_levels)
+        self.vectors = np.ascontiguousarray(vectors[:, order])
         self.slacks = (ROUNDING * order.size * (np.abs(self.vectors) @ catalogue.largest)).astype(np.float32)
 
     def approximate(self, block: np.ndarray, tile: slice) -> np.ndarray:
@@ -248,12 +268,12 @@ class ProductScorer(Scorer):
         return products + self.own[rows]
 
 
-class MixtureScorer(Scorer):
-    """Scores pair by pair: MRMA's mixtures are no inner products."""
+class PairScorer(Scorer):
+    """Scores pair by pair models whose pairs are no inner products."""
 
     def __init__(self, catalogue: Catalogue, contexts: CheckedRows):
         super().__init__(catalogue, contexts)
-        self.scores = self.bias + mixture_scores(self.model, contexts, catalogue.items)[:, catalogue.order]
+        self.scores = self.bias + scores_of_pairs(self.model, contexts, catalogue.items)[:, catalogue.order]
         self.slacks = (ROUNDING * np.abs(self.scores).max(axis=1, initial=0)).astype(np.float32)
 
     def approximate(self, block: np.ndarray, tile: slice) -> np.ndarray:
@@ -263,12 +283,12 @@ class MixtureScorer(Scorer):
         return np.asarray(self.scores[rows, columns])
 
 
-def mixture_scores(model: Model, contexts: CheckedRows, items: CheckedRows) -> np.ndarray:
-    """Return MRMA's scores of all pairs of one context feature and one item feature, without the bias."""
+def scores_of_pairs(model: Model, contexts: CheckedRows, items: CheckedRows) -> np.ndarray:
+    """Return the scores of all pairs of one context feature and one item feature, without the bias."""
     left, right = number_rows(contexts, model.numbering), number_rows(items, model.numbering)
     scores = np.add.outer(own_scores(model, contexts), own_scores(model, items)).astype(float)
     single = [np.flatnonzero(np.diff(rows.indptr) == 1) for rows in (left, right)]
     places = [rows.indptr[one] for rows, one in zip((left, right), single)]
-    products = pair_products(model, left.indices[places[0]], right.indices[places[1]])
+    products = model.pair_products(left.indices[places[0]], right.indices[places[1]])
     scores[np.ix_(*single)] += products * np.outer(left.values[places[0]], right.values[places[1]])
     return scores

@@ -8,10 +8,12 @@ from typing import Any
 from ..checks import SIZES
 from ..encode.spec import TableSpec
 from ..flag_values import AUTO, flag_words
+from ..model.describe import SHORTENED
 from ..model.file import Saved
 from ..model.model import Model
 from ..optimizers import SAMPLERS
 from ..options import declared_options, resolve
+from ..train.policy import NEUTRAL
 
 FOUND = ("ranks", "rank_scale", "learning_rate", "l2")  # in a measured model: results, not options
 HELD_OUT = "validation_fraction"
@@ -20,13 +22,15 @@ HELD_OUT = "validation_fraction"
 def train_command(saved: Saved) -> str:
     """Return a `rafm train` command with the options that differ from the defaults, and placeholders for files."""
     model, is_measured = saved.model, has_measured_ranks(saved.model)
+    is_default = SHORTENED in model.options  # the rows have chosen all but a few options
     family, ranks = (None, AUTO) if is_measured else (model.plan.family, model.plan.ranks or None)
+    family, ranks = (None, None) if is_default else (family, ranks)
     words = ["rafm train TRAIN --out MODEL", f"--task {model.loss.task}", *_file_words(saved)]
     words += [] if family is None else [f"--model {family}"]
     words += _table_words(saved)
     if ranks:
         words.append(f"--ranks {ranks if is_measured else ','.join(map(str, ranks))}")
-    sizes = {name: model.options[name] for name in SIZES if is_measured and name in model.options}
+    sizes = {name: model.options[name] for name in SIZES if name in model.options}
     # what the same command would use by itself need not be said
     needed = {name: model.options[name] for name in ("item_fields",) if name in model.options}
     usual = resolve(task=model.loss.task, model=family, ranks=ranks, **needed).summary()
@@ -34,7 +38,8 @@ def train_command(saved: Saved) -> str:
         words += flag_words(name, _as_tuple(value))
     for name, declared in declared_options():
         value = model.options.get(name)
-        if value is None or name in SIZES or (is_measured and name in FOUND) or value == usual.get(name):
+        is_found = (is_measured and name in FOUND) or (is_default and name not in NEUTRAL)
+        if value is None or name in SIZES or is_found or value == usual.get(name):
             continue
         words += flag_words(declared.flag or name, _as_tuple(value))
     return " ".join(words)
@@ -43,7 +48,8 @@ def train_command(saved: Saved) -> str:
 def missing_parts(saved: Saved) -> list[str]:
     """Return what the command may need besides, since the file of the model does not tell."""
     missing = ["--resume-from", "--duplicates sum", "--field-weights", "--calibrate", "--step-rows", "--keep-samples"]
-    if saved.model.options.get("optimizer") in SAMPLERS and not has_measured_ranks(saved.model):
+    is_literal = SHORTENED not in saved.model.options and not has_measured_ranks(saved.model)
+    if saved.model.options.get("optimizer") in SAMPLERS and is_literal:
         missing.append("--ranks auto (in place of --model and --ranks)")
     if saved.encoder is not None:
         missing.append("--column and --columns")

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..charts import Axis, Series, chart
+from ..families import FAMILIES
 from ..flag_values import value_text
-from ..metrics import metric_class
+from ..metrics import loss_heading, metric_class
+from ..model.describe import model_line
 from ..model.file import Saved
 from ..model.model import Model
 from ..plan.ranks import describe_plan
@@ -29,9 +31,10 @@ TASKS = {
 def summary(saved: Saved, results: Results | None, n_bytes: int) -> str:
     """Describe the model, its training rows and its quality."""
     model = saved.model
-    what = "one vector per feature, of measured length" if has_measured_ranks(model) else model.plan.traits.help
+    what = "one vector per feature, of measured length" if has_measured_ranks(model) else FAMILIES[model.plan.family]
     facts = [
         ("Model", f"{model.plan.family}: {what}"),
+        ("Trained", model_line(model)),
         ("Task", f"{TASKS.get(model.loss.task, model.loss.task)}, {model.loss.name} loss"),
         ("Training rows", f"{model.n_rows:,}"),
         ("Features", f"{model.plan.n_features:,}"),
@@ -74,7 +77,9 @@ def learning(model: Model) -> str:
     epochs = [float(entry["epoch"]) for entry in model.history]
     name = model.loss.metrics[0]
     heading = metric_class(name).heading
-    series = [Series(f"training {heading}", epochs, [entry["train_loss"] for entry in model.history], "line", 1)]
+    series = [
+        Series(f"training {loss_heading(name)}", epochs, [entry["train_loss"] for entry in model.history], "line", 1)
+    ]
     values = [(epoch, entry.get(f"valid_{name}")) for epoch, entry in zip(epochs, model.history)]
     if known := [(epoch, value) for epoch, value in values if value is not None]:
         series.append(Series(f"validation {heading}", *_columns(known), "line", 2))

@@ -42,6 +42,10 @@ class RowStats:
     def n_features(self) -> int:
         return int(self.ids.max(initial=-1)) + 1
 
+    def squares_of(self, ids: np.ndarray) -> np.ndarray:
+        """Return the sum of the squared values of some features, by id."""
+        return self.squares[np.searchsorted(self.ids, ids)]
+
 
 @kernel()
 def _count_into(indptr, indices, values, weights, counts, squares):  # type: ignore[no-untyped-def]

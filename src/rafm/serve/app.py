@@ -32,6 +32,7 @@ from .requests import (
     parse_json,
     take_number,
     take_rows,
+    too_large,
 )
 from .served import ModelStore, ServedModel
 from .settings import Settings
@@ -115,8 +116,7 @@ class Application:
             try:
                 return answer(model, body)
             except (MemoryError, pa.ArrowCapacityError) as error:
-                reason = " ".join(str(error).split())[:200] or "out of memory"
-                raise RequestError(413, f"the request needs too much memory ({reason}); send fewer rows") from None
+                raise too_large(error) from None
             except RafmError as error:
                 raise RequestError(422, str(error)) from None
 

@@ -14,12 +14,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES, MAX_HEADERS = 1 << 15, 100
 REFUSED_SECONDS = 1.0  # for a client to read that it is refused
+TAKEN_BYTES = 1 << 14  # what a client must take of a waiting answer within the time-out
+TOO_LARGE = "413 Content Too Large"
+NO_MEMORY = "the request needs too much memory; send fewer rows"
 UPGRADE = "a request with a body cannot upgrade the connection; send it without the header Upgrade"
 LONG_HEAD = f"the head of the request has over {MAX_HEAD_BYTES} bytes or {MAX_HEADERS} headers"
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Closes connections that are too many, or whose head of a request is too long or too slow."""
+    """Closes connections that are too many, whose head of a request is too long or too slow, or that do not read."""
 
     max_connections, head_seconds = 1000, 10.0  # set by the worker
 
@@ -28,7 +31,9 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
-        self._takes_requests, self._reason = True, ""
+        self._takes_requests, self._status, self._reason = True, "400 Bad Request", ""
+        self._answered: tuple[Any, bool] | None = None
+        self._waiting = 0
         if len(self.connections) > self.max_connections:
             self._refuse("503 Service Unavailable", "too many connections", "retry-after: 1\r\n")
         else:
@@ -56,7 +61,7 @@ class GuardedProtocol(HttpToolsProtocol):
             if pending is not None:  # its body does not end: as if the client had left
                 pending.disconnected = True
                 pending.message_event.set()
-            self._refuse("400 Bad Request", self._reason or msg)
+            self._refuse(self._status, self._reason or msg)
         elif pending.more_body:
             self.transport.close()
         else:
@@ -75,6 +80,18 @@ class GuardedProtocol(HttpToolsProtocol):
         """Forget the timer."""
         self._end_head()
         super().connection_lost(exc)
+
+    def drop_unless_read(self) -> None:
+        """Drop the connection if its client has taken next to nothing of an answer since the last call.
+
+        Neither the time-out of idle connections nor the end of the server would close it before all is sent.
+        """
+        waiting = self.transport.get_write_buffer_size()
+        answered = None if self.cycle is None else (self.cycle, self.cycle.response_complete)
+        had_time = answered == self._answered and self._waiting > 0
+        if had_time and waiting > max(0, self._waiting - TAKEN_BYTES):
+            self.transport.abort()
+        self._answered, self._waiting = answered, waiting
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(self.head_seconds, self.transport.close)
@@ -114,6 +131,14 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self._takes_requests = False
         self.shutdown()  # closes after the answer
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body, or say that there is no memory for it."""
+        try:
+            super().on_body(body)
+        except MemoryError:
+            self._status = TOO_LARGE
+            self._invalid(NO_MEMORY)
 
     def _invalid(self, reason: str) -> NoReturn:
         self._reason = reason

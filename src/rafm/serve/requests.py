@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 BUFFER_BYTES = 64 << 20  # of bodies that a worker holds at a time
+NO_BUFFER = "Not enough memory"  # in what orjson says of such a body, as if that were no JSON
 DISCARDED = 4  # times the limit: what is read of a body that is too long, so that its sender sees the answer
 
 
@@ -19,6 +20,12 @@ class RequestError(Exception):
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+def too_large(error: Exception) -> RequestError:
+    """Return the answer to a request for which there is not enough memory."""
+    reason = " ".join(str(error).split())[:200] or "out of memory"
+    return RequestError(413, f"the request needs too much memory ({reason}); send fewer rows")
 
 
 class BodyReader:
@@ -43,14 +50,17 @@ class BodyReader:
                     break
                 else:
                     parts.clear()
+            body = b"".join(parts)
         except ClientDisconnect:
             raise RequestError(400, "the client left") from None
+        except MemoryError as error:
+            raise too_large(error) from None
         finally:
             self.held -= size
         if size > self.max_bytes:
             message = f"the body has over {self.max_bytes} bytes; send fewer rows at a time"
             raise RequestError(413, message, {"Connection": "close"})
-        return b"".join(parts)
+        return body
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
@@ -58,6 +68,8 @@ def parse_json(body: bytes) -> dict[str, Any]:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        if NO_BUFFER in str(error):
+            raise MemoryError(str(error)) from None
         raise RequestError(400, f"the body is not JSON: {str(error)[:200]}") from None
     if not isinstance(found, dict):
         raise RequestError(400, f"expected a JSON object, found {type(found).__name__}")

@@ -71,6 +71,7 @@ class Worker(uvicorn.Server):
         self._loop.add_reader(self.parent, self._orphaned)
         self._start(self._watch)  # each worker by itself: nothing to agree on
         self._start(self._beat)
+        self._start(self._drop_who_do_not_read)
         _note_model(metrics, self.application.models.current)
         metrics.set("in_flight", 0)  # what a killed predecessor had open
         metrics.beat()
@@ -84,6 +85,12 @@ class Worker(uvicorn.Server):
         while True:
             self.application.metrics.beat()
             await asyncio.sleep(1)
+
+    async def _drop_who_do_not_read(self) -> None:
+        while True:
+            await asyncio.sleep(self.application.settings.timeout_seconds)
+            for connection in list(self.server_state.connections):
+                connection.drop_unless_read()  # type: ignore[union-attr]
 
     async def _watch(self) -> None:
         seconds = self.application.settings.reload_seconds

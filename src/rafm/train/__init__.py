@@ -1,13 +1,14 @@
 """Training on one page.
 
     scan the rows once: statistics of features and labels
-    decide which recipes to try: one if an option names the model, otherwise those that suit the rows (policy.py)
+    decide which recipes to try: one if an option names the model, otherwise those that suit the rows (decision.py)
     split off rows that judge: those given, a share, folds of few rows, or none (validation.py)
     for each recipe:
         try it; again with a lower learning rate if its best epoch came early; give up what is far behind (trial.py)
     take the best; others must be better than the first by more than luck
     fit a small network to its account of the rows that judge, if that gains more than luck (head.py)
     train it on all rows, if some were held out (refit.py)
+    give each feature the rank that it needs, unless an option asks for a model (shorten.py)
 
 A run is one pass of a recipe through `dispatch.py`: by gradient steps (steps/) or by sampling (gibbs/). Everything that
 happens is an event (events.py); progress, event log, checkpoints and estimators are consumers of events.
@@ -22,15 +23,17 @@ from ..model.model import Model
 from ..options import Options
 from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
+from .decision import Decision, decide
 from .dispatch import run_recipe
 from .events import Chosen, Decided, Event, HeldOut, NotHeldOut, OneClass, Planned, Trying
 from .head import find_head, with_head
+from .limits import Limits
 from .outcome import GIVEN_UP, Outcome
-from .policy import TIME_FOR_OTHERS, decide, is_worth_more, safe_epochs
-from .recipe import Recipe
+from .policy import TIME_FOR_OTHERS, is_worth_more, is_worth_trying, safe_epochs
 from .refit import refit
 from .resources import Resources
 from .scan import ScannedRows, scan
+from .shorten import needed_share, shortened_for, with_share
 from .steps.loader import as_source
 from .telling import with_telling_columns
 from .trial import try_recipe
@@ -83,7 +86,8 @@ def _events(
         yield OneClass(n_rows)
     validation = split(found, usual, judges, resources.room)
     if validation.parts:
-        yield from _compare(options, decision.recipes, found, validation, resources, start)
+        limits = Limits.of(options, resources)
+        yield from _compare(options, decision, limits, found, validation, resources, start)
         return
     if validation.is_held_out:
         yield HeldOut(n_rows, 0)
@@ -95,37 +99,43 @@ def _events(
 
 def _compare(
     options: Options,
-    recipes: tuple[Recipe, ...],
+    decision: Decision,
+    limits: Limits,
     found: ScannedRows,
     validation: Validation,
     resources: Resources,
     start: Model | None,
 ) -> Iterator[Event]:
-    """Try all recipes and finish the best one; others than the first must be clearly better."""
-    usual, *others = recipes
+    """Try all recipes and finish the best one; others than the first must be clearly better, if there is no limit."""
+    usual, *others = decision.recipes
     name = usual.name if others or validation.is_held_out else ""  # else its epochs are those of the model
     best = yield from _named(try_recipe(usual, validation, resources, start=start), name)
+    best = limits.fitted(best, validation)
     winner, values, spent = usual, {usual.name: best.value}, best.seconds
     for place, recipe in enumerate(others, 1):
         if best.is_stopped or not _has_time(spent, validation, resources):
             break
+        if not is_worth_trying(recipe, values):
+            continue
         yield Trying(recipe)
         try:
             trial = try_recipe(recipe, validation, resources.after(spent), place, best.value)
-            outcome = yield from _named(trial, recipe.name)
+            outcome = limits.fitted((yield from _named(trial, recipe.name)), validation)
         except DivergenceError:
             continue
         spent += outcome.seconds
         if outcome.is_stopped:
             break
         values[recipe.name] = None if outcome.reason == GIVEN_UP else outcome.value
-        if is_worth_more(usual.metric, values[recipe.name], best.value):
+        if is_worth_more(usual.metric, values[recipe.name], best.value, bool(limits)):
             winner, best = recipe, outcome
     if len(values) > 1:
         yield Chosen(usual.metric, values, winner)
     best.seconds = spent
-    head = yield from find_head(best.model, validation, options)
-    yield from with_head(refit(best, winner, found, validation, resources, start), head)
+    needed = needed_share(best, validation) if decision.shortens else None
+    head = yield from find_head(shortened_for(best.model, needed, found.found), validation, options)
+    events = with_share(refit(best, winner, found, validation, resources, start), needed, found.found)
+    yield from limits.kept(with_head(events, head), found.found)
 
 
 def _named(trial: Generator[Event, None, Outcome], name: str) -> Generator[Event, None, Outcome]:

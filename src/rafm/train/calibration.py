@@ -54,6 +54,7 @@ def is_wanted(recipe: Recipe) -> bool:
     if recipe.calibrate == "on" and is_tied:
         raise ConfigError("calibrate='on' cannot keep the optimiser state of 'ftrl', which would undo it", "calibrate")
     can_be = recipe.loss.is_classification and not recipe.optimizer.is_sampler and recipe.negative_rate == 1
+    can_be &= recipe.family.is_homogeneous
     return recipe.calibrate != "off" and can_be and not is_tied
 
 

@@ -22,7 +22,7 @@ def with_constant(events: Iterable[Event], job: Job, recipe: Recipe) -> Iterator
     Runs that judge their own start need no help. Those that sample, or measure ranks, end with a model that was made
     from others, whose metric is known only at the end.
     """
-    is_judged, value = job.valid is None or recipe.loss.is_pairwise, None
+    is_judged, value = job.valid is None or recipe.loss.is_ranking, None
     is_judged |= recipe.keep_samples > 0  # they were asked for as they are drawn
     for event in events:
         is_judged |= isinstance(event, StartEvaluated)

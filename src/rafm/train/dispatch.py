@@ -73,7 +73,7 @@ def run_recipe(
     if start is not None:
         recipe = like_model(start, recipe)
         check_start(start, recipe)
-    elif recipe.optimizer.is_sampler and not recipe.shuffle:
+    if not recipe.optimizer.has_steps and (not recipe.shuffle if start is None else not recipe.optimizer.is_sampler):
         raise ConfigError(f"optimizer={recipe.optimizer.name!r} needs all rows at once: use fit", "optimizer")
     if valid is not None and recipe.metric != recipe.loss.metrics[0]:
         _check_metric_is_defined(as_source(valid), recipe)
@@ -91,7 +91,7 @@ def run_recipe(
         source=source,
         valid=None if valid is None else as_source(valid),
         found=found,
-        label_scale=choose_label_scale(found.label_spread, recipe.loss),
+        label_scale=choose_label_scale(found.label_spread, recipe.loss) if recipe.family.is_homogeneous else 1.0,
         resources=resources,
         state=state,
         weight_scale=found.weight_scale if start is None else _weight_scale(start),
@@ -110,6 +110,10 @@ def _events(job: Job, recipe: Recipe, start: Model | None) -> Iterator[Event]:
         from .gibbs.run import train_sampled
 
         yield from train_sampled_measured(job, recipe) if recipe.measured else train_sampled(job, recipe, start)
+    elif not recipe.optimizer.has_steps:
+        from .whole_data.run import train_whole_data
+
+        yield from train_whole_data(job, recipe)
     elif start is not None:
         yield from _continue(job, recipe, start)
     elif recipe.measured:
@@ -199,5 +203,5 @@ def check_labels(found: RowStats, loss: Loss) -> None:
         raise DataValueError("no rows to train on")
     if wrong := loss.wrong_labels(low, high):
         raise DataValueError(wrong)
-    if loss.is_pairwise and not low > 0:
+    if loss.is_ranking and not low > 0:
         raise DataValueError(f"all rows of a ranking are positive, so labels must be above 0, found {low:g}")

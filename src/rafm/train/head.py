@@ -226,5 +226,5 @@ def find_head(model: Model | None, validation: Validation, options: Options) -> 
 def can_have_head(model: Model, options: Options) -> bool:
     """Return whether a head can be fitted to the model: it has pairs, of two fields or more, that no L1 removes."""
     has_fields = model.fields is not None and model.fields.n_fields > 1
-    has_pairs = model.plan.traits.can_have_head and any(model.plan.sizes[1:]) and bool(model.best_epoch)
+    has_pairs = model.plan.traits.can("have a head") and any(model.plan.sizes[1:]) and bool(model.best_epoch)
     return has_fields and has_pairs and not options.loss.is_pairwise and not options.optimizer.has_l1

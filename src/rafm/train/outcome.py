@@ -8,7 +8,7 @@ from typing import Any
 from ..model.model import Model
 from .calibration import KEY
 from .events import Calibrated, Distilled, EpochFinished, Event, Finished, Resumed
-from .policy import is_given_up
+from .policy import BEST, is_given_up
 from .recipe import Recipe
 from .schedule import Schedule
 
@@ -77,5 +77,5 @@ class Outcome:
         """
         if not isinstance(event, EpochFinished):
             return False
-        is_sampled = self.recipe.optimizer.is_sampler
-        return is_given_up(self.recipe.metric, event.epoch, self.best_value, best, is_sampled)
+        recipe, is_sampled = self.recipe, self.recipe.optimizer.is_sampler
+        return recipe.effort != BEST and is_given_up(recipe.metric, event.epoch, self.best_value, best, is_sampled)

@@ -6,14 +6,13 @@ must not depend on luck, so times are estimates by constant speeds, never measur
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..checks import SAMPLED_RANK, SIZES
-from ..flag_values import AUTO
+from ..checks import EFFORTS, SAMPLED_RANK, SIZES
 from ..metrics import is_better
 from ..optimizers import SAMPLERS
 from ..options import Options
@@ -21,13 +20,17 @@ from ..rows.stats import RowStats
 from .recipe import Recipe
 from .resources import Resources
 
+if TYPE_CHECKING:
+    from .decision import Facts
+
 # ---- What an option leaves to the rows
 
 # Options that say nothing about the model or its steps: ratings may be sampled although they are given
-NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "head", "seed", "threads")
+NEUTRAL = ("loss", "metric", "validation_fraction", "effort", "max_seconds", "head", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
 PASSED_ON = (*NEUTRAL, "calibrate", "field_weights")  # to further candidates
 SAMPLER = next(iter(SAMPLERS))
+QUICK, STANDARD, BEST = EFFORTS
 
 
 @dataclass(frozen=True)
@@ -42,14 +45,20 @@ class Freedom:
     def of(cls, options: Options) -> Freedom:
         """Return what these options leave to the rows."""
         loss, given = options.loss, options.given - ({"field_weights"} if options.field_weights == "off" else set())
-        if loss.is_pairwise or not options.shuffle:
+        if loss.is_ranking or not options.shuffle:
             return cls(False, False, False)
         sizes = {"ranks", *SIZES} if options.measured else set[str]()
+        limit = sizes if is_limited(options) else set[str]()  # not `ranks` alone: it asks for measured ones
         return cls(
             may_sample=loss.name == "squared" and given <= {*NEUTRAL, *sizes} and not options.needs_state,
             may_measure=loss.is_classification and given <= {*NEUTRAL_FOR_CLICKS},
-            may_compare=given <= {*NEUTRAL, "calibrate"},
+            may_compare=given <= {*NEUTRAL, "calibrate", *limit},
         )
+
+
+def is_limited(options: Options) -> bool:
+    """Return whether the model has a maximum size."""
+    return any(getattr(options, name) is not None for name in SIZES)
 
 
 # ---- Settings that suit the rows
@@ -125,7 +134,7 @@ NOISE_SWEEPS = 100  # of the sampler, enough to measure the noise on rows that a
 
 def deals_folds(n_rows: int, recipe: Recipe) -> bool:
     """Return whether rows that are held out are dealt out into folds, instead of a single share."""
-    return n_rows <= FOLD_ROWS and not (recipe.needs_validation or recipe.optimizer.is_sampler)
+    return n_rows <= FOLD_ROWS and recipe.optimizer.has_steps and not recipe.needs_validation
 
 
 def safe_epochs(n_rows: int) -> int:
@@ -152,15 +161,33 @@ def is_early(best_epoch: int) -> bool:
     return best_epoch <= EARLY_EPOCH
 
 
-def is_worth_more(metric: str, value: float | None, usual: float | None) -> bool:
+def is_worth_more(metric: str, value: float | None, usual: float | None, is_limited: bool = False) -> bool:
     """Return whether the value of another candidate is better by more than LEAST_ADVANTAGE.
+
+    Under a limit of size by any amount, so that more room is never worse.
 
     >>> is_worth_more("log_loss", 0.49, 0.5), is_worth_more("log_loss", 0.4999, 0.5), is_worth_more("auc", 0.8, 0.7)
     (True, False, True)
     """
     if value is None or usual is None:
         return value is not None
-    return is_better(metric, value, usual) and abs(value - usual) > LEAST_ADVANTAGE * abs(usual)
+    least = 0.0 if is_limited else LEAST_ADVANTAGE
+    return is_better(metric, value, usual) and abs(value - usual) > least * abs(usual)
+
+
+def is_worth_trying(recipe: Recipe, values: Mapping[str, float | None]) -> bool:
+    """Return whether a candidate may still win, given the values of those before; None: given up.
+
+    Sampling clicks takes longer than all others together, and gains a few percent on an FM of a small rank by steps.
+    Where such an FM was given up, large ranks matter.
+
+    >>> from rafm.options import resolve
+    >>> sampled = Recipe.of(resolve(task="binary", model="fm", optimizer="gibbs"))
+    >>> is_worth_trying(sampled, {"measured": 0.4, "fm": None}), is_worth_trying(sampled, {"measured": 0.4, "fm": 0.42})
+    (False, True)
+    """
+    is_sampled_click = recipe.optimizer.is_sampler and recipe.loss.is_classification and recipe.effort != BEST
+    return not is_sampled_click or values.get(SMALL_MODEL, 0.0) is not None
 
 
 def is_given_up(metric: str, epoch: int, value: float | None, best: float | None, is_sampled: bool) -> bool:
@@ -190,7 +217,7 @@ def time_allowed(resources: Resources) -> float:
 # ---- Sampled models
 
 LEAST_FIELDS = 2  # if they are known; as many features per row if not
-MOST_NONZEROS = 40  # of a row
+MOST_NONZEROS = 40  # of a row of clicks
 LABEL_SPREADS = 12.0  # ratings have no long tails: at most this range, in standard deviations
 HIGHER_RANK, HIGHER_RANK_ROWS = 16, 200_000  # of a sampled model with many rows
 RANK_TO_CUT, LEAST_RANK_TO_CUT, ROWS_PER_SAMPLED_RANK = 32, 8, 1000  # of a sampled model to be cut to a size
@@ -198,13 +225,19 @@ SWEEPS, SWEEP_SECONDS = 300, 5e-9  # those of both runs, and of a sweep for each
 ROW_BYTES, ENTRY_BYTES, NUMBER_BYTES = 40, 20, 16  # of a row, a nonzero and a parameter, as given and in the sampler
 
 
-def sampled_rank(n_rows: int) -> int:
+def sampled_rank(n_rows: int, effort: str = STANDARD) -> int:
     """Return the rank of a sampled model.
 
-    >>> sampled_rank(199_999), sampled_rank(200_000)
-    (8, 16)
+    >>> sampled_rank(199_999), sampled_rank(200_000), sampled_rank(200_000, "best")
+    (8, 16, 32)
     """
-    return HIGHER_RANK if n_rows >= HIGHER_RANK_ROWS else SAMPLED_RANK
+    return (HIGHER_RANK if n_rows >= HIGHER_RANK_ROWS else SAMPLED_RANK) * (MORE_OF_ALL if effort == BEST else 1)
+
+
+def sampled_recipe(options: Options, names: tuple[str, ...], rank: int) -> Recipe:
+    """Return the recipe of a sampled FM, which takes these of the options; sampled for longer with more effort."""
+    recipe = Recipe.like(options, names, model="fm", ranks=rank, optimizer=SAMPLER)
+    return replace(recipe, n_epochs=MORE_OF_ALL * recipe.n_epochs) if options.effort == BEST else recipe
 
 
 def ranks_to_cut(n_rows: int) -> list[int]:
@@ -227,12 +260,9 @@ def sampler_bytes(found: RowStats, n_parameters: int) -> int:
 def can_be_sampled(facts: Facts, rank: int, resources: Resources) -> bool:
     """Return whether there are rows enough to sample, but not more than time and memory allow."""
     found = facts.found
-    is_short = found.nonzeros <= MOST_NONZEROS * found.rows
     is_quick = SWEEPS * SWEEP_SECONDS * found.nonzeros * (rank + 1) <= time_allowed(resources)
     room = np.inf if facts.in_memory else 1e6 * (resources.memory or 0)
-    return (
-        found.rows > FOLD_ROWS and is_short and is_quick and sampler_bytes(found, found.ids.size * (1 + rank)) <= room
-    )
+    return found.rows > FOLD_ROWS and is_quick and sampler_bytes(found, found.ids.size * (1 + rank)) <= room
 
 
 def has_pairs(facts: Facts) -> bool:
@@ -243,26 +273,20 @@ def has_pairs(facts: Facts) -> bool:
 
 
 def are_ratings(found: RowStats) -> bool:
-    """Return whether these are many short rows of categories, with labels that have no long tails.
+    """Return whether these are many rows, with labels that have no long tails.
 
     >>> found = RowStats(9000, 18000, 2, np.arange(3), np.full(3, 6000), np.full(3, 6000.0), 9000, 3.5, 1.0, (1, 5))
     >>> are_ratings(found), are_ratings(replace(found, rows=500)), are_ratings(replace(found, label_range=(0, 90)))
     (True, False, False)
-    >>> are_ratings(replace(found, squares=np.full(3, 9000.0)))  # measured values
-    False
     """
     low, high = found.label_range
-    return (
-        found.rows > FOLD_ROWS
-        and found.nonzeros <= MOST_NONZEROS * found.rows
-        and high - low <= LABEL_SPREADS * found.label_spread
-        and bool(np.array_equal(found.squares, found.counts))
-    )
+    return found.rows > FOLD_ROWS and high - low <= LABEL_SPREADS * found.label_spread
 
 
 def are_equal_clicks(found: RowStats) -> bool:
-    """Return whether these are rows of 0 and 1 of equal weight, as sampling of clicks needs."""
-    return found.has_unit_weights and found.label_range == (0.0, 1.0)
+    """Return whether these are short rows of 0 and 1 of equal weight, as sampling of clicks needs."""
+    is_short = found.nonzeros <= MOST_NONZEROS * found.rows
+    return is_short and found.has_unit_weights and found.label_range == (0.0, 1.0)
 
 
 # ---- Measured ranks
@@ -301,6 +325,11 @@ def room_of(memory: float | None) -> float:
     return MOST_MEGABYTES if memory is None else memory
 
 
+def large_rank_by_default(found: RowStats, is_click: bool, memory: float | None) -> int:
+    """Return the rank of the large model where no option asks for measured ranks."""
+    return large_rank(found, is_click, memory, LEAST_RANK_BY_DEFAULT)
+
+
 def large_megabytes(n_features: int, rank: int) -> float:
     """Return the memory that measuring takes, besides the rows."""
     from ..compress.lengths import lengths_up_to
@@ -330,94 +359,38 @@ def obstacle_to_measuring(found: RowStats, rank: int, resources: Resources) -> s
     return None
 
 
+# ---- The ranks that features need
+
+# Vectors of a trained model are cut as long as its validation loss rises by no more than this share. Half of what two
+# models may differ by: the rows that choose the size are a little too fond of it.
+LOSS_OF_SHORTENING = 1e-3
+MOST_HALVINGS, STEPS_OF_HALVING = 8, 4  # of the share of coordinates that is left: to 1 of 256, in steps of 16 %
+
+
+def is_as_good(loss: float, whole: float) -> bool:
+    """Return whether a shortened model is as good as the whole one on validation rows.
+
+    >>> is_as_good(0.5004, 0.5), is_as_good(0.5006, 0.5), is_as_good(0.4, 0.5)
+    (True, False, True)
+    """
+    return loss <= whole + LOSS_OF_SHORTENING * abs(whole)
+
+
 # ---- Candidates
 
 MOST_ROWS_TO_COMPARE = 400_000  # beyond these the usual model has not been seen to lose, and others take their time
-SMALL_RANK = 8  # of the FM that competes with the usual model
+SOLVED_RANKS = (64, 256)  # of FMs by the loss over all pairs, besides 128: decision 0043
+MOST_NONZEROS_TO_SOLVE = 40_000_000  # beyond these three trials take many minutes
+SMALL_MODEL, SMALL_RANK = "fm", 8  # that competes with the usual model, and the only one of a quick training
+QUICK_EPOCHS = 10  # in all, on the rows that judge and again on all, no longer than twice an FM of twice the rank
+MORE_OF_ALL = 2  # of the best effort: times the ranks and sweeps of sampling
+LARGER_RANK = 32  # of an FM that competes with the best effort
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What decides which models are tried, besides options and resources.
+def are_compared(n_rows: int, effort: str) -> bool:
+    """Return whether other models compete with the usual one.
 
-    n_fields: None if fields are not known. is_judged: whether there are rows to choose by, given or to be held out.
-    are_copies: whether the given ones are mostly training rows. has_start: whether training goes on from a model.
+    >>> are_compared(400_000, "standard"), are_compared(400_001, "standard"), are_compared(400_001, "best")
+    (True, False, True)
     """
-
-    found: RowStats
-    n_fields: int | None = None
-    in_memory: bool = True
-    is_judged: bool = True
-    are_copies: bool = False
-    has_start: bool = False
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The recipes to try, the usual one first; why it is usual, and what stands in the way of measured ranks.
-
-    reason: "given", "sampled", "measured" or "count". seconds: what measuring takes, about.
-    """
-
-    recipes: tuple[Recipe, ...]
-    reason: str = "given"
-    obstacle: str | None = None
-    seconds: float = 0.0
-
-
-def decide(facts: Facts, options: Options, resources: Resources) -> Decision:
-    """Return the recipes to try: one if an option names the model, otherwise those that suit the rows."""
-    if isinstance(options, Recipe) or facts.has_start:
-        first, recipes = Decision(()), [Recipe.of(options)]
-    else:
-        first = _usual(facts, options, resources)
-        recipes = [first.recipes[0], *_others(facts, options, first.recipes[0], resources)]
-    if facts.are_copies:  # scores of training rows are further apart than those of others
-        recipes = [replace(one, calibrate="off") for one in recipes]
-    return replace(first, recipes=tuple(recipes))
-
-
-def _usual(facts: Facts, options: Options, resources: Resources) -> Decision:
-    """Return the recipe that the rows ask for: sampled, with measured ranks, or what the options say."""
-    freedom, found = Freedom.of(options), facts.found
-    if facts.is_judged and freedom.may_sample and (sampled := _sampled_ratings(facts, options, resources)):
-        return Decision((sampled,), "sampled")
-    if not (facts.is_judged and freedom.may_measure and has_many_of_each(found)):
-        return Decision((Recipe.of(options),))
-    rank = large_rank(found, options.loss.is_classification, resources.memory, LEAST_RANK_BY_DEFAULT)
-    seconds, obstacle = measuring_seconds(found, rank), obstacle_to_measuring(found, rank, resources)
-    if obstacle is not None:
-        return Decision((Recipe.of(options),), "count", obstacle, seconds)
-    return Decision((Recipe.like(options, NEUTRAL_FOR_CLICKS, ranks=AUTO),), "measured", None, seconds)
-
-
-def _sampled_ratings(facts: Facts, options: Options, resources: Resources) -> Recipe | None:
-    """Return the recipe of a sampled FM, to be cut if ranks are measured; None if the rows are no ratings."""
-    ranks = ranks_to_cut(facts.found.rows) if options.measured else [sampled_rank(facts.found.rows)]
-    possible = [rank for rank in ranks if can_be_sampled(facts, rank, resources)]
-    if not possible or not has_pairs(facts) or not are_ratings(facts.found):
-        return None
-    if not options.measured:
-        return Recipe.like(options, NEUTRAL, model="fm", ranks=possible[0], optimizer=SAMPLER)
-    return replace(Recipe.like(options, (*NEUTRAL, *SIZES), ranks=AUTO, optimizer=SAMPLER), large_rank=possible[0])
-
-
-def _others(facts: Facts, options: Options, usual: Recipe, resources: Resources) -> Iterator[Recipe]:
-    """Yield the recipes that compete with the usual one: a linear model, a small FM, and a sampled one.
-
-    A sampled model of clicks is the last one: it is kept as it is, so nothing may be trained between it and the end.
-    """
-    if not (facts.is_judged and Freedom.of(options).may_compare and facts.found.rows <= MOST_ROWS_TO_COMPARE):
-        return
-    yield Recipe.like(options, PASSED_ON, model="lr")
-    yield Recipe.like(options, PASSED_ON, model="fm", ranks=SMALL_RANK)
-    if usual.optimizer.is_sampler or options.needs_state or (options.loss.is_classification and facts.are_copies):
-        return
-    rank = sampled_rank(facts.found.rows)
-    if _suits_sampling(facts, options) and can_be_sampled(facts, rank, resources):
-        taken = tuple(name for name in PASSED_ON if name != "calibrate")  # it is calibrated whatever is asked for
-        yield Recipe.like(options, taken, model="fm", ranks=rank, optimizer=SAMPLER)
-
-
-def _suits_sampling(facts: Facts, options: Options) -> bool:
-    return are_equal_clicks(facts.found) if options.loss.is_classification else options.loss.name == "squared"
+    return n_rows <= MOST_ROWS_TO_COMPARE or effort == BEST

@@ -41,7 +41,11 @@ class Recipe(Options):
     @property
     def name(self) -> str:
         """Name of the candidate in messages."""
-        return "sampled fm" if self.optimizer.is_sampler else "measured" if self.measured else self.model
+        if not (self.optimizer.has_steps or self.optimizer.is_sampler):
+            return f"{self.model} of rank {','.join(map(str, self.ranks))}"
+        if self.optimizer.is_sampler:
+            return "sampled and cut" if self.measured else "sampled fm"
+        return "measured" if self.measured else self.model
 
     @property
     def needs_validation(self) -> bool:

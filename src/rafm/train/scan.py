@@ -12,8 +12,9 @@ from ..rows.overlap import Copies, copies_among
 from ..rows.source import RowSource
 from ..rows.stats import RowStats, count_rows
 from .checkpoint import RowsFingerprint, identity
+from .decision import Facts
 from .dispatch import check_labels
-from .policy import Facts
+from .policy import FOLD_ROWS
 from .resources import Resources
 from .steps.loader import labelled_blocks
 from .steps.measured import check_limits
@@ -46,6 +47,7 @@ class ScannedRows:
             self.counts is not None or self.copies.n_rows > 0,
             self.copies.are_most(),
             self.has_start,
+            self.counts is not None and self.found.rows <= FOLD_ROWS,
         )
 
     @property

@@ -51,7 +51,7 @@ def telling_line(found: list[tuple[str, float]], options: Options) -> str:
 def telling_columns(source: RowSource, options: Options) -> list[tuple[str, float]]:
     """Return name and AUC, or correlation, of each column that tells nearly all about the label, the best one first."""
     block = source.block(0)
-    if block.labels is None or options.loss.is_pairwise or not block.n_rows:
+    if block.labels is None or options.loss.is_ranking or not block.n_rows:
         return []
     n_rows = int(min(block.n_rows, MOST_ENTRIES * block.n_rows // max(block.indices.size, 1)))
     rows = pick_rows(block, np.random.default_rng(options.seed).permutation(block.n_rows)[:n_rows])

@@ -12,7 +12,7 @@ from .dispatch import run_recipe
 from .events import Event, Finished, HeldOut, Planned, Slowed
 from .folds import run_on_folds
 from .outcome import GIVEN_UP, Outcome
-from .policy import MOST_RUNS, NOISE_SWEEPS, SLOWER, is_early
+from .policy import MOST_RUNS, NOISE_SWEEPS, QUICK, SLOWER, is_early
 from .recipe import Recipe
 from .resources import Resources
 from .validation import Validation
@@ -48,7 +48,7 @@ def try_recipe(
         seconds += outcome.seconds
         is_best = found is None or is_better(recipe.metric, outcome.best_value, found.best_value)
         found = outcome if is_best else found
-        is_over = outcome.is_stopped or outcome.reason == GIVEN_UP or not is_best
+        is_over = outcome.is_stopped or outcome.reason == GIVEN_UP or not is_best or recipe.effort == QUICK
         if is_over or not may_change or not _is_too_fast(outcome, validation):
             break
         recipe, resources = slower(recipe), resources.after(outcome.seconds)

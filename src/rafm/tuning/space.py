@@ -109,15 +109,14 @@ class Space:
         return name not in self.fixed and needs.get(name, True)
 
     def _suggest_ranks(self, trial: Any) -> tuple[int, ...]:
-        most = 4 if self.options.family.has_field_vectors else 7 if self.options.family.max_ranks == 1 else 5
-        first = 2 ** trial.suggest_int("first_rank", 1, most)
+        first = 2 ** trial.suggest_int("first_rank", 1, self.options.family.tuned_rank)
         count = 1 if self.options.family.max_ranks == 1 else trial.suggest_int("n_ranks", 1, 3)
         return tuple(first * RANK_GROWTH**k for k in range(count))
 
     def _numbers(self) -> dict[str, Callable[[Any], Any]]:
         """Return how to draw each option but the ranks."""
         options = self.options
-        if options.optimizer.is_sampler:
+        if not options.optimizer.has_steps:
             return {}
         draws = {"learning_rate": _log("learning_rate", *_times(options.learning_rate, RATE_RANGE))}
         if not options.ranks:
@@ -131,7 +130,7 @@ class Space:
             draws["dependent_weight"] = _log("dependent_weight", *weights)
         if options.optimizer.name != "ftrl" and self.is_judged:
             draws["rate_drops"] = lambda trial: trial.suggest_int("rate_drops", 0, 2)
-        if options.family.uses_fields and self.n_fields > 1:
+        if "field_weights" in options.family.options and self.n_fields > 1:
             draws["field_weights"] = lambda trial: trial.suggest_categorical("field_weights", ["on", "off"])
         return draws
 
@@ -149,9 +148,9 @@ class Space:
         if "field_weights" in found:
             found["field_weights"] = "off" if options.field_weights == "off" else "on"
         if options.ranks:
-            nearest = min(range(1, 8), key=lambda k: abs(2**k - options.ranks[0]))
-            most = 4 if options.family.has_field_vectors else 5
-            found |= {"first_rank": min(nearest, most), "n_ranks": min(len(options.ranks), 3), "rank": 3}
+            highest = options.family.tuned_rank
+            nearest = min(range(1, highest + 1), key=lambda k: abs(2**k - options.ranks[0]))
+            found |= {"first_rank": nearest, "n_ranks": min(len(options.ranks), 3), "rank": 3}
         return found
 
 

@@ -6,7 +6,7 @@ Names of options stand in backticks in the lines, so that each consumer can spel
 from .choices import Chosen, Decided, HeldOut, NotHeldOut, NotRetrained, OneClass, Selected, Slowed, Trying
 from .epochs import CheckpointWritten, EpochFinished, PieceFinished, StartEvaluated, table_header
 from .event import Event
-from .results import Calibrated, Distilled, Finished, HeadFitted, HeadTrial
+from .results import Calibrated, Distilled, Finished, HeadFitted, HeadTrial, Shortened
 from .starts import Begun, Continued, Cut, Measuring, Planned, Resumed, Searched, level_lines
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Resumed",
     "Searched",
     "Selected",
+    "Shortened",
     "Slowed",
     "StartEvaluated",
     "Trying",

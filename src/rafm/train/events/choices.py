@@ -10,7 +10,7 @@ from ...files.terminal import counted
 from .event import Event
 
 if TYPE_CHECKING:
-    from ..policy import Decision
+    from ..decision import Decision
     from ..recipe import Recipe
 
 
@@ -26,6 +26,10 @@ class Decided(Event):
     def lines(self) -> list[str]:
         """Return the line that says what the rows ask for, and how to train another model."""
         usual = self.decision.recipes[0]
+        if self.decision.reason == "quick":
+            model = "a linear model" if not usual.ranks else f"a factorization machine of rank {usual.ranks[0]}"
+            told = f"{self.n_rows} rows: {model}, at most {usual.n_epochs} epochs"
+            return [f"{told} (use `effort` standard to try others)"]
         if self.decision.reason == "sampled":
             rank = usual.large_rank or usual.ranks[0]
             size = f"{rank}, to be cut to vectors of measured length" if usual.measured else f"{rank}"
@@ -166,7 +170,8 @@ class Chosen(Event):
     def lines(self) -> list[str]:
         """Return the line that compares the candidates."""
         shown = [f"{name} {'given up' if found is None else f'{found:.5f}'}" for name, found in self.metrics.items()]
-        choice = f"using {self.recipe.name} (to choose another, set `model`)"
+        option = "model" if self.recipe.optimizer.has_steps or self.recipe.optimizer.is_sampler else "ranks"
+        choice = f"using {self.recipe.name} (to choose another, set `{option}`)"
         return [f"validation {self.metric}: {', '.join(shown)}; {choice}"]
 
     def values(self) -> dict[str, Any]:

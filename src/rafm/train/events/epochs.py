@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...metrics import metric_class
+from ...metrics import loss_heading, metric_class
 from .event import Event
 
 SHOWN_SWEEPS = 10  # sweeps of a sampler per line
@@ -106,6 +106,6 @@ class EpochFinished(Event):
 
 def table_header(names: list[str], has_metrics: bool) -> str:
     """Return the heading of the epoch table; names: those of the metrics, the first of which is that of the loss."""
-    columns = ["epoch", f"train {metric_class(names[0]).heading}"]
+    columns = ["epoch", f"train {loss_heading(names[0])}"]
     columns += [f"valid {metric_class(name).heading}" for name in names] if has_metrics else ()
     return "   ".join([columns[0], *(f"{name:>10}" for name in columns[1:]), "seconds"])

@@ -81,6 +81,27 @@ class Calibrated(Event):
 
 
 @dataclass(frozen=True)
+class Shortened(Event):
+    """Every vector was cut to the length that it needs; loss: on the validation rows that chose the lengths."""
+
+    kind = "shortened"
+    level = logging.INFO
+    before: int
+    parameters: int
+    loss_before: float
+    loss: float
+
+    def lines(self) -> list[str]:
+        """Return the line that says what is left.
+
+        >>> Shortened(610_462, 61_000, 0.34356, 0.34357).lines()
+        ['cut to the ranks that features need: 610462 to 61000 parameters (10.0%), valid loss 0.34356 -> 0.34357']
+        """
+        sizes = f"{self.before} to {self.parameters} parameters ({self.parameters / self.before:.1%})"
+        return [f"cut to the ranks that features need: {sizes}, valid loss {self.loss_before:.5f} -> {self.loss:.5f}"]
+
+
+@dataclass(frozen=True)
 class HeadTrial:
     """What a shape of a head gains on folds of the validation rows, in the first metric of the loss."""
 

@@ -27,8 +27,8 @@ from .run import GibbsRun
 
 LOGIT_SCALE = 1.7  # log odds divided by the score of the probit model, about
 LEAST_PROBABILITY, LEAST_WEIGHT = 1e-4, 0.02  # in distillation
-N_SETS = 6  # of recombined rows; sweeps take turns to score one of them
-CLICK_SWEEPS, CLICK_PRECISION = 16, 3.0
+N_SETS, STRIDE = 3, 2  # of recombined rows; every other sweep scores one of them, in turns
+CLICK_SWEEPS, CLICK_PRECISION = 8, 3.0
 NEWTON_STEPS, LEAST_SCALE = 20, 0.05
 
 
@@ -70,8 +70,9 @@ class ClickEngine(GibbsEngine):
         scores = self.design.labels - self.chain.errors  # z minus its noise
         if collects:
             self.totals += ndtr(scores)
-        if collects and self.others:
-            turn = int(self.collected[0] - 1) % N_SETS
+        number, rest = divmod(int(self.collected[0]) - 1, STRIDE)
+        if collects and self.others and not rest:
+            turn = number % N_SETS
             self.other_totals[turn] += ndtr(self.scorer()(self.others[turn]))
         return -float(log_ndtr(self.signs * scores.astype(float)).sum())
 
@@ -91,7 +92,7 @@ class ClickEngine(GibbsEngine):
             self.field_means[0] = self.field_means[1] / kept
         rows = self.given
         if self.others and kept:  # rows whose own labels the samples know would make the student too certain
-            turns = (int(kept) - 1 - np.arange(N_SETS)) // N_SETS + 1
+            turns = ((int(kept) - 1) // STRIDE - np.arange(N_SETS)) // N_SETS + 1
             sets = np.flatnonzero(turns > 0)
             rows = reduce(_joined, [self.others[number] for number in sets])
             found = np.concatenate([self.other_totals[number] / turns[number] for number in sets])

@@ -68,8 +68,7 @@ class SampledCuts:
 
     def candidate(self, settings: CutSettings) -> Candidate:
         """Return the model that is left if it is cut by these settings."""
-        found = self.job.found
-        importance = found.squares[np.searchsorted(found.ids, self.model.numbering.ids)]
+        importance = self.job.found.squares_of(self.model.numbering.ids)
         cutter = Cutter(self.model, importance, self._sides() if settings.is_balanced else None, FINE_LENGTHS)
         if settings.without:
             cutter = cutter.without(np.isin(self._fields(), settings.without))

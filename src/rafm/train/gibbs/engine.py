@@ -23,13 +23,13 @@ from ...plan.ranks import RankPlan
 from ...plan.scratch import on_pages
 from ..steps.team import ThreadTeam, Trained
 
-FIRST_SPREAD = 0.1  # standard deviation of the first factors: with 0 they would stay there
-FIRST_PRECISIONS = 5.0, 20.0  # lambda of weights and of factors; much larger ones keep factors at 0
+FIRST_SPREAD = 0.1  # standard deviation of the first sum of a field in a row, per factor: with 0 it would stay there
+FIRST_PRECISIONS = 5.0, 20.0  # lambda / s of weights and of factors; much larger ones keep factors at 0
 FIXED_SWEEPS = 3  # with lambda and alpha as they are: the first weights are 0, and lambda would grow without bound
 RENEWAL_SWEEPS = 16  # sweeps after which the errors are computed anew, without the rounding of many updates
 TEMPERED_SWEEPS = 10  # first sweeps that take the noise for less than it is, if they do
 PIECE_WORK = 1 << 22  # nonzeros times factors of a call, between two checks of the clock and for Ctrl-C
-DISTILLING_SWEEPS, DISTILLING_PRECISION = 8, 0.5  # lambda of the prior around the mean of the samples
+DISTILLING_SWEEPS, DISTILLING_PRECISION = 8, 0.5  # lambda / s of the prior around the mean of the samples
 SCORING_ROWS = 1 << 14  # rows scored by a thread at a time
 WORD_BITS, WORD = 32, (1 << 32) - 1
 
@@ -138,9 +138,9 @@ class GibbsEngine:
     def pair_size(self, sweep: int) -> float:
         """Return the deviation of the pairs of a row in relation to the noise, as the priors of a sweep expect it.
 
-        It is that of rows with one feature of each field.
+        It is that of rows with something of each field.
         """
-        variances = 1 / self.chain.hyper[1 - sweep % 2, 1:, :, 0]
+        variances = self.design.sizes / self.chain.hyper[1 - sweep % 2, 1:, :, 0]
         pairs = 0.5 * (variances.sum(axis=1) ** 2 - (variances**2).sum(axis=1)).sum()
         return float(np.sqrt(pairs * self.alpha[0]))
 
@@ -257,7 +257,7 @@ class GibbsEngine:
             own = numbers[:, first:stop]
             own -= means[:, field, None].astype(np.float32)
             others = total - inner[field] * weighted - own_share[field] * means[1:, field]
-            own[0] += others.astype(np.float32) @ own[1:]
+            own[0] += np.einsum("f,fi->i", others.astype(np.float32), own[1:])  # `@` would wake threads for so little
         return numbers, float(self.chain.bias[0] + means[0].sum() + 0.5 * pairs)
 
     def scorer(self) -> partial[np.ndarray]:
@@ -292,14 +292,15 @@ def _slice(rows: Rows, start: int, stop: int) -> Rows:
 def _first_numbers(arrangement: Arrangement, n_factors: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the first parameters, lambda and mu."""
     design, n = arrangement.design, arrangement.order.size
-    factors = np.random.default_rng(seed).standard_normal((n, n_factors), np.float32) * np.float32(FIRST_SPREAD)
+    factors = np.random.default_rng(seed).standard_normal((n, n_factors), np.float32)
+    spreads = FIRST_SPREAD / np.sqrt(np.repeat(design.sizes, np.diff(design.field_bounds)))
     numbers = np.zeros((n_factors + 1, n), np.float32)
-    numbers[1:] = factors[arrangement.order].T  # drawn in the order of the plan
+    numbers[1:] = factors[arrangement.order].T * spreads.astype(np.float32)  # drawn in the order of the plan
     for block, active in enumerate(design.active):
         for factor in range(1, n_factors + 1):
             numbers[factor, design.bounds[block] + active[factor] : design.bounds[block + 1]] = 0
     hyper = np.zeros((2, n_factors + 1, arrangement.n_fields, 2))
-    hyper[:, 0, :, 0], hyper[:, 1:, :, 0] = FIRST_PRECISIONS
+    hyper[:, 0, :, 0], hyper[:, 1:, :, 0] = (precision * design.sizes for precision in FIRST_PRECISIONS)
     return numbers, hyper
 
 

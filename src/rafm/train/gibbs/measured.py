@@ -17,16 +17,15 @@ from ...errors import ConfigError
 from ...model.model import Model
 from ...plan.features import PlannedFeatures
 from ..events import Cut, Distilled, Event, Finished, Measuring, Planned
+from ..limits import MORE_BYTES
 from ..policy import NUMBER_BYTES, ranks_to_cut
 from ..recipe import Recipe
 from ..schedule import CutSettings
 from ..steps.job import Job, model_of
-from ..steps.measured import smallest_good, validation_loss
+from ..steps.measured import best_within, known_budget, smallest_good, validation_loss
 from ..steps.run import Position
 from .cut import SampledCuts
 from .run import make_run, schedule_of_sampler
-
-MORE_BYTES = 256  # of a file, for options that the model will have in the end
 
 
 def train_sampled_measured(job: Job, recipe: Recipe) -> Iterator[Event]:
@@ -132,10 +131,9 @@ def _budget(job: Job, recipe: Recipe, large: SampledLarge) -> Budget:
     if known is not None:  # the model will have the history of the run that has chosen
         more += max(known.history_bytes - large.history_bytes, 0)
     budget = Budget(recipe.max_parameters, recipe.max_bytes, job.resources.reserved_bytes + more)
-    if budget:
-        return budget
-    cutter = Cutter(large.model, job.found.squares[np.searchsorted(job.found.ids, large.model.numbering.ids)])
+    cutter = Cutter(large.model, job.found.squares_of(large.model.numbering.ids))
     if known is not None:
-        return Budget(max(known.parameters, cutter.smallest().n_parameters))
+        return known_budget(budget, known, cutter)
     assert job.valid is not None
-    return Budget(smallest_good(cutter, job.valid).n_parameters)
+    chosen = best_within(cutter, budget, job.valid) if budget else smallest_good(cutter, job.valid)
+    return replace(budget, max_parameters=chosen.n_parameters)

@@ -12,7 +12,6 @@ from ...kernels.tables import GROUPS, Rows, Settings, optimizer_with
 from ...model.parameters import Parameters, States
 from ...optimizers.optimizer import Optimizer
 from ...options import Options
-from ...plan.field_vectors import blocks_by_field
 from ...plan.grouping import Grouping, deal
 from ...plan.layout import FirstSlot, RecordLayout
 from ...plan.ranks import RankPlan
@@ -126,9 +125,9 @@ def has_wide_steps(recipe: Options, n_rows: int) -> bool:
     """Return whether training on n_rows rows takes wide steps; see plan/steps.py."""
     if recipe.step_rows != "auto":
         return recipe.step_rows != 0
-    is_usual = recipe.optimizer.batch_size == Optimizer.batch_size and not recipe.optimizer.is_sampler
+    is_usual = recipe.optimizer.batch_size == Optimizer.batch_size and recipe.optimizer.has_steps
     is_usual &= not recipe.loss.is_pairwise
-    return is_usual and recipe.family.has_common_vectors and n_rows >= WIDE_ROWS
+    return is_usual and recipe.family.can("take wide steps") and n_rows >= WIDE_ROWS
 
 
 def arrange(plan: RankPlan, counts: np.ndarray, shape: RowShape, recipe: Recipe, n_rows: int | None = None) -> Grouping:
@@ -139,7 +138,7 @@ def arrange(plan: RankPlan, counts: np.ndarray, shape: RowShape, recipe: Recipe,
     n_rows = shape.rows if n_rows is None else n_rows
     if not has_wide_steps(recipe, n_rows):
         threshold = recipe.optimizer.head_share * shape.rows / batch_size_of(shape, recipe, plan)
-        return deal(blocks_by_field(plan) if plan.n_field_vectors else plan, counts, threshold)
+        return deal(plan.traits.layout(plan, True).plan, counts, threshold)
     nonzeros = counts.sum() / max(shape.rows, 1)
     step_rows = choose_step_rows(recipe.step_rows, plan, nonzeros)
     if recipe.shuffle and n_rows < STEPS_PER_EPOCH * step_rows:

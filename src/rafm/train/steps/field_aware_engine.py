@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...families.ffm import score_field_aware
 from ...kernels.field_aware import train_rows
 from ...kernels.tables import NoFieldWeights, Rows, Team, Training
-from ...model.scores import score_field_aware
 from ...plan.ranks import RankPlan
 from ...plan.scratch import field_vector_tables, make_field_vector_scratch
 from ..recipe import Recipe

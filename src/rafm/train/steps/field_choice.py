@@ -8,7 +8,6 @@ from ...errors import DataValueError, ResourceLimitError
 from ...model.model import Model
 from ...options import Options
 from ...plan.features import PlannedFeatures, per_field, weigh_fields
-from ...plan.field_vectors import FieldVectorLayout
 
 MOST_FIELDS = 4096  # each mini-batch steps the weights of all fields, which must not take longer than its rows
 MOST_VECTOR_FIELDS = 1024  # of a field-aware model, whose rows have sums for each pair of their fields
@@ -19,6 +18,8 @@ def with_field_parameters(features: PlannedFeatures, recipe: Options, start: Mod
     """Return the features with a plan that has a weight per field, a vector per field, or neither."""
     if recipe.family.has_field_vectors:
         return _with_field_vectors(features, recipe)
+    if not (recipe.optimizer.has_steps or recipe.optimizer.is_sampler):  # of 1 and -1, so that pairs cross the sides
+        return weigh_fields(features, True)
     return weigh_fields(features, _has_field_weights(features, recipe, start))
 
 
@@ -33,7 +34,7 @@ def _with_field_vectors(features: PlannedFeatures, recipe: Options) -> PlannedFe
             "vector for each field. Merge fields, or use model='rafm'."
         )
     found = per_field(features)
-    layout = FieldVectorLayout.of(found.plan, True, recipe.optimizer.n_slots)
+    layout = recipe.family.layout(found.plan, True, recipe.optimizer.n_slots)
     needed, room = 4 * layout.place_levels(layout.members)[1], _memory_bytes()
     if needed > room:
         raise ResourceLimitError(
@@ -64,6 +65,8 @@ def _has_field_weights(features: PlannedFeatures, recipe: Options, start: Model 
 
 def has_weights(n_fields: int, recipe: Options) -> bool:
     """Return whether fields get weights."""
-    can_have = recipe.family.uses_fields and (recipe.loss.is_classification or not recipe.optimizer.is_sampler)
+    can_have = "field_weights" in recipe.family.options and (
+        recipe.loss.is_classification or not recipe.optimizer.is_sampler
+    )
     usual = can_have and 2 <= n_fields <= MOST_FIELDS
     return usual if recipe.field_weights == "auto" else recipe.field_weights == "on"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...model.model import Model
 from ...model.parameters import Parameters
-from ...plan.features import PlannedFeatures, plan_features
+from ...plan.features import PlannedFeatures, plan_features, scaled_by_field
 from ...rows.source import RowSource
 from ...rows.stats import RowStats
 from ..checkpoint import Checkpoint, NoCheckpoint
@@ -50,6 +50,8 @@ class Job(NamedTuple):
         """Assign levels and numbers to the features of the rows; start: a model to begin from."""
         n, fields = self.source.n_features, self.source.fields
         planned = plan_features(self.found, n, recipe.model, recipe.ranks, recipe.rule, fields)
+        if recipe.optimizer.is_sampler:
+            planned = scaled_by_field(planned, self.found)
         return with_field_parameters(planned, recipe, start)
 
     def run(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...errors import DataValueError
-from ...families import Family
+from ...families.family import Family
 from ...kernels.tables import Rows
 from ...plan.grouping import Grouping
 from ...rows.checked import Batch, CheckedRows, require_checked

@@ -150,11 +150,11 @@ class Large:
     def cut(self, job: Job, recipe: Recipe) -> Model:
         """Return the model that is left."""
         budget = Budget(recipe.max_parameters, recipe.max_bytes, reserved_bytes(job.resources))
-        if not budget and job.schedule is not None:
-            budget = Budget(max(job.schedule.parameters, self.cutter.smallest().n_parameters))
-        if budget or job.valid is None:
+        if job.schedule is not None:
+            budget = known_budget(budget, job.schedule, self.cutter)
+        if job.valid is None:
             return cut_within(self.cutter, budget)
-        return smallest_good(self.cutter, job.valid)
+        return best_within(self.cutter, budget, job.valid) if budget else smallest_good(self.cutter, job.valid)
 
 
 def _first_stage(job: Job, large: Recipe, features: PlannedFeatures) -> Generator[Event, None, Large]:
@@ -165,7 +165,7 @@ def _first_stage(job: Job, large: Recipe, features: PlannedFeatures) -> Generato
     yield from job.train(run)
     at, begun, model = run.at, run.begun, model_of(run, features, job.found.rows)
     del run  # and its memory
-    cutter = Cutter(model, job.found.squares[np.searchsorted(job.found.ids, model.numbering.ids)])
+    cutter = Cutter(model, job.found.squares_of(model.numbering.ids))
     return Large(at, begun, features.plan.n_parameters, cutter)
 
 
@@ -265,6 +265,27 @@ def check_limits(source: RowSource, found: RowStats, options: Options, resources
     budget.check(Model(plan, numbering, counts, options.loss, parameters, found.rows, options=given, fields=fields))
 
 
+def known_budget(budget: Budget, known: Schedule, cutter: Cutter) -> Budget:
+    """Return a budget that also holds for the size that validation rows have chosen."""
+    chosen = max(known.parameters, cutter.smallest().n_parameters)
+    return replace(budget, max_parameters=min(chosen, budget.max_parameters or chosen))
+
+
+def best_within(cutter: Cutter, budget: Budget, valid: RowSource) -> Model:
+    """Return the cut of the lowest validation loss within a budget: as large as it allows, or smaller."""
+    largest = cut_within(cutter, budget)
+    most = sum(block.size for block in largest.parameters.factors)
+    losses = {most: validation_loss(largest, valid)}
+    del largest  # and its memory
+    for size in (int(share * cutter.n_factors) for share in SIZES):
+        if size < most:
+            losses[size] = validation_loss(cutter.cut(cutter.choose(size)), valid)
+            if losses[size] > (1 + 10 * TOLERANCE) * min(losses.values()):
+                break
+    best = min(losses, key=losses.__getitem__)
+    return cut_within(cutter, budget) if best == most else cutter.cut(cutter.choose(best))
+
+
 def smallest_good(cutter: Cutter, valid: RowSource) -> Model:
     """Return the smallest cut whose validation loss is within TOLERANCE of the best."""
     losses: list[float] = []  # the models are not kept, they would take several times the memory of the large one
@@ -278,11 +299,15 @@ def smallest_good(cutter: Cutter, valid: RowSource) -> Model:
 
 def validation_loss(model: Model, valid: RowSource) -> float:
     """Return the loss of a model on validation rows."""
-    name = model.loss.metrics[0]
+    found = validation_metric(model, valid, model.loss.metrics[0])
+    return float("inf") if found is None else found
+
+
+def validation_metric(model: Model, valid: RowSource, name: str) -> float | None:
+    """Return a metric of a model on validation rows, None if it is undefined."""
     metrics = Metrics(model.loss, [name])
     for number in range(valid.n_blocks):
         rows = valid.block(number)
         weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
         metrics.add(np.asarray(rows.labels), model.scores(rows), weights)
-    found = metrics.values()[name]
-    return float("inf") if found is None else found
+    return metrics.values()[name]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...families.mrma import score_mixture
 from ...kernels import mixture
 from ...kernels.tables import Rows, Tables
 from ...model.parameters import Parameters, States
-from ...model.scores import score_mixture
+from ...plan.fields import FeatureFields
 from ...plan.grouping import Grouping
 from ...plan.layout import RecordLayout
 from ...plan.ranks import RankPlan
 from ..recipe import Recipe
-from .engine import PIECE_ROWS, Held, Step, first_bias, first_records, put_states, settings_of
+from .engine import PIECE_ROWS, Held, RowShape, Step, first_bias, first_records, put_states, settings_of
 
 MIXTURE_PULL = np.float32(0.01)  # L1 penalty that pulls mixture weights towards 1, their prior mean
 
@@ -24,10 +25,12 @@ class MixtureEngine(Held):
         self,
         plan: RankPlan,
         grouping: Grouping,
+        shape: RowShape,
         recipe: Recipe,
         bias: float,
         label_scale: float = 1.0,
         start: Parameters | None = None,
+        fields: FeatureFields | None = None,
     ):
         self.layout = RecordLayout(plan, with_states=True)
         self.tables = self.layout.tables()

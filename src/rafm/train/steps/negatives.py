@@ -6,7 +6,7 @@ drawn depends on the seed, the epoch and the rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -55,6 +55,16 @@ class Numbers:
         return np.where(self.sorted[at] == keys, self.numbers[at], NEVER).astype(np.int32)
 
 
+def distinct_rows(blocks: Iterable[Rows], sizes: Sequence[int], numbers: Numbers, is_own: np.ndarray) -> Items:
+    """Return the features of one side of all rows that differ in it, in the order of their first rows."""
+    first, parts, start = np.sort(numbers.first), [], 0
+    for rows, size in zip(blocks, sizes):
+        own = first[(first >= start) & (first < start + size)] - start
+        parts.append(pick_items(rows, own, is_own))
+        start += size
+    return join_items(parts)
+
+
 class Seen:
     """The items of each context, ascending."""
 
@@ -95,7 +105,7 @@ class Negatives:
         self._contexts, self._items = (Numbers(np.concatenate(side)) for side in zip(*keys))
         self.contexts = [self._contexts.of(own) for own, _ in keys]
         numbers = [self._items.of(own) for _, own in keys]
-        self.items = self._catalogue(blocks, [own.size for own in self.contexts])
+        self.items = distinct_rows(blocks, [own.size for own in self.contexts], self._items, is_item)
         if self.items.n_items < 2:
             raise DataValueError("ranking needs at least two different items in the training rows")
         both, chosen = np.concatenate(self.contexts), np.concatenate(numbers)
@@ -103,15 +113,6 @@ class Negatives:
         chances = loss.negative_chances(np.bincount(chosen, minlength=self.items.n_items))
         self.cumulative = None if chances is None else np.cumsum(chances) / chances.sum()
         self.held_out = [] if held_out is None else [*self._judged_blocks(held_out)]
-
-    def _catalogue(self, blocks: Blocks, sizes: list[int]) -> Items:
-        """Return the items in the order of their first rows."""
-        first, parts, start = np.sort(self._items.first), [], 0
-        for rows, size in zip(blocks, sizes):
-            own = first[(first >= start) & (first < start + size)] - start
-            parts.append(pick_items(rows, own, self.is_item))
-            start += size
-        return join_items(parts)
 
     def _judged_blocks(self, held_out: Blocks) -> Iterator[tuple[np.ndarray, Seen]]:
         """Yield the contexts of each block, and what its rows show besides the training rows."""

@@ -12,7 +12,6 @@ from ...kernels.training import train_rows
 from ...model.parameters import Parameters, States
 from ...model.scores import score
 from ...options import Options
-from ...plan.field_vectors import layout_of
 from ...plan.fields import FeatureFields
 from ...plan.grouping import Grouping
 from ...plan.layout import round_up
@@ -28,6 +27,7 @@ from .engine import (
     first_bias,
     first_field_weights,
     first_records,
+    has_wide_steps,
     put_states,
     settings_of,
 )
@@ -37,6 +37,24 @@ from .team import ThreadTeam, Trained
 def n_team_threads(recipe: Options, wide: bool = False) -> int:
     """Return the size of the thread team: without wide steps each thread needs a group of features."""
     return 1 if PLAIN else recipe.threads if wide else min(recipe.threads, GROUPS)
+
+
+def threads_used(recipe: Options, n_rows: int = 0) -> int:
+    """Return how many of the threads asked for can train this family.
+
+    >>> from rafm.options import resolve
+    >>> [threads_used(resolve(task="binary", threads=8, model=model)) for model in ("rafm", "mrma")]
+    [2, 1]
+    >>> threads_used(resolve(task="binary", threads=8), 5_000_000)
+    8
+    """
+    if recipe.optimizer.is_sampler:
+        from ...plan.design import MAX_PARTS  # only if it is used
+
+        return min(recipe.threads, MAX_PARTS)
+    if not recipe.optimizer.has_steps:
+        return recipe.threads
+    return n_team_threads(recipe, has_wide_steps(recipe, n_rows)) if recipe.family.has_team else 1
 
 
 class RecordEngine(Held):
@@ -54,7 +72,7 @@ class RecordEngine(Held):
         fields: FeatureFields | None = None,
     ):
         optimizer = recipe.optimizer
-        self.layout = layout_of(plan, True, optimizer.n_slots)
+        self.layout = plan.traits.layout(plan, True, optimizer.n_slots)
         self.tables = self.layout.tables(grouping.bounds)
         slot = partial(optimizer.first_slot, rate=recipe.learning_rate, l1=recipe.l1)
         first = (optimizer.first_state, slot if optimizer.n_slots else None)

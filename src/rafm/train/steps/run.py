@@ -29,7 +29,6 @@ from ..recipe import Recipe
 from ..schedule import Schedule
 from .average import Average
 from .engine import Engine, RowShape
-from .engines import make_engine
 from .loader import Blocks
 from .negatives import Negatives
 
@@ -115,9 +114,9 @@ class Run:
         self.begun, self.epoch_begun, self.is_released = seconds_without_compiling(), 0.0, False
 
     def _make_engine(self, found: RowStats, bias: float, start: Parameters | None) -> Engine:
-        plan, shape = self.features.plan, shape_of(found)
-        fields = self.features.fields
-        return make_engine(plan, self.grouping, shape, self.recipe, bias, self.label_scale, start, fields)
+        plan, shape, fields = self.features.plan, shape_of(found), self.features.fields
+        kind = plan.traits.engine(self.recipe, self.grouping.step_rows > 0)
+        return kind(plan, self.grouping, shape, self.recipe, bias, self.label_scale, start, fields)
 
     # Training
 

@@ -31,9 +31,9 @@ EPOCHS, PATIENCE, LONG_PATIENCE = 40, 1, 3
 FACTORS = {"learning_rate": 2.0, "l2": 3.0}
 MAX_STEPS = 5  # in one direction
 LEAST_GAIN = 2e-4  # a smaller relative gain is luck
-HIGHER_RANKS, LOWER_RANKS = (64, 128, 256), (16, 8)  # that are tried for the model to be cut
+HIGHER_RANKS, LOWER_RANKS = (64, 128), (16, 8)  # that are tried for the model to be cut
 SEARCH_SHARE_OF_TIME = 0.5  # of a limit of time
-FURTHER = 4.0  # a run gains at most this many times what its last epoch gained
+FURTHER = 3.0  # a run gains at most this many times what its last epoch gained
 Settings = tuple[float, float]  # learning rate and L2
 
 

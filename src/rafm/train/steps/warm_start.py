@@ -123,7 +123,8 @@ def _continued_features(
     counts, scales = np.zeros(ids.size, np.int64), np.ones(ids.size, np.float32)
     counts[old] = np.maximum(model.counts, 1)  # plan_ranks drops features with a count of 0
     counts[new] += found.counts
-    scales[new] = value_scales(found.counts, found.squares)
+    if recipe.family.is_homogeneous:
+        scales[new] = value_scales(found.counts, found.squares)
     if model.parameters.states is not None:
         scales[old] = model.parameters.states.value_scales
     levels = np.full(ids.size, len(recipe.ranks))

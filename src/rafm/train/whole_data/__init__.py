@@ -1,0 +1,1 @@
+"""Training on positives alone, by the squared loss over all pairs of a context and an item."""
