@@ -24,8 +24,7 @@ from rafm.rows.checked import Batch, check_batch
 from rafm.rows.fields import Fields
 from rafm.rows.source import InMemory
 from rafm.rows.stats import count_rows
-from rafm.train.checkpoint import NoCheckpoint
-from rafm.train.resources import Stop
+from rafm.train.resources import Resources
 from rafm.train.steps.job import Job
 from rafm.train.steps.run import Position, Run
 
@@ -50,7 +49,7 @@ class Clicks:
             [f"field {k}" for k in range(n_fields)], [FIELD_FEATURES * k for k in range(n_fields + 1)]
         )
         options = resolve(task="binary", model="ffm", ranks=rank, threads=threads)
-        job = Job(InMemory(rows, fields), None, count_rows([rows]), 1.0, NoCheckpoint(), None, Stop())
+        job = Job(InMemory(rows, fields), None, count_rows([rows]), 1.0, Resources(), None)
         return job.run(job.features(options), options)
 
     def libffm(self, rank: int) -> Callable[[int], None] | None:

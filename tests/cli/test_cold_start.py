@@ -3,14 +3,12 @@
 import functools
 import re
 
-import numba
 import pytest
 import worlds
 from commands import rows_of_pairs, run_alone
 from warm import run_script
 
 import rafm
-from rafm.jit.versions import TESTED_NUMBA
 
 HEAVY = ("numba", "llvmlite", "sklearn", "scipy", "numpy", "pyarrow", "pandas", "polars", "matplotlib")
 
@@ -62,15 +60,6 @@ def test_commands_import_only_what_they_need(folder, arguments):
     imported = imported_by(*within(folder, arguments))
     assert "numba" in imported
     assert imported.isdisjoint(("sklearn", "scipy.sparse", "pandas", "polars", "matplotlib", "pyarrow", "rich"))
-
-
-@pytest.mark.skipif(
-    numba.version_info.short > TESTED_NUMBA, reason="see rafm.jit.versions.TESTED_NUMBA: this Numba has not been tried"
-)
-@pytest.mark.parametrize("arguments", [TRAIN, EVALUATE, PREDICT], ids=lambda arguments: arguments[0])
-def test_commands_that_compile_nothing_do_not_import_what_compiling_needs(folder, arguments):
-    imported = imported_by(*within(folder, arguments))
-    assert imported.isdisjoint(("scipy.linalg", "numba.np.arraymath", "numba.np.arrayobj", "numba.typed.typeddict"))
 
 
 def test_commands_on_tables_import_arrow_but_not_pandas(tmp_path):

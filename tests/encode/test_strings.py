@@ -5,14 +5,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
 from rafm.encode import strings as module
 from rafm.encode.interning import NULL, UNKNOWN, hash_bytes
 from rafm.encode.strings import StringTable, as_strings, decimal_text, hash_buckets, sorted_order
 from rafm.errors import ResourceLimitError
-from rafm.jit.helper import callable_helper
 
-HASH = callable_helper(hash_bytes)
+HASH = njit(hash_bytes)
 KINDS = {
     "string": pa.string(),
     "large_string": pa.large_string(),

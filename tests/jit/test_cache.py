@@ -1,20 +1,28 @@
 """The disk cache of compiled code: torn, unwritable, raced (case 64), or open to other users (case 128)."""
 
+import ast
+import contextlib
 import os
 import pickle
 import shutil
+import subprocess
 import sys
+import time
+from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from numba import config
 from warm import start_python
 
-from rafm.jit.folder_access import place_open_to_others
+from rafm.jit import cache
+from rafm.jit.compile import kernel
+from rafm.jit.folder_access import locked, place_open_to_others
 
 MODULE = """
 import sys
 import numpy as np
-from rafm.jit.cache import kernel
+from rafm.jit.compile import kernel
 
 @kernel()
 def double(values):
@@ -129,36 +137,35 @@ needs_root = pytest.mark.skipif(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", [0, 1], ids=["the folder around", "the folder"])
+@pytest.mark.parametrize("depth", [0, 1, 2], ids=["the folder of all", "the folder around", "the folder"])
 def test_code_that_others_could_have_planted_is_not_read_and_that_is_said_once(
     start, filled, tmp_path, depth
 ):  # case 128
-    cache = tmp_path / "cache"
-    shutil.copytree(filled, cache)
-    [inner] = cache.iterdir()
-    [index] = inner.glob("*.nbi")
+    outer = tmp_path / "cache"
+    shutil.copytree(filled, outer)
+    [index] = outer.rglob("*.nbi")
     index.write_bytes(pickle.dumps(Planted(tmp_path / "planted")))
-    place = (cache, inner)[depth]
+    place = (outer, index.parent.parent, index.parent)[depth]
     let_all_write(place)
-    before = sorted(cache.rglob("*"))
+    before = sorted(outer.rglob("*"))
     for _ in range(2):
         output, errors = start("f4").communicate(timeout=600)
         assert output.split()[0] == "float32", errors
         assert not (tmp_path / "planted").exists()
         assert errors.count("UserWarning") == errors.count(f"{place}: other users can write to this directory") == 1
-    assert sorted(cache.rglob("*")) == before
+    assert sorted(outer.rglob("*")) == before
 
 
 @needs_root
-@pytest.mark.parametrize("depth", [0, 1], ids=["the folder around", "the folder"])
+@pytest.mark.parametrize("depth", [0, 1, 2], ids=["the folder of all", "the folder around", "the folder"])
 @pytest.mark.parametrize("name", OPEN)
 def test_a_folder_is_open_to_whoever_can_write_to_it(tmp_path, name, depth):  # case 128
-    folders = tmp_path / "outer", tmp_path / "outer" / "inner"
-    folders[1].mkdir(parents=True)
-    assert place_open_to_others(str(folders[1])) is None
+    folders = tmp_path / "outer", tmp_path / "outer" / "middle", tmp_path / "outer" / "middle" / "inner"
+    folders[2].mkdir(parents=True)
+    assert place_open_to_others(str(folders[2])) is None
     place_open_to_others.cache_clear()
     OPEN[name](folders[depth])
-    assert place_open_to_others(str(folders[1])) == folders[depth]
+    assert place_open_to_others(str(folders[2])) == folders[depth]
 
 
 @needs_root
@@ -176,3 +183,98 @@ def test_a_folder_in_which_everybody_owns_files_is_open(tmp_path):  # case 128
     folder.mkdir()
     folder.chmod(0o1777)
     assert place_open_to_others(str(folder)) == folder
+
+
+def test_a_kernel_whose_code_cannot_be_saved_runs_all_the_same(tmp_path):
+    """A folder that is taken away after the module was imported."""
+    script = tmp_path / "taken.py"
+    script.write_text(MODULE.replace("for name", "__import__('shutil').rmtree(double.stats.cache_path)\nfor name"))
+    process = start_python(
+        "-c", WITH_A_CACHE, tmp_path / "cache", script, "f4", "f8", stdout=PIPE, stderr=PIPE, text=True
+    )
+    assert told(process)[:2] == ["float32", "float64"]
+
+
+def test_every_source_that_others_contain_names_the_folder():
+    """A module of helpers that another module's kernels may call must be in SHARED, or edits of it go unnoticed."""
+    package = Path(cache.__file__).parents[1]
+    shared = {path for name in cache.SHARED for path in [package / name, *(package / name).glob("*.py")]}
+    for path in set(package.rglob("*.py")) - shared:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            for each in node.names if isinstance(node, ast.ImportFrom) and node.level else ():
+                source = package.joinpath(*path.parent.relative_to(package).parts[: -node.level + 1 or None])
+                source = source.joinpath(*(node.module or "").split(".")).with_suffix(".py")
+                if source not in shared and source.exists():
+                    assert each.name not in helpers_of(source), f"{path} takes {each.name} of {source}"
+
+
+def helpers_of(source):
+    """Return the names of the functions of a file that are helpers."""
+    helpers, body = set(), ast.parse(source.read_text(encoding="utf-8")).body
+    for function in (node for node in body if isinstance(node, ast.FunctionDef)):
+        marks = " ".join(map(ast.dump, function.decorator_list))
+        if any(f"'{name}'" in marks for name in ("helper", "compiled", "as_written", "inlined", "called")):
+            helpers.add(function.name)
+    return helpers
+
+
+@pytest.mark.parametrize("what", ["an inlined file", "its own file", "versions"])
+def test_an_edit_of_a_source_or_another_version_means_another_folder(what, monkeypatch, tmp_path):
+    package, own = tmp_path / "rafm", tmp_path / "own.py"
+    for name in cache.SHARED:
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("") if name.endswith(".py") else (package / name).mkdir()
+    monkeypatch.setattr(cache, "PACKAGE", package)
+    own.write_text("x = 1")
+    found = []
+    for _ in range(2):
+        cache._digest.cache_clear(), cache._shared_digest.cache_clear()
+        found += [cache._digest(str(own)), cache._digest(str(own))]
+        if what == "versions":
+            monkeypatch.setattr(cache.llvmlite, "__version__", "0")
+        else:
+            (own if what == "its own file" else package / "kernels" / "new.py").write_text("x = 2")
+    cache._digest.cache_clear(), cache._shared_digest.cache_clear()
+    assert found[0] == found[1] != found[2] == found[3]
+
+
+@pytest.mark.parametrize(("days", "is_kept"), [(89, True), (91, False)])
+def test_folders_that_nobody_opened_for_long_are_deleted(tmp_path, days, is_kept):
+    old = tmp_path / "rafm-0"
+    (old / "inner").mkdir(parents=True)
+    os.utime(old, (0, time.time() - days * 86_400))
+    cache._forget_unused(tmp_path)
+    assert old.exists() == is_kept
+
+
+def test_a_locked_file_is_waited_for(tmp_path):
+    script = "from rafm.jit.folder_access import locked\nwith locked({!r}): print('in', flush=True)"
+    path = tmp_path / "lock"
+    with locked(path):
+        process = start_python("-c", script.format(str(path)), stdout=PIPE, stderr=PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+    assert told(process) == ["in"]
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_code_is_saved_while_the_folder_is_locked(tmp_path, monkeypatch):
+    """Numba saves between two of its events; if that changes, the lock must."""
+    order, replace = [], os.replace
+
+    @contextlib.contextmanager
+    def recorded(path):
+        order.append("locked")
+        yield
+        order.append("unlocked")
+
+    def told_replace(old, new):
+        order.append(Path(new).suffix)
+        replace(old, new)
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "locked", recorded)
+    monkeypatch.setattr(os, "replace", told_replace)
+    assert kernel()(lambda x: x + 1)(1) == 2
+    assert order == ["locked", ".nbi", ".nbc", "unlocked"]

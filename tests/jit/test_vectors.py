@@ -11,7 +11,6 @@ from worlds import run_python
 import rafm
 from rafm.jit import vectors
 from rafm.jit.compile import PLAIN
-from rafm.jit.helper import callable_helper, helper
 
 SIZES = range(4, 204, 4)
 PRECISIONS = (np.float32, np.float64)
@@ -419,34 +418,7 @@ def test_numbers_that_are_not_finite_stay_visible(bad):
 def test_plain_twins_notice_an_index_out_of_bounds():
     assert config.BOUNDSCHECK or config.DISABLE_JIT
     with pytest.raises(IndexError):
-        callable_helper(vectors.combined_norm)(np.ones(7), 0, np.ones(8), 0, 8, 1.0, 0.0)
-
-
-@helper()
-def double(x):
-    return x + x
-
-
-@pytest.mark.skipif(config.DISABLE_JIT, reason="uncompiled functions are called as they are")
-def test_a_helper_refuses_calls_from_python_also_once_it_is_compiled():
-    for _ in range(2):
-        with pytest.raises(TypeError, match=r"double .* call rafm\.jit\.helper\.callable_helper"):
-            double(1)
-        assert callable_helper(double)(np.int64(21)) == 42
-
-
-@pytest.mark.skipif(config.DISABLE_JIT, reason="uncompiled functions have no signatures")
-def test_a_helper_is_compiled_once_for_all_integer_constants():
-    @helper()
-    def plus(x, y):
-        return x + y
-
-    @njit
-    def total(x):
-        return plus(x, 1) + plus(x, 2) + plus(3, x)
-
-    assert total(10) == 36
-    assert len(plus.signatures) == 1
+        njit(vectors.combined_norm)(np.ones(7), 0, np.ones(8), 0, 8, 1.0, 0.0)
 
 
 NORM = """

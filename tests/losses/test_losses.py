@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
 from rafm.errors import ConfigError
-from rafm.jit.helper import callable_helper
 from rafm.kernels import losses as kernels
 from rafm.losses import KERNELS, LOSSES, SAME_CODE, TASKS, loss_for, loss_named, losses_of
 from rafm.losses.huber import Huber
@@ -18,7 +18,7 @@ LABELS["bpr"] = LABELS["log"]  # of the rows of a pair
 LABELS["whole-data"] = [0.0, 1.0]
 WRONG = {"log": [-1.0, 3.0], "poisson": [-1.0]}  # labels that a loss rejects
 ALL = [loss_named(name) for name in LOSSES]
-LINK, VALUE, SLOPE = map(callable_helper, (kernels.link, kernels.loss_value, kernels.loss_slope))
+LINK, VALUE, SLOPE = map(njit, (kernels.link, kernels.loss_value, kernels.loss_slope))
 by_name = pytest.mark.parametrize("loss", ALL, ids=LOSSES)
 
 

@@ -27,4 +27,7 @@ from rafm.plan.ranks import RankPlan
     ids=str,
 )
 def test_one_line_says_how_a_model_was_trained_and_compares_its_size_with_a_plain_fm(plan, optimizer, expected):
-    assert model_line(SimpleNamespace(plan=plan, options={"optimizer": optimizer})) == expected
+    assert (
+        model_line(SimpleNamespace(plan=plan, n_parameters=plan.n_parameters, options={"optimizer": optimizer}))
+        == expected
+    )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.cache import kernel
+from ..jit.compile import kernel
 from ..rows.arrow import new_array
 from .interning import NULL, UNKNOWN
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit.cache import kernel
-from ..jit.compile import entry
+from ..jit.compile import entry, kernel
 from .interning import NULL
 
 OTHER = -4  # code of a number that is not in the table, to be encoded in a second pass

@@ -1,75 +1,103 @@
-"""Compile with a disk cache that is safe to share between processes, even after an upgrade or a crash."""
+"""Cache compiled code on disk, safe to share between processes, even after an upgrade or a crash.
+
+Numba's own cache does not notice edits of other files whose functions a kernel contains; two processes that save code
+of one function for different types at the same time can mistake each other's for their own; and it fails on torn files.
+So every module has a folder whose name is a hash of all that its code depends on; saving is locked; and a kernel whose
+code cannot be read or saved is compiled once more.
+"""
 
 # mypy: ignore-errors
 from __future__ import annotations
 
+import hashlib
 import os
-import uuid
+import platform
+import shutil
+import sys
+import tempfile
+import threading
+import time
 import warnings
-from contextlib import suppress
-from functools import cache, partial
+from contextlib import ExitStack, suppress
+from functools import cache, update_wrapper
 from pathlib import Path
+from pickle import UnpicklingError
 
-from numba import njit
+import llvmlite
+import numba
+from numba import config, njit
 from numba.core import event
-from numba.core.runtime import rtsys
 
 from .compiling import METER
-from .folder_access import place_open_to_others
-from .versions import is_tested
+from .folder_access import locked, place_open_to_others
 
-INLINED = (
-    "jit",
-    "kernels",
-    "losses",
-    "optimizers",
-    "read/digits.py",
-    "read/csv/byte_masks.py",
-)  # sources of inlined code
+PACKAGE = Path(__file__).parents[1]
+SHARED = ("jit", "kernels", "losses", "optimizers", "read/digits.py", "read/csv/byte_masks.py")  # contained in others
+BROKEN = (OSError, EOFError, UnpicklingError)  # what a cache that is torn, full or taken away raises
+UNUSED_DAYS = 90  # folders that no process has opened for so long are deleted
 
 
-class _CompileEvents(event.Listener):
-    """Passes Numba's compile events on to the meter."""
+class Kernel:
+    """A compiled function that Python calls, and that does without its cache if that is broken."""
 
-    on_start, on_end = METER.on_start, METER.on_end
+    def __init__(self, function, options):
+        self.function, self.options, self.dispatcher = function, options, _with_cache(function, options)
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments):
+        """Call the function; compile or load it first if need be."""
+        try:
+            return self.dispatcher(*arguments)
+        except BROKEN:  # kernels themselves raise none of these
+            return self._recover(*arguments)
+
+    def _recover(self, *arguments):
+        """Call it again: what could not be saved is in memory; what could not be loaded is compiled again."""
+        with suppress(*BROKEN):
+            return self.dispatcher(*arguments)
+        with suppress(OSError, TypeError):
+            shutil.rmtree(self.dispatcher.stats.cache_path)
+        self.dispatcher = _with_cache(self.function, self.options)
+        with suppress(*BROKEN):
+            return self.dispatcher(*arguments)
+        self.dispatcher = njit(**self.options)(self.function)
+        return self.dispatcher(*arguments)
+
+    @property
+    def stats(self):
+        """Where the code is cached, and how often it was found there."""
+        return self.dispatcher.stats
 
 
-event.register("numba:compile", _CompileEvents())
-
-
-def kernel(**options):
-    """Return a decorator that compiles a function without the GIL and caches the code on disk, if possible.
-
-    It differs from Numba's own cache in five ways:
-
-    * Edits of the files in INLINED invalidate the cache, not only edits of the function's own file.
-    * Every process writes files with names of its own. Numba numbers them, so a file written by a concurrent process or
-      left behind by an older version could be mistaken for the one that the index means.
-    * A truncated file means that the function is compiled again.
-    * A folder that others can write to is not used, since reading from it could run their code.
-    * Loading cached code does not initialise the compiler, which imports scipy.linalg and takes longer than all else.
-    """
+def cached(**options):
+    """Return a decorator that compiles a function and caches the code, if there is a place for it."""
 
     def decorate(function):
-        try:
-            dispatcher = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
-        except RuntimeError:  # no writable cache directory
-            METER.can_keep = False
-            return njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
-        stored = getattr(dispatcher, "_cache", None)
-        if stored is not None and (place := place_open_to_others(stored.cache_path)) is not None:
-            _warn_once(place)
-            return njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
-        index = getattr(stored, "_cache_file", None)
-        if index is not None:
-            index._source_stamp = (index._source_stamp, *_stamps())
-            index._data_name = partial(_own_name, index._data_name_pattern)
-            index.load, index.save = _steady(index)
-            if is_tested():
-                stored.load_overload = partial(_load, stored)
-        return dispatcher
+        return function if config.DISABLE_JIT else Kernel(function, options)
 
     return decorate
+
+
+def _with_cache(function, options):
+    """Compile with a cache in a folder of ours, or without one."""
+    folder = _folder_for(function)
+    if folder is None:
+        METER.can_keep = False
+        return njit(**options)(function)
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder)  # which Numba reads while it decorates
+    try:
+        dispatcher = njit(cache=True, **options)(function)
+    finally:
+        config.CACHE_DIR = before
+    place = Path(dispatcher.stats.cache_path)
+    opened = place_open_to_others(str(place))
+    if folder in place.parents and opened is None:
+        PLACES.add(str(place))
+        return dispatcher
+    if opened is not None:
+        _warn_once(opened)
+    METER.can_keep = False
+    return njit(**options)(function)
 
 
 def _warn_once(place: Path) -> None:
@@ -81,49 +109,96 @@ def _warn_once(place: Path) -> None:
             "set NUMBA_CACHE_DIR to a directory of your own.",
             stacklevel=2,
         )
-    METER.can_keep = False
+
+
+# ---- Folders
+
+
+def _folder_for(function) -> Path | None:
+    """Return the folder for the code of a function's module, None if there is none that can be written to."""
+    name = "rafm-" + _digest(function.__code__.co_filename)
+    for base in _bases():
+        folder = base / name
+        with suppress(OSError):
+            if not folder.exists():
+                _forget_unused(base)
+            folder.mkdir(parents=True, exist_ok=True)
+            with suppress(PermissionError):  # of a folder of somebody else's
+                os.utime(folder)
+            tempfile.TemporaryFile(dir=folder).close()
+            return folder
+    return None
+
+
+def _bases() -> list[Path]:
+    """Return where the folders may be: where the user says, else in the package, else in the user's cache."""
+    home = Path.home() if os.environ.get("HOME") or sys.platform == "win32" else Path(tempfile.gettempdir())
+    places = {"win32": os.environ.get("LOCALAPPDATA"), "darwin": home / "Library" / "Caches"}
+    own = places.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or home / ".cache"
+    return [*([Path(config.CACHE_DIR)] if config.CACHE_DIR else []), PACKAGE / "__pycache__", Path(own) / "rafm"]
+
+
+def _forget_unused(base: Path) -> None:
+    """Delete folders of other versions that have not been opened for long."""
+    for folder in base.glob("rafm-*"):
+        if time.time() - folder.stat().st_mtime > UNUSED_DAYS * 86_400:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache
-def _name_of(process: int) -> str:
-    """Return a name that no other process has; a fork has another one, too."""
-    return uuid.uuid4().hex[:8]
-
-
-def _own_name(pattern: str, number: int) -> str:
-    return pattern.replace("{number", f"{_name_of(os.getpid())}.{{number").format(number=number)
+def _digest(source: str) -> str:
+    """Return a hash of a module's source, of all sources that others contain, and of what compiles them."""
+    found = hashlib.sha256(_shared_digest())
+    with suppress(OSError):
+        found.update(Path(source).read_bytes())
+    return found.hexdigest()[:16]
 
 
 @cache
-def _stamps() -> list[tuple[float, int]]:
-    """Return modification time and size of all files whose functions are inlined into others."""
-    places = (Path(__file__).parents[1] / name for name in INLINED)
-    files = (file for place in places for file in (sorted(place.glob("*.py")) if place.is_dir() else [place]))
-    return [(stat.st_mtime, stat.st_size) for stat in map(os.stat, files)]
+def _shared_digest() -> bytes:
+    versions = numba.__version__, llvmlite.__version__, sys.version, platform.machine(), str(PACKAGE)
+    found = hashlib.sha256(repr(versions).encode())
+    for place in (PACKAGE / name for name in SHARED):
+        for file in sorted(place.glob("*.py")) if place.is_dir() else [place]:
+            found.update(file.read_bytes())
+    return found.digest()
 
 
-def _load(stored, signature, target):
-    """Load code with only the run-time library initialised; fall back to Numba's own way if that fails."""
-    with suppress(Exception):
-        rtsys.initialize(target)
-        return stored._load_overload(signature, target)
-    return type(stored).load_overload(stored, signature, target)
+# ---- Saving
+
+PLACES: set[str] = set()  # folders of code
 
 
-def _steady(index):
-    """Return load and save functions that never fail, and that replace an index which cannot be read."""
-    load, save = index.load, index.save
+class _Held(threading.local):
+    """The locks that a thread holds."""
 
-    def load_if_whole(key):
-        with suppress(Exception):
-            return load(key)
+    def __init__(self):
+        self.stack = ExitStack()
 
-    def save_if_possible(key, data):
-        try:
-            save(key, data)
-        except Exception:
-            with suppress(Exception):
-                index.flush()
-                save(key, data)
 
-    return load_if_whole, save_if_possible
+class _Saving(event.Listener):
+    """Tells the meter of compilations, and locks a folder from the end of one until Numba has saved its code.
+
+    Numba saves after the compile event and before it lets go of its compiler lock, which has an event of its own.
+    """
+
+    held = _Held()
+
+    def on_start(self, told):
+        """Pass the event on."""
+        if told.kind == "numba:compile":
+            METER.on_start(told)
+
+    def on_end(self, told):
+        """Lock the folder, or unlock it."""
+        if told.kind != "numba:compile":
+            return self.held.stack.close()
+        METER.on_end(told)
+        place = told.data["dispatcher"].stats.cache_path
+        if place in PLACES:
+            with suppress(OSError):
+                self.held.stack.enter_context(locked(Path(place) / "lock"))
+
+
+for kind in ("numba:compile", "numba:compiler_lock"):
+    event.register(kind, _Saving())

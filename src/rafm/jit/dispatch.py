@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from numba.extending import overload
 
-from .compile import MATHS
-from .helper import OPTIONS, helper
+from .compile import MATHS, helper, helper_options
 
 
 def chosen_by_code(functions: Sequence[Callable], n_inlined: int) -> Callable:
@@ -33,15 +32,15 @@ def chosen_by_type(functions: Mapping[type, Callable]) -> Callable:
     def choose(first, *arguments):
         return functions[type(first)](first, *arguments)
 
-    @overload(choose, strict=False, jit_options={**OPTIONS, "forceinline": True, "_nrt": False, **MATHS})
+    @overload(choose, strict=False, jit_options=helper_options(forceinline=True, **MATHS))
     def choose_compiled(first, *arguments):
-        return functions[first.instance_class].py_func
+        return functions[first.instance_class]
 
     return choose
 
 
 def _compiled(function, **options):
-    return helper(_nrt=False, **MATHS, **options)(function)
+    return helper(**MATHS, **options)(function)
 
 
 def _chooser(functions, first=0, others=None):

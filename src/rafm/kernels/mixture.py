@@ -9,11 +9,10 @@ A row that does not have exactly two known features is scored by its linear part
 # mypy: ignore-errors
 import numpy as np
 
-from ..jit.compile import MATHS, entry
-from ..jit.helper import helper
+from ..jit.compile import MATHS, helper, kernel
 from .losses import is_finite, link, loss_slope, loss_value
 
-compiled = helper(**MATHS)  # with reference counts, since some functions make arrays
+compiled, entry = helper(makes_arrays=True, **MATHS), kernel(**MATHS)
 FLOOR = np.float32(0.01)  # lower bound of mixture weights: shares divide by their sum
 
 

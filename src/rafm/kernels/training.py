@@ -3,7 +3,7 @@
 # mypy: ignore-errors
 
 from ..jit.barrier import GATE_STRIDE, arrive, wait_for_all
-from ..jit.compile import compiled, entry
+from ..jit.compile import compiled, inlined, uncounted_entry
 from ..jit.vectors import copy, prefetch, prefetch_shared
 from .field_weights import begin_weights, end_weights, pass_sums, step_weights, take_sums
 from .forward import couple_scores, join_row, part_of, prepare_exp, slopes_of_row, span_of, sum_group
@@ -53,7 +53,7 @@ def take_part(place, tables, work):
         prefetch(work.passed, line)
 
 
-@compiled
+@inlined
 def sum_rows(rows, batch, training):
     """Sum this thread's groups of all rows of a batch; a single thread also joins them, while they are in the cache."""
     tables, records, _, team, work, fields = training
@@ -74,7 +74,7 @@ def side_of(turn, work):
     return turn % GROUPS * (work.passed.size // GROUPS)
 
 
-@compiled
+@inlined
 def pass_on(size, turn, tables, team, work, fields):
     """Copy this thread's sums to the exchange buffer and arrive at the barrier.
 
@@ -107,7 +107,7 @@ def asked_to_stop(turn, team):
     return asked
 
 
-@compiled
+@inlined
 def take_over(turn, tables, team, work):
     """Wait for the other thread's sums; return both groups' sums, the position of the other's, and the time waited."""
     waited = wait_for_all(team.gate, team.threads, turn + 1)
@@ -117,7 +117,7 @@ def take_over(turn, tables, team, work):
     return GroupSums(work.passed, work.parts, other, own), other, waited
 
 
-@compiled
+@inlined
 def join_rows(rows, batch, groups, other, training):
     """Join the groups of all rows of a batch; the other thread's sums are at `other`."""
     tables, work, size, taken = training.tables, training.work, batch.size, 0
@@ -128,7 +128,7 @@ def join_rows(rows, batch, groups, other, training):
         join_row(rows, batch[t], tables, work.bias[0], work, t, groups, training.fields)
 
 
-@compiled
+@inlined
 def forward_rows(rows, batch, following, turn, training):
     """Compute losses and slopes of a batch: each thread sums its groups and, after a barrier, joins all groups.
 
@@ -152,7 +152,7 @@ def forward_rows(rows, batch, following, turn, training):
     return waited
 
 
-@compiled
+@inlined
 def update_rows(rows, batch, rate, training):
     """Update this thread's features of a batch."""
     for t in range(batch.size):
@@ -191,7 +191,7 @@ def total_of(numbers, n):
     return total
 
 
-@entry
+@uncounted_entry
 def train_rows(rows, order, bias, total, training):
     """Train on rows in the given order; stop early if threads keep waiting for each other.
 

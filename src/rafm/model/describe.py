@@ -15,15 +15,15 @@ SHORTENED = "shortened"  # option of models that no option asked for: the share 
 def model_line(model: Model) -> str:
     """Return what was trained, and how it compares with an FM that gives all features the highest rank."""
     plan = model.plan
-    how, size = _training(model), f"{plan.n_parameters:,} parameters"
+    how, size = _training(model), f"{model.n_parameters:,} parameters"
     if not plan.ranks:
         return f"{how}, linear: {size}"
     top, least = plan.ranks[-1], plan.ranks[0] if plan.sizes[1] == plan.n_features else 0
     ranks = f"rank {top}" if least == top else f"ranks {least} to {top}"
     plain = 1 + plan.n_features * (1 + top) + plan.n_field_weights
-    if plan.n_parameters == plain:
+    if model.n_parameters == plain:
         return f"{how}, {ranks}: {size}, a plain FM"
-    return f"{how}, {ranks}: {size}, {100 * plan.n_parameters / plain:.3g} % of an FM of rank {top}"
+    return f"{how}, {ranks}: {size}, {100 * model.n_parameters / plain:.3g} % of an FM of rank {top}"
 
 
 def _training(model: Model) -> str:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..jit.cache import kernel
+from ..jit.compile import kernel
 from ..kernels.gibbs_tables import Design
 from ..kernels.tables import Rows
 from .ranks import RankPlan

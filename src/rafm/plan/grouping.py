@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..jit.cache import kernel
+from ..jit.compile import kernel
 from ..kernels.tables import GROUPS, Rows
 from .ranks import RankPlan
 

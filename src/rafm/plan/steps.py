@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..jit.cache import kernel
-from ..jit.helper import helper
+from ..jit.compile import helper, kernel
 from ..kernels.tables import SHARES, IndexedRows, Rows
 from .grouping import Grouping, one_group
 from .ranks import RankPlan
@@ -112,7 +111,7 @@ def index_steps(rows: Rows | IndexedRows, firsts: np.ndarray) -> IndexedRows:
     return IndexedRows(*own, firsts, features[:size].copy(), starts[: size + 1].copy(), *found[2:])
 
 
-@helper(_nrt=False)
+@helper()
 def _code_nonzeros(indptr, indices, first, stop, codes, row_of):  # type: ignore[no-untyped-def]
     """Set codes to feature << 32 | position and row_of to the row, for all nonzeros of rows; return their number."""
     n = 0
@@ -123,7 +122,7 @@ def _code_nonzeros(indptr, indices, first, stop, codes, row_of):  # type: ignore
     return n
 
 
-@helper(_nrt=False)
+@helper()
 def _sort_by_digit(codes, n, shift, sorted_codes, counts):  # type: ignore[no-untyped-def]
     """Sort codes by one digit of theirs, stably."""
     shift, mask, before = np.uint64(shift), np.uint64(DIGITS - 1), 0
@@ -139,7 +138,7 @@ def _sort_by_digit(codes, n, shift, sorted_codes, counts):  # type: ignore[no-un
         counts[own] += 1
 
 
-@helper(_nrt=False)
+@helper()
 def _share_out(starts, first, stop, bounds):  # type: ignore[no-untyped-def]
     """Divide features into shares of about equal cost."""
     total, q = starts[stop] - starts[first] + FEATURE_COST * (stop - first), first

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit.helper import helper
+from ..jit.compile import helper
 from ..jit.vectors import trailing_zeros
 
 WORD_BYTES = 8
@@ -19,7 +19,7 @@ ZEROS, SEVENS, TOPS = (np.uint64(byte * (2**64 // 255)) for byte in (0x30, 0x76,
 PAIRS, FOURS, EIGHT = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
 
 # Without reference counts on the arrays, which would cost more than reading the digits.
-inlined, called = helper(forceinline=True, _nrt=False), helper(_nrt=False)
+inlined, called = helper(forceinline=True), helper()
 
 
 @inlined

@@ -3,7 +3,7 @@
 # mypy: ignore-errors
 from __future__ import annotations
 
-from ..jit.cache import kernel
+from ..jit.compile import kernel
 
 LANES = 64  # scores that are compared at a time
 

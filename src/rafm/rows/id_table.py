@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit.cache import kernel
-from ..jit.helper import helper
+from ..jit.compile import helper, kernel
 from ..jit.vectors import prefetch
 
 MIX, HALF_WORD = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
@@ -14,7 +13,7 @@ FEW = 1 << 10
 AHEAD = 8  # searches that are prefetched
 
 
-@helper(_nrt=False)
+@helper()
 def _first_place(key, mask):  # type: ignore[no-untyped-def]
     """Return where the search for a key begins."""
     return np.int64((np.uint64(key) * MIX) >> HALF_WORD) & mask
@@ -35,7 +34,7 @@ def _insert(keys, ids, table, size, found):  # type: ignore[no-untyped-def]
     return size
 
 
-@helper(_nrt=False)
+@helper()
 def _fetch(keys, e, ids, table, mask):  # type: ignore[no-untyped-def]
     """Prefetch what later searches begin with: places in the table, and the ids that nearer ones point to."""
     if e + 2 * AHEAD < keys.size:

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..jit.cache import kernel
-from ..jit.helper import helper
+from ..jit.compile import helper, kernel
 from ..jit.vectors import count_below
 from ..kernels.tables import Rows
 from .checked import CheckedRows, require_checked
@@ -71,7 +70,7 @@ class Numbering:
         return np.where(ids[at] == indices, order[at], np.int32(-1))
 
 
-@helper(_nrt=False)
+@helper()
 def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
     """Copy the known, nonzero entries of one row by insertion sort; return their number."""
     n = 0
@@ -88,7 +87,7 @@ def _sort_known(numbers, values, kept_numbers, kept_values):  # type: ignore[no-
     return n
 
 
-@helper(_nrt=False)
+@helper()
 def _sort_coarsely(numbers, values, kept_numbers, kept_values):  # type: ignore[no-untyped-def]
     """Copy one row and run all passes of a Shell sort but the last, which `_sort_known` does."""
     gap, n = 1, numbers.size
@@ -106,7 +105,7 @@ def _sort_coarsely(numbers, values, kept_numbers, kept_values):  # type: ignore[
         gap //= 3
 
 
-@helper(_nrt=False)
+@helper()
 def _sort_by_counts(numbers, values, a, b, kept_numbers, kept_values, place, room, room_values):  # type: ignore[no-untyped-def]
     """Copy the known, nonzero entries of numbers[a:b], sorted, to position `place`; return their number.
 

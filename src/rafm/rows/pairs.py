@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.cache import kernel
-from ..jit.helper import helper
+from ..jit.compile import helper, kernel
 from ..kernels.tables import PairedRows, Rows
 from .hashes import entry_hashes, mixed, row_sums
 
@@ -58,7 +57,7 @@ class DrawnRows(NamedTuple):
         return PairedRows(found[0], found[1], found[2][:size], found[3][:size], labels, weights)
 
 
-@helper(_nrt=False)
+@helper()
 def _exchange_item(own, span, items, other, is_item, found, at):  # type: ignore[no-untyped-def]
     """Merge the context of a row's group with another item, by number; return where they end."""
     (_, _, indices, values), (_, _, item_indices, item_values), (_, _, out, out_values) = own, items, found

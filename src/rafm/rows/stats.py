@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..jit.cache import kernel
+from ..jit.compile import kernel
 from .checked import CheckedRows, read_only, require_checked
 from .numbering import DENSE_IDS
 

@@ -14,15 +14,15 @@ import pytest
 from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 from reading import read_libsvm
 from sklearn.datasets import load_svmlight_file
 
 from rafm.errors import DataFormatError, RafmError
-from rafm.jit.helper import callable_helper
 from rafm.read.libsvm.reader import TextRows, iterate_rows
 from rafm.read.libsvm.scan import take_word
 
-TAKE_WORD = callable_helper(take_word)
+TAKE_WORD = njit(take_word)
 NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 LINE = re.compile(rb"[ \t]*(?:(%b)((?:[ \t]+[0-9]+:%b)*)[ \t]*)?(?:#[^\0\r\n]*)?\r?" % (NUMBER, NUMBER))
 CHUNKS = st.sampled_from([1, 7, 64, 8 * 2**20])

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...jit.cache import kernel
-from ...jit.helper import helper
+from ...jit.compile import helper, kernel
 from ...jit.vectors import count_ones, match_bytes
 
 CHUNK = 64  # bytes, one per bit of a mask
@@ -15,13 +14,13 @@ LF = ord("\n")
 U0, U1, ALL, LAST_BIT = np.uint64(0), np.uint64(1), np.uint64(2**64 - 1), np.uint64(CHUNK - 1)
 
 
-@helper(forceinline=True, _nrt=False)
+@helper(forceinline=True)
 def inner_bits(chunk, stop):
     """Return a mask of the bytes of a chunk that come before stop."""
     return ALL if chunk + CHUNK <= stop else (U1 << np.uint64(stop - chunk)) - U1
 
 
-@helper(forceinline=True, _nrt=False)
+@helper(forceinline=True)
 def covered_bits(quotes, inside):
     """Return a mask of the bytes inside quotes; inside: all ones if the chunk starts inside, else 0."""
     # A prefix XOR: bit i becomes the parity of the quotes up to byte i, in six steps instead of 64.

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...jit.cache import kernel
+from ...jit.compile import kernel
 from ...jit.vectors import count_ones, match_bytes, trailing_zeros
 from ..digits import WORD_BYTES, digits_of, inlined, load_word, peek
 from .byte_masks import ALL, CHUNK, LAST_BIT, U0, U1, covered_bits, inner_bits

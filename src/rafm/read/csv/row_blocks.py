@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import DataFormatError, ResourceLimitError
-from ...jit.cache import kernel
-from ...jit.helper import helper
+from ...jit.compile import helper, kernel
 from ...jit.vectors import match_bytes
 from ..compression import UTF8_BOM, ByteSource
 from .byte_masks import CHUNK, LAST_BIT, U0, U1, count_feeds, covered_bits, inner_bits
@@ -69,7 +68,7 @@ class Walk(NamedTuple):
     bad: int
 
 
-@helper(_nrt=False)
+@helper()
 def next_state(state, byte, after, delimiter, quoting):
     """Return the state after a byte, and whether the next byte belongs to it (a doubled quote)."""
     if state == QUOTED:

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...jit.cache import kernel
-from ...jit.helper import helper
+from ...jit.compile import helper, kernel
 from ..digits import TENS, WORD_BYTES, called, inlined, peek, take_word
 
 TAB, LF, CR, BLANK, HASH, PLUS, MINUS, DOT, COLON = b"\t\n\r #+-.:"
@@ -294,7 +293,7 @@ def merge_runs(ids, order, merged, width):
                 merged[at], right = order[right], right + 1
 
 
-@helper()
+@helper(makes_arrays=True)
 def sort_long_row(ids, values, fields):
     """Sort the entries of one row by id, stably. NumPy's merge sort and indexing would take seconds to compile."""
     order, other, width = np.arange(ids.size), np.empty(ids.size, np.int64), RUN_ENTRIES

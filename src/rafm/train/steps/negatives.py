@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from ...errors import ConfigError, DataValueError
-from ...jit.cache import kernel
+from ...jit.compile import kernel
 from ...kernels.tables import Rows
 from ...losses.loss import Loss
 from ...plan.fields import FeatureFields
