@@ -56,4 +56,4 @@ def test_a_column_of_ids_that_say_nothing_does_no_harm_to_ratings_of_known_field
         model = RaFMRegressor(fields=fields).fit(left, y)
         assert model.model_.options["optimizer"] == "gibbs"
         losses.append(root_mean_squared_error(z, model.predict(right)))
-    assert losses[1] < 1.04 * losses[0]
+    assert losses[1] < 1.03 * losses[0]
