@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from tables import assert_same_rows, cells_of, features_of, mixed, spec_of
 
 from rafm.encode.coverage import ColumnCounts, Coverage
-from rafm.encode.encoder import BLOCK_ROWS, TableEncoder
+from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import ColumnSpec, TableSpec
+from rafm.encode.table_blocks import BLOCK_ROWS
 from rafm.errors import ConfigError, DataValueError, UnseenValuesWarning
 from rafm.read.frames import as_table, is_frame
 from rafm.rows.blocks import join_rows

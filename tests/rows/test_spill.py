@@ -160,7 +160,7 @@ OPTIONS = ["--ranks", "2,4", "--epochs", "3", "--seed", "5"]
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(rafm.rows.blocks, "BLOCK_ROWS", 64)
-    monkeypatch.setattr("rafm.encode.encoder.BLOCK_ROWS", 50)
+    monkeypatch.setattr("rafm.encode.table_blocks.BLOCK_ROWS", 50)
 
 
 def trained(folder, data, *options, stdin=b""):

@@ -39,6 +39,14 @@ Columns = Annotated[str | None, typer.Option(metavar="FILE", help="Tables: TOML 
 MinCount = Annotated[
     int | None, typer.Option(help="Tables: values with a lower count share one feature per column (default: 1).")
 ]
+Cross = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A*B,...",
+        help="Tables: conjunctions: columns whose combinations of values become features, such as "
+        '"user*hour,item*hour"; or off, or auto (default: off).',
+    ),
+]
 Duplicates = Annotated[str, typer.Option(help='If an id occurs twice in a row: "error" or "sum".')]
 FieldsFile = Annotated[
     str | None,
@@ -63,7 +71,7 @@ ExcludeBy = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
 ROW_OPTIONS = ("index_base", "duplicates", "max_features", "max_line_bytes")  # meaningless for tables
-TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count")  # meaningless once an encoder is fitted
+TABLE_OPTIONS = ("label", "weight", "column", "columns", "min_count", "cross")  # meaningless once an encoder is fitted
 
 
 def given_options(context: typer.Context) -> set[str]:
@@ -160,14 +168,19 @@ def with_room(files: ReadOptions, memory: float, folder: str | None, report: Any
 
 
 def table_spec(
-    columns: str | None, column: list[str] | None, label: str | None, weight: str | None, min_count: int | None
+    columns: str | None,
+    column: list[str] | None,
+    label: str | None,
+    weight: str | None,
+    min_count: int | None,
+    cross: str | None = None,
 ) -> Any:
     """Return the table spec from a TOML file, overridden by arguments; None if neither is given."""
     from dataclasses import replace
 
     from ..encode.spec import TableSpec
 
-    given = {"label": label, "weight": weight, "min_count": min_count}
+    given = {"label": label, "weight": weight, "min_count": min_count, "cross": cross}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if columns is None:
         return TableSpec.from_arguments(column or (), **settings) if column or settings else None

@@ -127,6 +127,7 @@ def _columns_report(encoder: Any) -> dict[str, Any]:
         {"column": one.name, "kind": one.kind, **one.spec.settings(), "features": one.n_features}
         for one in encoder.columns
     ]
+    columns += [{"column": one.name, "kind": "cross", "features": one.n_features} for one in encoder.crosses]
     return {"columns": columns}
 
 

@@ -12,6 +12,7 @@ from .arguments import (
     TABLE_OPTIONS,
     Column,
     Columns,
+    Cross,
     Duplicates,
     FieldsFile,
     Format,
@@ -46,6 +47,7 @@ class FileFlags:
     column: Column = None
     columns: Columns = None
     min_count: MinCount = None
+    cross: Cross = None
     fields: FieldsFile = None
     duplicates: Duplicates = "error"
     max_features: MaxFeatures = None
@@ -55,7 +57,7 @@ class FileFlags:
         """Return the options for reading files."""
         from ..rows.classes import BinaryLabels
 
-        spec = table_spec(self.columns, self.column, self.label, self.weight, self.min_count)
+        spec = table_spec(self.columns, self.column, self.label, self.weight, self.min_count, self.cross)
         files = read_options(
             task, self.format, self.duplicates, index_base, self.max_features, self.max_line_bytes, spec, self.fields
         )

@@ -51,7 +51,12 @@ def open_training(path: str, files: ReadOptions, report: Callable[[str], Any] | 
         return _open_converted(path, source, files)
     encoder = None
     if not is_rows_of_ids(schema):
-        encoder = TableEncoder.learn(all_batches(source), files.table_spec("parquet"), report)
+        spec = files.table_spec("parquet")
+        if spec.cross != "off":
+            raise ConfigError(
+                "conjunctions are not learned on a cluster: drop --cross, or convert the table first", key="cross"
+            )
+        encoder = TableEncoder.learn(all_batches(source), spec, report)
         refuse_two_targets(encoder)
         source = replace(source, encoder=encoder, fields=encoder.fields())
     elif files.spec is not None:

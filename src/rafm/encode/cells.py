@@ -7,7 +7,7 @@ defines the result; recent ones are remembered.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..errors import DataValueError
 from .casts import is_bytes, naming_column
 from .coders import Bins, Lists, LogBins, Number, Words, log_bin
 from .column import NAME_TYPES, Column, refuse_missing
+from .crosses import Cross
 
 REMEMBERED, REMEMBERED_CHARS = 1024, 200  # cells per column, and characters of each
 INT_LIMIT = 2**63  # larger integers are left to Arrow
@@ -159,6 +160,25 @@ class BinCells(CellEncoder):
             id = self.known.get(float(log_bin(np.array([number]))[0]), self.rare)
         if id >= 0:
             ids.append(id)
+            values.append(1.0)
+
+
+class CrossCells:
+    """Finds the feature of a combination in a dictionary of keys."""
+
+    def __init__(self, cross: Cross, first: int):
+        self.known = {key: first + code for code, key in enumerate(cross.keys.tolist())}
+        self.digits = [(column.name, column.n_features) for column in cross.columns]
+
+    def add(self, codes: Mapping[str, int], ids: list[int], values: list[float]) -> None:
+        """Append the feature of a row, given the code of its feature in each column that has one."""
+        key = 0
+        for name, size in self.digits:
+            if name not in codes:
+                return
+            key = key * size + codes[name]
+        if key in self.known:
+            ids.append(self.known[key])
             values.append(1.0)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import DataValueError, RafmError, caller_level
+from ..errors import DataValueError, caller_level
 from ..files.terminal import printable
 from ..rows.arrow import arrays_of_batch, batch_of_arrays
 from ..rows.blocks import join_rows
@@ -28,15 +28,16 @@ from ..rows.spill import Spill, SpillOptions
 from .assemble import Slot, assemble
 from .column import Column, ColumnLearner, cells_of, refuse_missing
 from .coverage import Coverage
+from .crosses import Cross, can_cross, check_crosses, learn_crosses, places_of
 from .doubts import warn_of_keys, warn_of_kinds
 from .infer import Choice, choose_kinds, describe_choices
 from .interning import NULL
+from .screening import by_block, choose_pairs, sampled_rows
 from .spec import TableSpec, check_known, first_repeated
-from .targets import with_targets
+from .table_blocks import blocks_of, take_sample, with_first_rows
+from .targets import Targets, sampled_targets, with_targets
 
-BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
-FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
-SAMPLE_ROWS, SAMPLE_BYTES = BLOCK_ROWS, 1 << 26  # of a file, used to choose the kinds of columns
+NO_CODES = np.zeros(0, np.int32)
 _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, values
 ALL_ROOM = SpillOptions(megabytes=float("inf"))
 
@@ -55,6 +56,7 @@ class TableEncoder:
 
     spec: TableSpec
     columns: tuple[Column, ...]
+    crosses: tuple[Cross, ...] = ()  # whose features follow those of the columns
     _warned: set[str] = field(default_factory=set, repr=False, compare=False)  # columns already warned about
 
     @classmethod
@@ -68,6 +70,8 @@ class TableEncoder:
 
         report: function, such as `print`, that is called with a text about the chosen kinds and the reasons.
         """
+        if spec is not None and spec.cross != "off":
+            return cls.learn_then_encode(batches, spec, report)[0]
         return cls._learn(batches, spec, report, None)[0]
 
     @classmethod
@@ -77,9 +81,10 @@ class TableEncoder:
         spec: TableSpec | None = None,
         report: Callable[[str], Any] | None = None,
         targets: bool = True,
+        chosen_by: Targets | None = None,
     ) -> tuple[TableEncoder, Batch]:
-        """Fit an encoder and return it with the encoded rows, reading the batches once."""
-        encoder, rows = cls.learn_then_encode(batches, spec, report, targets)
+        """Fit an encoder and return it with the encoded rows, reading the batches once; chosen_by: as below."""
+        encoder, rows = cls.learn_then_encode(batches, spec, report, targets, chosen_by=chosen_by)
         batch = join_rows(list(rows))
         return encoder, replace(batch, values=np.require(batch.values, requirements="W"))  # not the shared ones
 
@@ -91,13 +96,21 @@ class TableEncoder:
         report: Callable[[str], Any] | None = None,
         targets: bool = True,
         room: SpillOptions = ALL_ROOM,
+        chosen_by: Targets | None = None,
     ) -> tuple[TableEncoder, Iterator[Batch]]:
         """Fit an encoder and return it with an iterator of the encoded rows; the batches are read once.
 
-        Until then the codes, but no texts, are kept in `room`.
+        Until then the codes, but no texts, are kept in `room`. chosen_by: labels and weights that choose conjunctions,
+        if they are not columns of the table.
         """
         kept = Spill(room, arrays_of_batch, batch_of_arrays)
         encoder, learners = cls._learn(batches, spec, report, kept)
+        if encoder.spec.cross == "auto":
+            encoder = encoder._with_pairs(learners, kept, chosen_by)
+            if report is not None:
+                report(f"conjunctions: {', '.join(map('*'.join, encoder.spec.crosses)) or 'none is worth it'}")
+        codes = encoder._kept_codes(learners, kept, chain(*encoder.spec.crosses)) if encoder.spec.crosses else ()
+        encoder = replace(encoder, crosses=learn_crosses(encoder.spec, encoder.columns, codes))
         return encoder, encoder._replayed(learners, kept, targets)
 
     def grow_then_encode(
@@ -117,10 +130,13 @@ class TableEncoder:
             spec = replace(spec, label=None, weight=None, clicks=None, impressions=None)
         _, learners = self._learn(self._checked(batches), spec, None, kept)
         columns = tuple(one.grow(column) for one, column in zip(learners, self.columns))
-        return replace(self, columns=columns), TableEncoder(spec, columns)._replayed(learners, kept, targets)
+        grown = TableEncoder(spec, columns)
+        codes = grown._kept_codes(learners, kept, chain(*spec.crosses)) if self.crosses else ()
+        grown = replace(grown, crosses=learn_crosses(self.spec, columns, codes, self.crosses))
+        return replace(self, columns=columns, crosses=grown.crosses), grown._replayed(learners, kept, targets)
 
     def _checked(self, batches: Any) -> Iterator[pa.RecordBatch]:
-        for row, block in _with_first_rows(_blocks(batches)):
+        for row, block in with_first_rows(blocks_of(batches)):
             self.check_columns(block.schema.names)
             for column in self.columns:
                 place, cells = block.schema.get_field_index(column.name), cells_of(block, column.name)
@@ -138,8 +154,8 @@ class TableEncoder:
         >>> old.ids_in(new)
         array([0, 2, 3, 4])
         """
-        pairs = zip(grown.first_ids, self.columns, grown.columns)
-        return np.concatenate([np.zeros(0, np.int64), *(first + old.codes_in(new) for first, old, new in pairs)])
+        pairs = zip(grown.first_ids, self.parts, grown.parts)
+        return np.concatenate([np.zeros(0, np.int64), *(first + old.codes_in(new) for first, old, new in pairs)])  # type: ignore[arg-type]
 
     def _replayed(self, learners: list[ColumnLearner], kept: Spill, targets: bool) -> Iterator[Batch]:
         """Yield the encoded rows that the encoder was fitted to."""
@@ -148,13 +164,54 @@ class TableEncoder:
 
         def rows_of(placed: tuple[int, pa.RecordBatch]) -> Batch:
             row, block = placed
-            own = zip(self.first_ids, replays, block.columns[len(names) :])
-            slots = [(first, slot) for first, replay, cells in own for slot in replay(cells, row)]
+            slots = self._placed([replay(cells, row) for replay, cells in zip(replays, block.columns[len(names) :])])
             rows = Batch(*assemble(slots, block.num_rows, self.n_features), self.n_features)
             named = pa.RecordBatch.from_arrays(block.columns[: len(names)], names)
             return with_targets(rows, named, self.spec, row) if targets else rows
 
-        return map_ahead(rows_of, _with_first_rows(kept.taken()))
+        return map_ahead(rows_of, with_first_rows(kept.taken()))
+
+    def _with_pairs(self, learners: list[ColumnLearner], kept: Spill, targets: Targets | None) -> TableEncoder:
+        """Return an encoder with the pairs of columns that are worth it, judged by a sample of rows."""
+        names = [column.name for column in self.columns if can_cross(column)]
+        sizes = [kept[number].num_rows for number in range(len(kept))]
+        rows = sampled_rows(sum(sizes), len(names))
+        own = by_block(rows, sizes)
+        if targets is not None:
+            targets = targets[0][rows], targets[1][rows]
+        else:
+            targets = sampled_targets(self.spec, (kept[number] for number in range(len(kept))), own)
+        pairs: list[tuple[int, int]] = []
+        if targets is not None:
+            blocks = zip(own, self._kept_codes(learners, kept, names))
+            taken = [[one[places] for one in codes if one.size] for places, codes in blocks]
+            pairs = choose_pairs([np.concatenate(parts) for parts in zip(*taken)], *targets)
+        return replace(self, spec=replace(self.spec, cross=tuple((names[a], names[b]) for a, b in pairs)))
+
+    def _kept_codes(
+        self, learners: list[ColumnLearner], kept: Spill, names: Iterable[str]
+    ) -> Iterator[list[np.ndarray]]:
+        """Yield the codes of the columns with these names by block of rows; of others, none."""
+        first, used = len(self.spec.targets()), set(names)
+        replays = [(one.replay(column), column.name in used) for one, column in zip(learners, self.columns)]
+
+        def codes_of(placed: tuple[int, pa.RecordBatch]) -> list[np.ndarray]:
+            row, block = placed
+            own = zip(replays, block.columns[first:])
+            return [replay(cells, row)[0].codes if needed else NO_CODES for (replay, needed), cells in own]
+
+        return map_ahead(codes_of, with_first_rows(kept[number] for number in range(len(kept))))
+
+    def _placed(self, slots: list[list[Slot]]) -> list[tuple[int, Slot]]:
+        """Return the final slots of columns, and those of conjunctions, each with its first feature."""
+        own = [[cross.slot([slots[place][0].codes for place in places])] for cross, places in self._crossed]
+        return [(first, slot) for first, several in zip(self.first_ids, [*slots, *own]) for slot in several]
+
+    @cached_property
+    def _crossed(self) -> list[tuple[Cross, list[int]]]:
+        """Each conjunction, and the places of its columns."""
+        names = ([column.name for column in cross.columns] for cross in self.crosses)
+        return [(cross, places_of(own, self.columns)) for cross, own in zip(self.crosses, names)]
 
     @classmethod
     def _learn(
@@ -166,6 +223,7 @@ class TableEncoder:
             raise DataValueError("there are no rows to learn the columns from")
         named = {column.name for column in spec.columns} if spec else set()
         spec, whole = _complete(spec or TableSpec(), sample, report)
+        check_crosses(spec)
         learners = [
             ColumnLearner(column, spec, column.name in whole) for column in spec.columns if column.kind != "ignore"
         ]
@@ -177,7 +235,7 @@ class TableEncoder:
                 return block, share_out(pool, lambda one: one.update(block, row), learners)
 
             # One thread ahead: blocks must be learned in order, while their columns are shared out to the pool.
-            for block, cells in map_ahead(learn, _with_first_rows(blocks), threads=1):
+            for block, cells in map_ahead(learn, with_first_rows(blocks), threads=1):
                 n_rows += block.num_rows
                 if kept is not None:
                     columns = [*block.select(spec.targets()).columns, *cells]
@@ -187,34 +245,39 @@ class TableEncoder:
             finished = dict(zip(longest_first, pool.map(ColumnLearner.finish, longest_first)))
             return cls(spec, tuple(finished[one] for one in learners)), learners
 
+    @property
+    def parts(self) -> tuple[Column | Cross, ...]:
+        """The columns, followed by their conjunctions."""
+        return (*self.columns, *self.crosses)
+
     @cached_property
     def first_ids(self) -> list[int]:
-        """Id of the first feature of each column, followed by the number of features."""
-        return [0, *accumulate(column.n_features for column in self.columns)]
+        """Id of the first feature of each part, followed by the number of features."""
+        return [0, *accumulate(part.n_features for part in self.parts)]
 
     @property
     def n_features(self) -> int:
         return self.first_ids[-1]
 
     def fields(self) -> Fields:
-        """Return the fields of the features: the columns.
+        """Return the fields of the features: the columns and conjunctions.
 
         >>> encoder = TableEncoder.learn(pa.table({"city": ["Rome", "Oslo"], "sky": ["grey", "grey"]}))
         >>> [encoder.fields().names[number] for number in encoder.fields().of(np.arange(3))]
         ['city', 'city', 'sky']
         """
-        return Fields.of_ranges([column.name for column in self.columns], self.first_ids)
+        return Fields.of_ranges([part.name for part in self.parts], self.first_ids)
 
     def feature_names(self) -> list[str]:
         """Return the names of all features, ordered by id."""
-        return [column.feature_name(code) for column in self.columns for code in range(column.n_features)]
+        return [part.feature_name(code) for part in self.parts for code in range(part.n_features)]
 
     def feature_name(self, id: int) -> str:
         """Return the name of one feature."""
         if not 0 <= id < self.n_features:
             raise IndexError(f"feature {id} of {self.n_features}")
         place = int(np.searchsorted(self.first_ids, id, side="right")) - 1
-        return self.columns[place].feature_name(id - self.first_ids[place])
+        return self.parts[place].feature_name(id - self.first_ids[place])
 
     def reader_columns(self) -> dict[str, str]:
         """Return how a text reader must read each column, so that types are the same as in training.
@@ -246,7 +309,7 @@ class TableEncoder:
         self.check_columns(table.schema.names)
         coverage = Coverage() if coverage is None else coverage
         parts, row = [], first_row
-        for block in _blocks(table):
+        for block in blocks_of(table):
             slots = [column.slots(cells_of(block, column.name), row) for column in self.columns]
             if self.spec.missing == "error":
                 self._check_missing(slots, row)
@@ -258,12 +321,12 @@ class TableEncoder:
 
     def _assemble(self, slots: list[list[Slot]], n_rows: int, coverage: Coverage) -> _Rows:
         """Return the rows made of the slots of all columns, and count their values."""
-        placed: list[tuple[int, Slot]] = []
-        for first, column, own in zip(self.first_ids, self.columns, slots):
+        final = []
+        for column, own in zip(self.columns, slots):
             counts = np.zeros(4, np.int64)
-            placed += [(first, slot) for slot in column.finalize(own, counts)]
+            final.append(column.finalize(own, counts))
             coverage.add(column.name, counts)
-        return assemble(placed, n_rows, self.n_features)
+        return assemble(self._placed(final), n_rows, self.n_features)
 
     def _check_missing(self, slots: list[list[Slot]], row: int) -> None:
         for column, own in zip(self.columns, slots):
@@ -289,64 +352,6 @@ class TableEncoder:
             self._warned.update(extra)
             message = f"ignoring columns that the model was not trained with: {_listed(extra)}"
             warnings.warn(message, stacklevel=caller_level())
-
-
-def _blocks(batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield non-empty blocks of at most BLOCK_ROWS rows."""
-    if isinstance(batches, pa.Table):
-        batches = _joined(batches)
-    for batch in [batches] if isinstance(batches, pa.RecordBatch) else batches:
-        for at in range(0, batch.num_rows, BLOCK_ROWS):
-            yield batch.slice(at, BLOCK_ROWS)
-
-
-def _with_first_rows(blocks: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield every block with the number of its first row."""
-    row = 0
-    for block in blocks:
-        yield row, block
-        row += block.num_rows
-
-
-def _joined(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a table; join small ones, since each batch costs some calls per column."""
-    n_chunks = max((column.num_chunks for column in table.columns), default=1)
-    if n_chunks * FEW_ROWS <= table.num_rows:
-        yield from table.to_batches()
-        return
-    for at in range(0, table.num_rows, BLOCK_ROWS):
-        yield from table.slice(at, BLOCK_ROWS).combine_chunks().to_batches()
-
-
-def take_sample(
-    batches: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
-) -> tuple[pa.Table | pa.RecordBatch | None, Iterator[pa.RecordBatch]]:
-    """Return the rows that kinds are chosen by, None without any, and an iterator of all rows in blocks.
-
-    The sample of a table in memory has all its rows, that of a file the first ones.
-    """
-    blocks = _blocks(batches)
-    if isinstance(batches, pa.Table | pa.RecordBatch):
-        return (batches if batches.num_rows else None), blocks
-    taken: list[pa.RecordBatch] = []
-    n_rows = n_bytes = 0
-    try:
-        for block in blocks:
-            taken.append(block)
-            n_rows, n_bytes = n_rows + block.num_rows, n_bytes + block.nbytes
-            if n_rows >= SAMPLE_ROWS or n_bytes >= SAMPLE_BYTES or block.schema != taken[0].schema:
-                break
-    except (RafmError, OSError) as error:
-        if not taken:
-            raise
-        blocks = _failing(error)  # after the rows before it
-    alike = [block for block in taken if block.schema == taken[0].schema]  # others are refused as they are learned
-    return (pa.Table.from_batches(alike)[:SAMPLE_ROWS] if alike else None), chain(taken, blocks)
-
-
-def _failing(error: Exception) -> Iterator[pa.RecordBatch]:
-    raise error
-    yield
 
 
 def _complete(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..errors import DataValueError, caller_level
 from ..files.terminal import counted, printable
 from .cell_columns import batch_of_columns, columns_of_rows
-from .cells import cell_encoder, is_missing, plain_number
+from .cells import CrossCells, cell_encoder, is_missing, plain_number
 from .encoder import TableEncoder
 
 LISTED, MAX_WARNED = 10, 1000  # names in a message, and in all: strangers must not fill the memory
@@ -42,6 +42,8 @@ class TableRows:
         self._encoder, allows_missing = encoder, encoder.spec.missing != "error"
         places = zip(encoder.columns, encoder.first_ids)
         self._cells = {column.name: cell_encoder(column, first, allows_missing) for column, first in places}
+        firsts = zip(encoder.first_ids[len(encoder.columns) :], encoder.crosses)
+        self._crosses = [CrossCells(cross, first) for first, cross in firsts]
         self.columns = tuple(name for name in columns or self._cells if name in self._cells)
         unused = {column.name for column in encoder.spec.columns if column.kind == "ignore"}
         self._known = {*self._cells, *unused, *encoder.spec.targets()}
@@ -52,7 +54,7 @@ class TableRows:
             row = self._named(row, number)
         elif not isinstance(row, Mapping):
             raise DataValueError(f"row {number + 1}: expected a dict or a tuple of cells, found {type(row).__name__}")
-        n_found = 0
+        n_found, found = 0, dict[str, int]()
         for name, cells in self._cells.items():
             try:
                 cell = row[name]
@@ -62,8 +64,13 @@ class TableRows:
                 raise DataValueError(
                     f"row {number + 1}: column {name!r} is missing; use None (null in JSON) for a missing value"
                 ) from None
+            n_ids = len(ids)
             cells.add(cell, number, ids, values)
+            if len(ids) > n_ids:
+                found[name] = ids[n_ids] - cells.first
             n_found += 1
+        for cross in self._crosses:
+            cross.add(found, ids, values)
         if len(row) > n_found and self._warns:
             self._warn(row)
 

@@ -15,15 +15,17 @@ from ..files.container import MAX_HEADER_BYTES
 from .casts import CELL_TYPES
 from .coders import Bins, Buckets, Clock, Coder, Lists, LogBins, Number, TextCoder, Words
 from .column import Column
+from .crosses import NO_KEYS, Cross, check_crosses, places_of
 from .encoder import TableEncoder
 from .spec import MAX_BUCKETS, ColumnSpec, TableSpec
 from .strings import StringTable
 from .times import TAKES
 
-VERSION = 2  # which records kinds of times; encoders without times are still written as version 1
+VERSION = 3  # which has conjunctions, and 2 kinds of times; an encoder is written in the first version that suffices
 RESERVED_BYTES = 2**16  # of the header of a file, for its other entries
 # What was fitted, as opposed to the settings of a ColumnSpec; names are those of the file format.
 STATE = ("family", "times", "rare", "missing", "n_values", "n_buckets", "mean", "spread", "edges", "bins")
+KEYS = "encoder.keys"  # of conjunctions, one after the other
 Header = dict[str, Any]
 Tensors = dict[str, np.ndarray]
 
@@ -39,8 +41,12 @@ def encoder_parts(encoder: TableEncoder) -> tuple[Header, Tensors]:
     ends = [words.ends + start for words, start in zip(tables, starts)]
     text = [np.zeros(0, np.uint8), *(words.text for words in tables)]
     tensors = {"encoder.text": np.concatenate(text), "encoder.ends": np.concatenate([np.zeros(0, np.int64), *ends])}
-    version = VERSION if any(column.times for column in encoder.columns) else 1
-    return {"version": version, "table": table, "columns": columns}, tensors
+    version = 2 if any(column.times for column in encoder.columns) else 1
+    header = {"version": version, "table": table, "columns": columns}
+    if encoder.crosses:
+        header |= {"version": VERSION, "crosses": [cross.n_features for cross in encoder.crosses]}
+        tensors[KEYS] = np.concatenate([cross.keys for cross in encoder.crosses])
+    return header, tensors
 
 
 def check_size(encoder: TableEncoder) -> None:
@@ -125,7 +131,23 @@ def _read(header: Header, tensors: Tensors) -> TableEncoder:
     if used != len(texts):
         raise ModelFormatError(f"its encoder has {len(texts)} values, but its columns have {used}")
     spec = TableSpec.from_dict(header["table"]).with_columns(specs)
-    return TableEncoder(spec, tuple(columns))
+    return TableEncoder(spec, tuple(columns), _read_crosses(spec, header, columns, tensors))
+
+
+def _read_crosses(spec: TableSpec, header: Header, columns: list[Column], tensors: Tensors) -> tuple[Cross, ...]:
+    sizes = header.get("crosses", [])
+    keys, ends = tensors.get(KEYS, NO_KEYS), np.cumsum([0, *sizes])
+    if ends[-1] != keys.size or len(sizes) != len(spec.crosses):
+        raise ModelFormatError(f"its encoder has {keys.size} keys of conjunctions, expected {ends[-1]}")
+    check_crosses(spec)
+    found = []
+    for names, start, size in zip(spec.crosses, ends, sizes):
+        own = keys[start : start + size]
+        cross = Cross(tuple(columns[place] for place in places_of(names, columns)), own)
+        if own.size and not (own[0] >= 0 and (np.diff(own) > 0).all() and own[-1] < math.prod(cross.sizes)):
+            raise ModelFormatError(f"the keys of conjunction {cross.name!r:.80} of its encoder are not in order")
+        found.append(cross)
+    return tuple(found)
 
 
 def _read_coder(spec: ColumnSpec, entry: Header, texts: pa.Array) -> Coder:

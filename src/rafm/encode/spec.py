@@ -36,6 +36,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 SCALES = ("1", "1/n", "1/sqrt(n)")
 TARGETS = ("label", "weight", "clicks", "impressions")
 MAX_BUCKETS = 2**31 - 2  # codes are int32
+MOST_CROSSED = 3  # columns of a conjunction
 MAX_SPEC_BYTES = 16 * 2**20  # of a TOML file
 
 
@@ -62,6 +63,28 @@ def check_known(found: str, known: Iterable[str], what: str) -> None:
     near = nearest(str(found), names, {}, cutoff=0.5)
     hint = did_you_mean(near and repr(near), f"choose from {', '.join(names[:20])}")
     raise ConfigError(f"unknown {what} {found!r}{hint}", key=str(found))
+
+
+def parse_cross(given: Any) -> str | tuple[tuple[str, ...], ...]:
+    """Return conjunctions as sorted tuples of names, "off" without any, or "auto".
+
+    >>> parse_cross("hour*day, user*item"), parse_cross([("a*b", "c")]), parse_cross([])
+    ((('day', 'hour'), ('item', 'user')), (('a*b', 'c'),), 'off')
+    """
+    if given in ("off", "auto"):
+        return str(given)
+    parts = given.split(",") if isinstance(given, str) else given
+    if not isinstance(parts, Sequence):
+        raise ConfigError(f'cross must be off, auto or conjunctions such as "a*b,c*d", found {given!r}', key="cross")
+    found = set()
+    for part in parts:
+        names = [name.strip() for name in part.split("*")] if isinstance(part, str) else part
+        if not isinstance(names, Sequence) or not all(isinstance(name, str) and name for name in names):
+            raise ConfigError(f'cross: expected the names of columns, such as "a*b", found {part!r}', key="cross")
+        if not 2 <= len(names) <= MOST_CROSSED or len(set(names)) < len(names):
+            raise ConfigError(f"cross: expected 2 to {MOST_CROSSED} different columns, found {part!r}", key="cross")
+        found.add(tuple(sorted(names)))
+    return tuple(sorted(found)) or "off"
 
 
 def _check_whole(found: Any, key: str, low: int, high: int, where: str = "") -> None:
@@ -190,6 +213,9 @@ class TableSpec:
         "feature" encodes an empty cell as `column=<missing>`; "error" rejects it.
     others : str, default="auto"
         "auto" chooses a kind for columns that are not listed; "ignore" leaves them out.
+    cross : str or sequence, default="off"
+        Conjunctions of two or three columns, whose combinations of values become features: "a*b,c*d" or
+        [("a", "b"), ("c", "d")]; "auto" chooses pairs that predict the labels of held-out rows better.
 
     Examples
     --------
@@ -207,8 +233,10 @@ class TableSpec:
     hash_size: int = 0
     missing: str = "feature"
     others: str = "auto"
+    cross: str | tuple[tuple[str, ...], ...] = "off"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "cross", parse_cross(self.cross))
         _check_whole(self.min_count, "min_count", 1, 2**62)
         _check_whole(self.hash_size, "hash_size", 0, MAX_BUCKETS)
         _check_one_of(self.rare, "rare", ("shared", "drop"))
@@ -235,6 +263,11 @@ class TableSpec:
             raise ConfigError("clicks and impressions must be given together", key="clicks")
         if "clicks" in given and len(given) > 2:
             raise ConfigError("clicks and impressions replace label and weight; give either pair", key="clicks")
+
+    @property
+    def crosses(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the columns of each conjunction."""
+        return () if isinstance(self.cross, str) else self.cross
 
     def targets(self) -> list[str]:
         """Return the names of the label and weight columns.
@@ -268,6 +301,8 @@ class TableSpec:
         """
         found = {field.name: getattr(self, field.name) for field in fields(self)[1:]}
         changed = {key: value for key, value in found.items() if value != getattr(type(self), key)}
+        if self.crosses:
+            changed["cross"] = [list(names) for names in self.crosses]
         columns = {column.name: {"kind": column.kind, **column.settings()} for column in self.columns}
         return {**changed, **({"columns": columns} if columns else {})}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,6 +12,8 @@ from ..rows.checked import Batch
 from .assemble import take_rows
 from .casts import as_numbers, cell_type, naming_column, plain
 from .spec import TableSpec
+
+Targets = tuple[np.ndarray, np.ndarray]  # labels and weights
 
 
 def with_targets(rows: Batch, table: pa.Table | pa.RecordBatch, spec: TableSpec, first_row: int = 0) -> Batch:
@@ -25,6 +29,21 @@ def with_targets(rows: Batch, table: pa.Table | pa.RecordBatch, spec: TableSpec,
     if weights is not None:
         _check(weights < 0, weights, f"weight {spec.weight!r}", "must not be negative", first_row)
     return Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights)
+
+
+def sampled_targets(spec: TableSpec, blocks: Iterable[pa.RecordBatch], rows: Sequence[np.ndarray]) -> Targets | None:
+    """Return labels and weights of some rows of each block; None without a label column.
+
+    The first columns of blocks are the targets.
+    """
+    labels, weights, names = [], [], spec.targets()
+    if spec.label is None:
+        return None
+    for block, own in zip(blocks, rows):
+        table = pa.RecordBatch.from_arrays(block.columns[: len(names)], names).take(pa.array(own))
+        labels.append(_labels(table, spec.label, 0))
+        weights.append(np.ones(own.size) if spec.weight is None else _numbers(table, spec.weight, 0))
+    return np.concatenate(labels), np.concatenate(weights)
 
 
 def _labels(table: pa.Table | pa.RecordBatch, name: str | None, first_row: int) -> np.ndarray:

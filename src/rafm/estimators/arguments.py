@@ -6,6 +6,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from ..encode.cells import is_missing
 from ..encode.coverage import Coverage
 from ..encode.spec import TableSpec
+from ..encode.targets import Targets
 from ..errors import ConfigError, DataValueError, DataWarning, RowError, UnseenValuesWarning, caller_level
 from ..files.atomic import PathLike
 from ..files.terminal import printable
@@ -42,13 +44,27 @@ def as_spec(spec: Any) -> TableSpec | None:
     return TableSpec.from_dict(spec) if isinstance(spec, dict) else TableSpec.from_toml(spec)
 
 
-def spec_of_columns(columns: Any) -> TableSpec | None:
-    """Convert the parameter `columns` of an estimator, a TableSpec or a dict of kinds by name, to a TableSpec."""
+def spec_of_columns(columns: Any, cross: Any = None) -> TableSpec | None:
+    """Convert the parameter `columns` of an estimator, a TableSpec or a dict of kinds by name, to a TableSpec.
+
+    cross: the parameter of that name, which replaces the conjunctions of a TableSpec.
+    """
+    if cross is not None:
+        return replace(spec_of_columns(columns) or TableSpec(), cross=cross)
     if columns is None or isinstance(columns, TableSpec):
         return columns
     if not isinstance(columns, Mapping):
         raise ConfigError(f"columns must be a dict from names to kinds, or a TableSpec, found {columns!r}", "columns")
     return TableSpec.from_dict({"columns": columns})
+
+
+def targets_to_choose_by(y: Any, sample_weight: Any, n_rows: int) -> Targets | None:
+    """Return labels and weights of rows that choose conjunctions; None if there are none for every row."""
+    if y is None or len(y) != n_rows:
+        return None
+    check_labels_given(y)
+    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+    return (np.asarray(y), weights) if weights.shape == (n_rows,) else None
 
 
 def check_labels_given(y: Any) -> None:

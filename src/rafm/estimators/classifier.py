@@ -73,6 +73,7 @@ class RaFMClassifier(ClassifierMixin, FactorizationMachine):
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,
+        cross: str | Sequence[str] | Sequence[Sequence[str]] | None = None,
         fields: Sequence[str] | Sequence[int] | np.ndarray | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
         verbose: bool = False,

@@ -52,8 +52,8 @@ def model_html(model: Model) -> str:
 
 def columns_html(encoder: TableEncoder) -> str:
     """Return a table of the columns, their kinds and the numbers of their features."""
-    listed, more = encoder.columns[:MOST_COLUMNS], len(encoder.columns) - MOST_COLUMNS
-    rows = [(column.name, column.kind, f"{column.n_features:,}") for column in listed]
+    listed, more = encoder.parts[:MOST_COLUMNS], len(encoder.parts) - MOST_COLUMNS
+    rows = [(part.name, getattr(part, "kind", "cross"), f"{part.n_features:,}") for part in listed]
     note = f"<p>and {counted(more, 'more column')}</p>" if more > 0 else ""
     return _table(("column", "kind", "features"), rows) + note
 

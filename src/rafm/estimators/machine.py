@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from ..checks import AUTO
 from ..compress.budget import compress
 from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
@@ -45,6 +46,7 @@ from .arguments import (
     open_checkpoint,
     single_pair,
     spec_of_columns,
+    targets_to_choose_by,
     threads_of,
     wants_to_stop,
     warn_of_classes,
@@ -63,6 +65,7 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
 
     encoder_: TableEncoder | None
     columns: Any
+    cross: Any
     n_jobs: int | None
     random_state: Any
     fields: Any
@@ -195,8 +198,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
         if fitting:
             self.encoder_ = None
         if self.encoder_ is not None or (fitting and is_table(X)):
-            rows = self._encode(X, coverage)
             y = None if y is None else column_or_1d(y, warn=True)
+            rows = self._encode(X, coverage, y, sample_weight)
         else:
             rows, y = self._matrix(X, y, fitting)
         return self._with_targets(rows, y, sample_weight, fitting, classes)
@@ -213,13 +216,18 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
             weights = _check_sample_weight(sample_weight, like_X, ensure_non_negative=True)
         return check_batch(Batch(rows.indptr, rows.indices, rows.values, rows.n_features, labels, weights))
 
-    def _encode(self, X: Any, coverage: Coverage | None = None) -> Batch:
-        """Encode a table; the first call fits the encoder. coverage: if given, counts known and unseen values."""
+    def _encode(self, X: Any, coverage: Coverage | None = None, y: Any = None, sample_weight: Any = None) -> Batch:
+        """Encode a table; the first call fits the encoder. coverage: if given, counts known and unseen values.
+
+        y, sample_weight: choose conjunctions.
+        """
         table = as_frame(X)
         if self.encoder_ is not None:
             return self.encoder_.encode(table, targets=False, coverage=coverage)
-        spec, report = spec_of_columns(self.columns), say if self.verbose else None
-        self.encoder_, rows = TableEncoder.learn_encode(table, spec, report, targets=False)
+        spec, report = spec_of_columns(self.columns, self.cross), say if self.verbose else None
+        is_auto = spec is not None and spec.cross == AUTO
+        targets = targets_to_choose_by(y, sample_weight, table.num_rows) if is_auto else None
+        self.encoder_, rows = TableEncoder.learn_encode(table, spec, report, targets=False, chosen_by=targets)
         check_size(self.encoder_)
         self.feature_names_in_ = np.array(table.column_names, object)
         self.n_features_in_ = self.feature_names_in_.size
@@ -228,6 +236,8 @@ class FactorizationMachine(Insight, Display, BaseEstimator):
     def _matrix(self, X: Any, y: Any, fitting: bool) -> tuple[Batch, Any]:
         if fitting and self.columns is not None:
             raise ConfigError("columns are those of a table, but X is a matrix; pass a data frame", key="columns")
+        if fitting and self.cross not in (None, "off"):
+            raise ConfigError("cross names columns of a table, but X is a matrix; pass a data frame", key="cross")
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float32, np.float64], "reset": fitting}
         check_matrix(X)  # first: validate_data converts to CSR and would crash on malformed indices
         if y is not None:

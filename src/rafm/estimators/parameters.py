@@ -20,6 +20,11 @@ UNDECLARED = {  # parameters that are not training options: type and description
         "Kinds of table columns by name, such as {'age': 'bins', 'price': {'kind': 'bins', 'n_bins': 20}}. The kinds "
         "of others are chosen by their names, types and cells.",
     ),
+    "cross": (
+        "str or sequence",
+        'Conjunctions of columns of a table, whose combinations of values become features: "user*hour,item*hour" or '
+        '[("user", "hour"), ("item", "hour")]; "auto" chooses pairs by held-out rows, None means off.',
+    ),
     "fields": (
         "array of str or int",
         "Field of each column of a matrix, by name or number. The fields of a table are its columns.",

@@ -34,9 +34,9 @@ class FeatureNames:
 
     @cached_property
     def players(self) -> list[str]:
-        """Names of the columns, which can be replaced one by one: of the table, or of the matrix."""
+        """Names of what can be replaced one by one: columns and conjunctions of a table, or columns of a matrix."""
         if self.encoder is not None:
-            return [column.name for column in self.encoder.columns]
+            return [part.name for part in self.encoder.parts]
         return [self.of_id(id) for id in range(self.numbering.n_inputs)]
 
     def columns_of(self, ids: np.ndarray) -> np.ndarray:
@@ -59,4 +59,5 @@ class FeatureNames:
         if self.encoder is None:
             return tuple(self.of_id(id) for id in ids[~known & (values != 0)])
         found = set(self.columns_of(ids[known]).tolist())
-        return tuple(name for place, name in enumerate(self.players) if place not in found)
+        # a combination of values that is new is usual, and unknown values are told by their columns
+        return tuple(column.name for place, column in enumerate(self.encoder.columns) if place not in found)

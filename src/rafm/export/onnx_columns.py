@@ -25,6 +25,7 @@ def unsupported(encoder: TableEncoder) -> dict[str, str]:
             found[column.name] = "it has no XXH64 for hashed values"
         elif column.kind == "category" and column.cell_type == "time":
             found[column.name] = "it has no times"
+    found |= {cross.name: "it has no combinations of values" for cross in encoder.crosses}
     if encoder.spec.missing == "error":
         found.setdefault("*", "it cannot refuse missing values")
     return found

@@ -57,6 +57,8 @@ def unpacked_model(model: dict[str, Any]) -> dict[str, Any]:
     """Return the model with arrays in place of text."""
     arrays = {name: unpacked(*value) for name, value in model["arrays"].items()}
     numbers = {id: number for number, id in enumerate(arrays["ids"])}
+    for cross in model["crosses"]:
+        cross["ids"] = {key: id for id, key in enumerate(unpacked(*cross["keys"]), cross["first"])}
     return {**model, **arrays, "numbers": numbers}
 
 
@@ -184,6 +186,7 @@ def predict(row: Row) -> float:
 def encode(record: dict[str, Any]) -> Row:
     """Return the features of a row of a table, given by the names of its columns."""
     row: Row = {}
+    codes: dict[str, int] = {}
     for column in LOADED["columns"] or ():
         if column["name"] not in record:
             raise ValueError(f"column {column['name']!r} is missing")
@@ -195,7 +198,22 @@ def encode(record: dict[str, Any]) -> Row:
             id = id_of(column, code)
             if id is not None:
                 row[id] = row.get(id, 0.0) + value  # lists may hold an element twice
+                codes[column["name"]] = id - column["first"]
+    for cross in LOADED["crosses"]:
+        key = key_of(cross["digits"], codes)
+        if key in cross["ids"]:
+            row[cross["ids"][key]] = 1.0
     return row
+
+
+def key_of(digits: list[tuple[str, int]], codes: dict[str, int]) -> int | None:
+    """Return the number of a combination of values, or None if a column has none; digits: columns and their sizes."""
+    key = 0
+    for name, size in digits:
+        if name not in codes:
+            return None
+        key = key * size + codes[name]
+    return key
 
 
 def predict_record(record: dict[str, Any]) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..encode.coders import Bins, Buckets, Clock, Coder, Lists, LogBins, Number, Words
 from ..encode.column import Column
+from ..encode.encoder import TableEncoder
 from ..errors import ConfigError
 from ..kernels.head import LIMIT
 from ..model.file import Saved
@@ -48,6 +49,7 @@ def _content(saved: Saved) -> dict[str, Any]:
         "index_base": saved.index_base,
         "classes": saved.classes,
         "columns": None if saved.encoder is None else _columns(saved.encoder.columns),
+        "crosses": [] if saved.encoder is None else _crosses(saved.encoder),
         "missing": "feature" if saved.encoder is None else saved.encoder.spec.missing,
         "head_fields": 0 if model.head is None else model.head.n_fields,
         "head_paired": model.head is not None and model.head.n_fields <= MOST_PAIRED_FIELDS,
@@ -108,6 +110,19 @@ def _columns(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
         )
         first += column.n_features
     return found
+
+
+def _crosses(encoder: TableEncoder) -> list[dict[str, Any]]:
+    """Return the conjunctions, each with the numbers of features of its columns and the ids of its keys."""
+    firsts = encoder.first_ids[len(encoder.columns) :]
+    return [
+        {
+            "digits": [(column.name, column.n_features) for column in cross.columns],
+            "first": first,
+            "keys": _packed(cross.keys),
+        }
+        for first, cross in zip(firsts, encoder.crosses)
+    ]
 
 
 def _fitted(coder: Coder) -> dict[str, Any]:

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..encode.casts import naming_column, without_views
-from ..encode.encoder import TableEncoder, take_sample
+from ..encode.encoder import TableEncoder
 from ..encode.infer import choose_kinds
 from ..encode.spec import TableSpec, check_known
+from ..encode.table_blocks import take_sample
 from ..encode.targets import with_targets
 from ..errors import DataError, DataValueError, RafmError
 from ..files.atomic import PathLike

@@ -387,7 +387,8 @@ def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarra
         shapes |= {f"factors.{k}": pair for k, pair in enumerate(zip(plan.sizes[1:], plan.block_ranks), start=1)}
         wanted |= {f"samples.{name}": ((kept.size, *shape), reals) for name, shape in shapes.items()}
     if header["encoder"] is not None:
-        for name, kind in (("encoder.ends", "int64"), ("encoder.text", "uint8")):
+        keys = [("encoder.keys", "int64")] if "crosses" in header["encoder"] else []
+        for name, kind in (("encoder.ends", "int64"), ("encoder.text", "uint8"), *keys):
             wanted[name] = ((tensors.get(name, np.zeros(0)).size,), (kind,))
     return wanted
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..encode.coverage import Coverage
 from ..encode.encoder import TableEncoder
-from ..errors import DataValueError
+from ..errors import ConfigError, DataValueError
 from ..predictor import Predictor
 from ..read.open import ReadOptions, batches_of, table_names
 from ..rows.blocks import join_rows
@@ -33,8 +33,22 @@ class PartialEncoder:
         if not places:
             known = ", ".join(column.name for column in whole.columns)
             raise DataValueError(f"none of the columns that the model was trained with: {known}")
+        n_given = [sum(column.name in given for column in cross.columns) for cross in whole.crosses]
+        parted = [cross.name for cross, n in zip(whole.crosses, n_given) if 0 < n < len(cross.columns)]
+        if parted:
+            raise ConfigError(
+                f"the conjunction {parted[0]!r} of the model needs columns of contexts and of items, which are "
+                'scored apart; train with cross "off", or predict for pairs',
+                key="cross",
+            )
+        own = [place for place, n in enumerate(n_given) if n]
+        part = replace(
+            whole,
+            columns=tuple(whole.columns[place] for place in places),
+            crosses=tuple(whole.crosses[place] for place in own),
+        )
+        places += [len(whole.columns) + place for place in own]
         ids = [np.arange(whole.first_ids[place], whole.first_ids[place + 1]) for place in places]
-        part = replace(whole, columns=tuple(whole.columns[place] for place in places))
         return cls(part, np.concatenate(ids), whole.n_features)
 
     def encode(self, table: Any) -> CheckedRows:

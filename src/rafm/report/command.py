@@ -93,4 +93,5 @@ def _table_words(saved: Saved) -> list[str]:
     """Return the flags that say what the columns of a table are."""
     spec = saved.encoder.spec if saved.encoder is not None else TableSpec()
     words = [f"--{name} {quote(column)}" for name in ("label", "weight") if (column := getattr(spec, name))]
-    return words + ([f"--min-count {spec.min_count}"] if spec.min_count != TableSpec().min_count else [])
+    words += [f"--min-count {spec.min_count}"] if spec.min_count != TableSpec().min_count else []
+    return words + ([f"--cross {quote(','.join(map('*'.join, spec.crosses)))}"] if spec.crosses else [])

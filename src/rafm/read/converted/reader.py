@@ -55,6 +55,7 @@ HEADER_CHECKS = {
 }
 OPTIONAL_CHECKS = {"classes": are_classes, "coverage": _is_coverage}
 ENCODER_TENSORS = [("encoder.ends", "int64", 1), ("encoder.text", "uint8", 1)]
+KEY_TENSORS = [("encoder.keys", "int64", 1)]  # of an encoder with conjunctions
 
 
 class Damaged(Exception):
@@ -194,7 +195,8 @@ class _Description:
         from ...encode.serialize import read_encoder
 
         texts = {name: tensor for name, tensor in self.tensors.items() if name.startswith("encoder.")}
-        if sorted((name, tensor.dtype.name, tensor.ndim) for name, tensor in texts.items()) != ENCODER_TENSORS:
+        wanted = sorted(ENCODER_TENSORS + (KEY_TENSORS if "crosses" in self.header["encoder"] else []))
+        if sorted((name, tensor.dtype.name, tensor.ndim) for name, tensor in texts.items()) != wanted:
             raise Damaged(f"its encoder is damaged; {REDO}")
         encoder = read_encoder(self.header["encoder"], texts)
         if encoder.n_features != self.n_features:
