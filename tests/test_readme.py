@@ -19,12 +19,22 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_python_program_runs_and_prints_three_probabilities(tmp_path, monkeypatch):
+def test_the_python_program_prints_probabilities_a_reason_and_a_size(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (program,) = blocks("python")
     assert len(program.strip().splitlines()) <= 12
-    printed = run_script(program).stdout
-    assert re.fullmatch(r"\[[01]\.\d* +[01]\.\d* +[01]\.\d* *\] \d+\n", printed)
+    probabilities, reason, size = run_script(program).stdout.splitlines()
+    first, second, third = map(float, probabilities.strip("[]").split())
+    assert first > 0.9
+    assert max(second, third) < 0.1
+    assert reason == "('film=Alien', 'user=ann')"
+    assert 0 < int(size) < 10_000
+
+
+def test_it_is_short_and_has_few_numbers():
+    text = README.read_text()
+    assert len(text.splitlines()) <= 120
+    assert len(re.findall(r"\d+(?:\.\d+)?", text)) <= 70
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +62,10 @@ def without_seconds(text):
 
 @pytest.mark.slow
 def test_the_console_session_prints_what_it_shows(session):
-    """All digits but those of times; another processor may round the last ones differently, so two are left."""
-    for shown, printed in session[:3]:
+    """All digits but those of times; another processor may round the last ones differently."""
+    for shown, printed in session:
         numbers = [re.findall(r"\d+\.?\d*", without_seconds(text)) for text in (shown, printed)]
-        assert [float(n) for n in numbers[1]] == pytest.approx([float(n) for n in numbers[0]], rel=1e-3)
+        assert [float(n) for n in numbers[1]] == pytest.approx([float(n) for n in numbers[0]], rel=1e-2)
         words = [re.sub(r"[\d.]+", "#", without_seconds(text)) for text in (shown, printed)]
         assert words[0] == words[1]
 

@@ -1,4 +1,4 @@
-"""The demo: several models on a generated click log, a table and a plot."""
+"""The demo: several models on a generated click log, a table and a picture."""
 
 from __future__ import annotations
 
@@ -10,31 +10,26 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from ..charts import STYLE, Axis, Series, chart
 from ..metrics.evaluation import evaluate
 from ..model.file import Saved, save
 from ..model.model import Model
 from ..options import resolve
-from ..rows.blocks import take_rows
-from ..rows.checked import Batch, CheckedRows, check_batch
+from ..rows.checked import Batch, check_batch
 from ..rows.fields import Fields
 from ..rows.source import InMemory
 from ..train import train
-from ..train.dispatch import train_model
 from ..train.events import Finished
-from ..train.progress import show_events
 from .click_log import ClickLog, make_click_log, write_fields, write_libsvm
 
-N_ROWS = 300_000
-SMALL = {"ranks": (2, 8, 32), "rank_scale": 0.25}
+N_ROWS = 100_000
+SECONDS_PER_ROW = 3e-4  # of one core, all models together
+COMPILING = 20  # seconds of a first run
 CONTESTANTS: dict[str, dict[str, Any]] = {  # all else by default, for every model
-    "LR": {"model": "lr"},
-    "FM 8": {"model": "fm", "ranks": 8},
-    "FM 32": {"model": "fm", "ranks": 32},
-    "FM 128": {"model": "fm", "ranks": 128},
-    "DiFacto 2,8,32": {"model": "difacto", **SMALL},
-    "RaFM 2,8,32": {"model": "rafm", **SMALL},
-    "measured": {"ranks": "auto"},
-    "default": {},
+    "linear model": {"model": "lr"},
+    "FM, rank 8": {"model": "fm", "ranks": 8},
+    "FM, rank 32": {"model": "fm", "ranks": 32},
+    "rafm, no option": {},
 }
 
 
@@ -52,8 +47,8 @@ class Result:
         """Return one line of the comparison table."""
         loss, area = self.metrics["log_loss"], self.metrics["auc"]
         return (
-            f"{self.name:15} {loss:9.5f} {area:8.5f} {self.model.n_parameters:11,d} {self.n_bytes:11,d} "
-            f"{self.model.best_epoch:6d} {self.seconds:8.1f}"
+            f"{self.name:17} {loss:9.5f} {area:8.5f} {self.model.n_parameters:11,d} {self.n_bytes:11,d} "
+            f"{self.seconds:8.1f}"
         )
 
 
@@ -69,85 +64,57 @@ def write_rows(folder: str, n_rows: int = N_ROWS, seed: int = 0) -> tuple[ClickL
 
 
 def run_demo(folder: str, n_rows: int = N_ROWS, seed: int = 0, out: TextIO | None = None) -> list[Result]:
-    """Train all models on a generated log and compare them; rows, models and plot are written to the folder."""
+    """Train all models on a generated log and compare them; rows, models and a picture are written to the folder."""
     out = out or sys.stdout
     log, parts = write_rows(folder, n_rows, seed)
     print(_introduction(log, parts), file=out)
     batches = [check_batch(Batch(p.indptr, p.indices, p.values, log.n_features, p.labels)) for p in parts]
     sources = [InMemory(batch, Fields.of_ranges(log.field_names, log.offsets.tolist())) for batch in batches]
-    print(f"Kernels ready after {_compile(batches[0], seed):.1f} s; compiled code is kept for the next run.", file=out)
-    results = [_train_one(name, sources, folder, seed, out) for name in CONTESTANTS]
-    print("\nmodel            log loss      auc  parameters       bytes   kept  seconds", file=out)
-    print("\n".join(result.line() for result in results), file=out)
-    # The log loss of the true probabilities.
-    print(f"{'best possible':15} {parts[2].bayes_log_loss:9.5f}", file=out)
-    picture = Path(folder, "comparison.png")
-    print(draw(results, picture), file=out)
+    print(f"\n{'on the test rows':17}  log loss      auc  parameters       bytes  seconds", file=out)
+    results = []
+    for name in CONTESTANTS:
+        results.append(_train_one(name, sources, folder, seed))
+        print(results[-1].line(), file=out, flush=True)
+    print(f"{'best possible':17} {parts[2].bayes_log_loss:9.5f}   by the true probabilities", file=out)
+    picture = Path(folder, "comparison.svg")
+    picture.write_text(draw(results))
+    print(f"\nRows, models and a picture ({picture.name}) are in {folder}. Try:", file=out)
+    print(f"  rafm inspect {folder}/rafm-no-option.rafm", file=out)
+    print(f"  rafm explain {folder}/rafm-no-option.rafm {folder}/test.libsvm --rows 3", file=out)
     return results
-
-
-def _compile(rows: CheckedRows, seed: int) -> float:
-    """Train on a few rows, so that training times exclude compilation; return the seconds it took."""
-    start = time.perf_counter()
-    few = take_rows(rows, 0, min(64, rows.n_rows))
-    train_model(few, resolve(task="binary", ranks=(2, 4), n_epochs=1, seed=seed), few)
-    return time.perf_counter() - start
 
 
 def _introduction(log: ClickLog, parts: tuple[ClickLog, ...]) -> str:
     counts = np.bincount(parts[0].indices, minlength=log.n_features)
     rare = float((counts[counts > 0] <= 2).mean())
     sizes = ", ".join(f"{len(part):,} {name}" for part, name in zip(parts, ("training", "validation", "test")))
+    seconds = COMPILING + SECONDS_PER_ROW * len(parts[0])
     return (
         f"A generated click log: {sizes} rows; fields {', '.join(log.field_names)}.\n"
-        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; no model has the form of the truth."
+        f"{(counts > 0).sum():,} features, {rare:.0%} of them seen once or twice; no model has the form of the truth.\n"
+        f"Training {len(CONTESTANTS)} models with default settings, about {seconds:.0f} s; less when compiled before."
     )
 
 
-def _train_one(name: str, sources: list[InMemory], folder: str, seed: int, out: TextIO) -> Result:
+def _train_one(name: str, sources: list[InMemory], folder: str, seed: int) -> Result:
     training, valid, test = sources[0], sources[1], sources[2].rows
     options = resolve(task="binary", seed=seed, **CONTESTANTS[name])
-    print(f"\n{name}", file=out)
     start = time.perf_counter()
-    for event in show_events(train(training, options, valid), options, stream=out):
-        last = event
+    *_, last = train(training, options, valid)
     assert isinstance(last, Finished)
     seconds = time.perf_counter() - start
-    file = Path(folder, name.lower().replace(" ", "-").replace(",", "-") + ".rafm")
+    file = Path(folder, name.lower().replace(", ", "-").replace(" ", "-") + ".rafm")
     n_bytes = save(file, Saved(last.model))
     labels = np.zeros(0, np.float32) if test.labels is None else test.labels
     found = evaluate(last.model.loss, labels, last.model.scores(test), np.ones(test.n_rows))
     return Result(name, last.model, found, n_bytes, seconds)
 
 
-def draw(results: list[Result], path: Path) -> str:
-    """Plot test loss against size and validation loss by epoch; return a line with the path, or the reason for none."""
-    try:
-        import matplotlib
-    except ImportError:
-        return "no figure: matplotlib is missing; run `pip install '.[report]'` in a checkout of rafm"
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (sizes, epochs) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    linear, *factorized = results  # the linear model is far off and would compress the scale
-    colors = pyplot.cm.viridis(np.linspace(0, 0.85, len(factorized)))
-    least = min(result.metrics["log_loss"] or 0.0 for result in factorized)
-    for result, marker, color in zip(factorized, "vs^DoXP", colors):
-        style = {"marker": marker, "color": "crimson" if result.name == "default" else color}
-        place = (result.model.n_parameters, result.metrics["log_loss"])
-        sizes.plot(*place, linestyle="", markersize=9, **style)
-        below = place[1] == least or result.name.startswith("RaFM")  # so that labels do not cover each other
-        sizes.annotate(result.name, place, textcoords="offset points", xytext=(6, -14 if below else 8), fontsize=9)
-        losses = [entry["valid_log_loss"] for entry in result.model.history]
-        epochs.plot(range(1, len(losses) + 1), losses, markersize=4, label=result.name, **style)
-    title = f"Test loss against size (LR: {linear.metrics['log_loss']:.3f})"
-    sizes.set(xscale="log", xlabel="parameters", ylabel="test log loss", title=title)
-    sizes.margins(x=0.3, y=0.25)
-    epochs.set(
-        xscale="log", xlabel="epoch, or sweep of a sampled model", ylabel="validation log loss", title="While training"
-    )
-    epochs.legend(fontsize=8)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
-    return f"figure: {path}"
+def draw(results: list[Result]) -> str:
+    """Return a picture of test loss against size, as SVG."""
+    series = [
+        Series(one.name, [one.model.n_parameters], [one.metrics["log_loss"] or 0.0], "marks", style)
+        for style, one in enumerate(results, 1)
+    ]
+    axes = Axis("parameters", is_log=True), Axis("log loss on test rows")
+    return chart("Loss of models of a generated click log against their size", *axes, series, style=STYLE)

@@ -6,9 +6,7 @@ A helper stays a Python function; kernels contain compiled copies of it. Kernels
 # mypy: ignore-errors
 from __future__ import annotations
 
-from functools import partial
-
-from numba import config, njit
+from numba import config
 from numba.core.compiler import Compiler
 from numba.extending import register_jitable
 
@@ -51,9 +49,8 @@ def helper_options(**options):
 
 
 entry = kernel(**MATHS)
-uncounted_entry = kernel(makes_arrays=False, **MATHS)
 compiled = helper(forceinline=True, **MATHS)
+# For the few functions that do much each time: alone, their code does not depend on what their callers do besides.
+called = helper(**MATHS)
 # Without reassociation, so that rounding does not depend on the code that a function is inlined into.
 as_written = helper(forceinline=True, error_model="numpy", fastmath=set(FAST) - {"reassoc"})
-# For a function with a single caller: it becomes part of its source, which saves compiling it by itself.
-inlined = partial(njit, inline="always")

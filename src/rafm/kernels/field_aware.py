@@ -98,10 +98,10 @@ def sum_row(rows, r, t, tables, records, work):
             continue
         j = t * tables.row + a * count * n
         if work.firsts[t, a] == q:
-            spread(records, o, shifts, count, x, work.sums, j, n)
+            spread(records, o, shifts, count, x, work.sums, j, n, n)
         else:
             pairs += x * inner(records, o + shifts[a], work.sums, j + a * n, n)
-            add_spread(records, o, shifts, count, x, work.sums, j, n)
+            add_spread(records, o, shifts, count, x, work.sums, j, n, n)
     return pairs
 
 

@@ -6,7 +6,7 @@ at every level, is replaced by its difference to the other's; all else stays as 
 """
 
 # mypy: ignore-errors
-from ..jit.compile import compiled, inlined
+from ..jit.compile import compiled
 from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import combine, exp_neg_abs
 from .field_weights import do_nothing, join_groups, scalars_of, sum_blocks, weigh_dependents, weigh_value
@@ -63,7 +63,7 @@ def part_of(group, t, tables, work):
     return group * (work.parts.size // GROUPS) + t * tables.part
 
 
-@inlined
+@compiled
 def sum_group(rows, r, group, tables, records, work, t, fields):
     """Sum one group of a row: linear part, S and T of every block, squared norms."""
     (a, b), u, part = span_of(rows, r, group), t * GROUPS + group, part_of(group, t, tables, work)

@@ -20,6 +20,7 @@ from .philox import fill_normals, gamma, normal
 from .tables import HALF, ONE, ZERO
 
 MOST_PRECISION = 1000.0  # about the largest lambda / s that is learnt, for fields of fewer features than this
+EARLY_SWEEPS = 30  # with a lower one: factors that have not grown yet would be taken for needless, and stay small
 
 OF_BIAS, OF_NOISE, OF_PRECISION, OF_MEAN, OF_PARAMETER = (np.uint64(purpose) for purpose in range(5))  # last counter
 
@@ -78,8 +79,8 @@ def joined(chain, k):
 def draw_hyper(design, k, f, chain, draw):
     """Return lambda and mu of a field and factor, drawn given its parameters.
 
-    The prior of lambda / s is Gamma(1/2, c/2), that of mu is N(0, 1 / lambda). c is 1 for fields of many features; for
-    those of few, 1 would keep lambda small though they say nothing.
+    The prior of lambda / s is Gamma(1/2, c/2), that of mu is N(0, 1 / lambda). c is 1 at first, and for fields of many
+    features; for those of few, 1 would keep lambda small though they say nothing.
     """
     old, n, size = chain.hyper[draw.sweep % 2, f, k], 0, design.sizes[k]
     if draw.pull > 0:
@@ -89,11 +90,12 @@ def draw_hyper(design, k, f, chain, draw):
     for b in range(design.fields.size):
         n += design.active[b, f] if design.fields[b] == k else 0
     total, square = joined(chain, k)
+    rate = 1.0 if draw.sweep < EARLY_SWEEPS else min(1.0, n / MOST_PRECISION)
     spread = square - 2 * old[1] * total + n * old[1] * old[1]  # sum of (v - mu)^2
     counters = np.uint64(f), np.uint64(draw.sweep)
     key = np.uint64(draw.key), np.uint64(draw.more_key)
     drawn = gamma(0.5 * n + 1, k << 10, counters[0], counters[1], OF_PRECISION, key[0], key[1])
-    precision = drawn / (0.5 * (max(spread, 0.0) + old[1] * old[1] + min(1.0, n / MOST_PRECISION) / size))
+    precision = drawn / (0.5 * (max(spread, 0.0) + old[1] * old[1] + rate / size))
     z = normal(k, counters[0], counters[1], OF_MEAN, key[0], key[1])
     return precision, total / (n + 1) + z / np.sqrt((n + 1) * precision)
 

@@ -3,7 +3,7 @@
 # mypy: ignore-errors
 
 from ..jit.barrier import GATE_STRIDE, arrive, wait_for_all
-from ..jit.compile import compiled, inlined, uncounted_entry
+from ..jit.compile import called, compiled, entry
 from ..jit.vectors import copy, prefetch, prefetch_shared
 from .field_weights import begin_weights, end_weights, pass_sums, step_weights, take_sums
 from .forward import couple_scores, join_row, part_of, prepare_exp, slopes_of_row, span_of, sum_group
@@ -53,7 +53,7 @@ def take_part(place, tables, work):
         prefetch(work.passed, line)
 
 
-@inlined
+@called
 def sum_rows(rows, batch, training):
     """Sum this thread's groups of all rows of a batch; a single thread also joins them, while they are in the cache."""
     tables, records, _, team, work, fields = training
@@ -74,7 +74,7 @@ def side_of(turn, work):
     return turn % GROUPS * (work.passed.size // GROUPS)
 
 
-@inlined
+@compiled
 def pass_on(size, turn, tables, team, work, fields):
     """Copy this thread's sums to the exchange buffer and arrive at the barrier.
 
@@ -107,7 +107,7 @@ def asked_to_stop(turn, team):
     return asked
 
 
-@inlined
+@compiled
 def take_over(turn, tables, team, work):
     """Wait for the other thread's sums; return both groups' sums, the position of the other's, and the time waited."""
     waited = wait_for_all(team.gate, team.threads, turn + 1)
@@ -117,7 +117,7 @@ def take_over(turn, tables, team, work):
     return GroupSums(work.passed, work.parts, other, own), other, waited
 
 
-@inlined
+@called
 def join_rows(rows, batch, groups, other, training):
     """Join the groups of all rows of a batch; the other thread's sums are at `other`."""
     tables, work, size, taken = training.tables, training.work, batch.size, 0
@@ -128,14 +128,14 @@ def join_rows(rows, batch, groups, other, training):
         join_row(rows, batch[t], tables, work.bias[0], work, t, groups, training.fields)
 
 
-@inlined
+@compiled
 def forward_rows(rows, batch, following, turn, training):
     """Compute losses and slopes of a batch: each thread sums its groups and, after a barrier, joins all groups.
 
     Return the time waited in microseconds, 0 if it was short. Dividing the joining among the threads as well would need
     a second barrier. The next batch is prefetched while waiting.
     """
-    tables, _, settings, team, work, fields = training
+    tables, _, _, team, work, fields = training
     size, other, waited = batch.size, 0, 0
     sum_rows(rows, batch, training)
     if team.threads > 1:
@@ -144,15 +144,22 @@ def forward_rows(rows, batch, following, turn, training):
     if team.threads > 1:
         groups, other, waited = take_over(turn, tables, team, work)
         join_rows(rows, batch, groups, other, training)
-    take_sums(fields, other, team, tables, work)
-    couple_scores(rows, batch, tables, work)
-    prepare_exp(tables, settings, work)
-    for t in range(size):
-        slopes_of_row(rows, batch[t], tables, settings, work, t, fields)
+    finish_rows(rows, batch, other, training)
     return waited
 
 
-@inlined
+@called
+def finish_rows(rows, batch, other, training):
+    """Compute losses and slopes of a batch from the joined sums."""
+    tables, _, settings, team, work, fields = training
+    take_sums(fields, other, team, tables, work)
+    couple_scores(rows, batch, tables, work)
+    prepare_exp(tables, settings, work)
+    for t in range(batch.size):
+        slopes_of_row(rows, batch[t], tables, settings, work, t, fields)
+
+
+@called
 def update_rows(rows, batch, rate, training):
     """Update this thread's features of a batch."""
     for t in range(batch.size):
@@ -191,7 +198,7 @@ def total_of(numbers, n):
     return total
 
 
-@uncounted_entry
+@entry
 def train_rows(rows, order, bias, total, training):
     """Train on rows in the given order; stop early if threads keep waiting for each other.
 

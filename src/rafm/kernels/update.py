@@ -1,7 +1,7 @@
 """Update phase of a mini-batch: each thread updates its own features, in the order of the rows."""
 
 # mypy: ignore-errors
-from ..jit.compile import as_written, compiled, inlined
+from ..jit.compile import as_written, compiled
 from ..jit.dispatch import chosen_by_type
 from ..jit.vectors import add_direction, clear, combine, direct, inner
 from .field_weights import unsigned
@@ -124,7 +124,7 @@ def update_weighted_block(fields, entries, k, p, t, weight, rate, training):
 update_block = chosen_by_type({NoFieldWeights: update_plain_block, FieldWeights: update_weighted_block})
 
 
-@inlined
+@compiled
 def update_group(rows, r, group, rate, training, t):
     """Update a group's tails of a row, and add the row's gradient to the sums of its heads."""
     tables, work = training.tables, training.work
@@ -140,7 +140,7 @@ def update_group(rows, r, group, rate, training, t):
         first = stop
 
 
-@inlined
+@compiled
 def update_heads(rate, training):
     """Step each head of this thread that occurred in the batch once, by its summed gradient; clear the sums.
 
