@@ -28,32 +28,9 @@ COMPILING = {  # decorators of kernels
     "intrinsic",
 }
 LARGER_KERNELS = {  # and why
-    "jit/plain.py:add_listed": "the twin of an instruction sequence on four arrays, each with its start",
-    "jit/plain.py:sum_listed": "the twin of an instruction sequence on four arrays, each with its start",
-    "jit/plain.py:add_listed_twice": "the same with a second array of values and place of sums",
-    "jit/plain.py:sum_listed_twice": "the same with a second array of values and place of sums",
-    "jit/plain.py:pair_more": "the twin of an instruction sequence on five arrays",
-    "jit/plain.py:pair_listed": "the twin of an instruction sequence on five arrays",
-    "jit/plain.py:pair_more_twice": "the same with a second array of values and place of sums",
-    "jit/plain.py:pair_listed_twice": "the same with a second array of values and place of sums",
-    "jit/codes.py:operation": "an instruction sequence on five arrays",
-    "jit/plain.py:add_direction": "the twin of an instruction sequence on three arrays",
-    "jit/plain.py:direct": "the twin of an instruction sequence on three arrays",
-    "jit/weighted.py:add_direction": "an instruction sequence on three arrays",
-    "jit/weighted.py:join_twice": "an instruction sequence on three arrays, each with its start",
-    "jit/weighted.py:direct": "an instruction sequence on three arrays",
+    "jit/vectors.py:adagrad_steps": "an operation on four arrays, with the numbers of a step",
     "kernels/whole_data.py:multiply": "four products at a time, then the rest one by one",
     "kernels/whole_data.py:solve_systems": "allocates its work space",
-    "jit/simd.py:operation": "an instruction sequence on four arrays, each with its start",
-    "jit/plain.py:sum_gradients": "the twin of an instruction sequence on six arrays",
-    "jit/simd.py:sum_gradients": "an instruction sequence on six arrays",
-    "jit/plain.py:sum_weighted_gradients": "the same with a second place of sums and a weight",
-    "jit/simd.py:sum_weighted_gradients": "the same with a second place of sums and a weight",
-    "jit/plain.py:add_gradients": "the twin of an instruction sequence on four arrays, each with its start",
-    "jit/field_vectors.py:operation": "an instruction sequence on three arrays, each with its start",
-    "jit/field_vectors.py:add_gradients": "an instruction sequence on four arrays, each with its start",
-    "jit/plain.py:adagrad_steps": "the twin of an instruction sequence on four arrays, with the numbers of a step",
-    "jit/field_vectors.py:adagrad_steps": "an instruction sequence on four arrays, with the numbers of a step",
     "kernels/mixture.py:step_factors": "both vectors of a pair, for every rank",
     "kernels/mixture.py:step_mixture": "both weights of a pair, for every rank",
     "kernels/mixture.py:train_mixture": "called from Python: the arrays of one pass",
@@ -67,10 +44,6 @@ PUBLIC += ("_repr_html_", "_repr_mimebundle_")  # what notebooks call
 CALLED_BY_OTHERS = {  # defined here and called by nobody here, and who calls it
     "handle_exit": "uvicorn, of a server",
     "choose_compiled": "Numba, in the place of what it is registered for",
-    "_finalize_final_module": "Numba, of a library of code",
-    "_optimize_final_module": "Numba, of a library of code",
-    "get_pointer_to_function": "Numba, of a library of code",
-    "set_env": "Numba, of a library of code",
     "decision_function": "scikit-learn, of a classifier",
     "predict_proba": "scikit-learn, of a classifier",
     "pid": "tests that kill an actor",
@@ -116,7 +89,9 @@ def n_comments(text):
 
 def test_no_module_is_longer_than_a_reader_can_hold():
     long = {name for name, text in MODULES.items() if len(text.splitlines()) > MODULE_LINES}
-    assert long == {"export/program.py"}  # one file by nature: `export --to python` copies it
+    # each one file by nature: `export --to python` copies the first, and all emitted code is in the second
+    assert long <= {"export/program.py", "jit/lanes.py"}
+    assert len(MODULES["jit/lanes.py"].splitlines()) <= 500
 
 
 def test_no_function_is_longer_than_a_page():

@@ -229,13 +229,13 @@ def test_an_edit_of_a_source_or_another_version_means_another_folder(what, monke
     own.write_text("x = 1")
     found = []
     for _ in range(2):
-        cache._digest.cache_clear(), cache._shared_digest.cache_clear()
-        found += [cache._digest(str(own)), cache._digest(str(own))]
+        cache.digest.cache_clear(), cache.shared_digest.cache_clear()
+        found += [cache.digest(str(own)), cache.digest(str(own))]
         if what == "versions":
             monkeypatch.setattr(cache.llvmlite, "__version__", "0")
         else:
             (own if what == "its own file" else package / "kernels" / "new.py").write_text("x = 2")
-    cache._digest.cache_clear(), cache._shared_digest.cache_clear()
+    cache.digest.cache_clear(), cache.shared_digest.cache_clear()
     assert found[0] == found[1] != found[2] == found[3]
 
 
@@ -244,7 +244,7 @@ def test_folders_that_nobody_opened_for_long_are_deleted(tmp_path, days, is_kept
     old = tmp_path / "rafm-0"
     (old / "inner").mkdir(parents=True)
     os.utime(old, (0, time.time() - days * 86_400))
-    cache._forget_unused(tmp_path)
+    cache.forget_unused(tmp_path)
     assert old.exists() == is_kept
 
 

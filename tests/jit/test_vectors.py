@@ -445,7 +445,7 @@ def test_an_edit_of_this_file_is_noticed_by_the_disk_cache(tmp_path):
 
     assert run() == ["8.0", "0"]  # that the next run reads it from the cache: see test_cache.py
     source = (package / "jit" / "vectors.py").read_text()
-    edited = source.replace("gradient = o.at(left, i).get() * c", "gradient = o.at(left, i).get() * d")  # forget the left side
+    edited = source.replace("gradient = o.at(left, i).get() * c", "gradient = o.at(left, i).get() * d")
     assert edited != source
     (package / "jit" / "vectors.py").write_text(edited)
     assert run() == ["0.0", "0"]

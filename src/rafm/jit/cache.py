@@ -21,7 +21,6 @@ import warnings
 from contextlib import ExitStack, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
-from pickle import UnpicklingError
 
 import llvmlite
 import numba
@@ -33,7 +32,7 @@ from .folder_access import locked, place_open_to_others
 
 PACKAGE = Path(__file__).parents[1]
 SHARED = ("jit", "kernels", "losses", "optimizers", "read/digits.py", "read/csv/byte_masks.py")  # contained in others
-BROKEN = (OSError, EOFError, UnpicklingError)  # what a cache that is torn, full or taken away raises
+BROKEN = (OSError, EOFError)  # what a cache that is torn, full or taken away raises, and kernels do not
 UNUSED_DAYS = 90  # folders that no process has opened for so long are deleted
 
 
@@ -48,20 +47,26 @@ class Kernel:
         """Call the function; compile or load it first if need be."""
         try:
             return self.dispatcher(*arguments)
-        except BROKEN:  # kernels themselves raise none of these
-            return self._recover(*arguments)
+        except Exception as error:
+            return self._recover(error, arguments)
 
-    def _recover(self, *arguments):
+    def _recover(self, error, arguments):
         """Call it again: what could not be saved is in memory; what could not be loaded is compiled again."""
-        with suppress(*BROKEN):
-            return self.dispatcher(*arguments)
+        for renewed in (lambda: self.dispatcher, self._emptied, lambda: njit(**self.options)(self.function)):
+            if not isinstance(error, BROKEN) and type(error).__name__ != "UnpicklingError":
+                break
+            self.dispatcher = renewed()
+            try:
+                return self.dispatcher(*arguments)
+            except Exception as another:
+                error = another
+        raise error
+
+    def _emptied(self):
+        """Delete the cache and begin anew."""
         with suppress(OSError, TypeError):
             shutil.rmtree(self.dispatcher.stats.cache_path)
-        self.dispatcher = _with_cache(self.function, self.options)
-        with suppress(*BROKEN):
-            return self.dispatcher(*arguments)
-        self.dispatcher = njit(**self.options)(self.function)
-        return self.dispatcher(*arguments)
+        return _with_cache(self.function, self.options)
 
     @property
     def stats(self):
@@ -116,12 +121,12 @@ def _warn_once(place: Path) -> None:
 
 def _folder_for(function) -> Path | None:
     """Return the folder for the code of a function's module, None if there is none that can be written to."""
-    name = "rafm-" + _digest(function.__code__.co_filename)
+    name = "rafm-" + digest(function.__code__.co_filename)
     for base in _bases():
         folder = base / name
         with suppress(OSError):
             if not folder.exists():
-                _forget_unused(base)
+                forget_unused(base)
             folder.mkdir(parents=True, exist_ok=True)
             with suppress(PermissionError):  # of a folder of somebody else's
                 os.utime(folder)
@@ -138,7 +143,7 @@ def _bases() -> list[Path]:
     return [*([Path(config.CACHE_DIR)] if config.CACHE_DIR else []), PACKAGE / "__pycache__", Path(own) / "rafm"]
 
 
-def _forget_unused(base: Path) -> None:
+def forget_unused(base: Path) -> None:
     """Delete folders of other versions that have not been opened for long."""
     for folder in base.glob("rafm-*"):
         if time.time() - folder.stat().st_mtime > UNUSED_DAYS * 86_400:
@@ -146,16 +151,16 @@ def _forget_unused(base: Path) -> None:
 
 
 @cache
-def _digest(source: str) -> str:
+def digest(source: str) -> str:
     """Return a hash of a module's source, of all sources that others contain, and of what compiles them."""
-    found = hashlib.sha256(_shared_digest())
+    found = hashlib.sha256(shared_digest())
     with suppress(OSError):
         found.update(Path(source).read_bytes())
     return found.hexdigest()[:16]
 
 
 @cache
-def _shared_digest() -> bytes:
+def shared_digest() -> bytes:
     versions = numba.__version__, llvmlite.__version__, sys.version, platform.machine(), str(PACKAGE)
     found = hashlib.sha256(repr(versions).encode())
     for place in (PACKAGE / name for name in SHARED):

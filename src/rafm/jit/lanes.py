@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from inspect import Parameter, Signature
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -19,10 +20,10 @@ from numba.extending import intrinsic
 from .compile import FAST
 
 INT, WORD, BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
-SLOT_LANES = 32  # lanes of the sums of terms: fewer registers than the terms
 CONTRACTED = ("contract",)
 LARGEST_EXPONENT = 87.3  # exp(-87.3) is about the smallest normal float32
 COARSE_LOG_2 = 355 / 512  # log 2 to few digits, so that its multiples are exact in float32
+TABLE_LANES = 16
 NARROW = 16  # up to this many lanes loops over listed vectors are not unrolled: the remainder loop would cost more
 
 
@@ -122,16 +123,17 @@ class Lanes:
     def register(self, value):
         return Register(self.builder, value)
 
-    def at(self, array, place):
-        """Return the vector at a place of an array."""
-        place = Value(self.builder, self.position) + place
-        self.check(array, place, self.width)
-        return Vector(self.builder, self.builder.gep(array.pointer, [place.value]), self.width)
+    def at(self, array, *places):
+        """Return the vector at the sum of some places of an array, those that change in a loop last."""
+        return Vector(self.builder, self._pointer(array, Value(self.builder, self.position), *places), self.width)
 
-    def item(self, array, place):
+    def item(self, array, *places):
         """Return a single element of an array."""
-        self.check(array, place, 1)
-        return Value(self.builder, self.builder.load(self.builder.gep(array.pointer, [place.value])))
+        return Value(self.builder, self.builder.load(self._pointer(array, *places, count=1)))
+
+    def set_item(self, array, place, number):
+        """Set a single element of an array."""
+        self.builder.store(number.value, self._pointer(array, place, count=1))
 
     def add(self, left, right, slot=0):
         """Add the products of two vectors to a sum of terms."""
@@ -140,10 +142,13 @@ class Lanes:
         for one, other in zip(pieces(b, left.value, width), pieces(b, right.value, width)):
             b.store(b.fadd(b.fmul(one, other, flags=FAST), b.load(slot), flags=FAST), slot)
 
-    def set_item(self, array, place, number):
-        """Set a single element of an array."""
-        self.check(array, place, 1)
-        self.builder.store(number.value, self.builder.gep(array.pointer, [place.value]))
+    def _pointer(self, array, *places, count=None):
+        """Return a pointer to the sum of some places, of which LLVM takes all but the last ones out of a loop."""
+        pointer = array.pointer
+        for place in places:
+            pointer = self.builder.gep(pointer, [place.value])
+        self.check(array, places, count or self.width)
+        return pointer
 
     def norm(self, vector):
         """Return the squared norm of a vector that has no more lanes than these."""
@@ -184,29 +189,39 @@ class Codes(Lanes):
         super().__init__(*arguments)
         self.halves, self.width = halves, self.width * (2 if halves else 1)
 
-    def at(self, array, place):
+    def at(self, array, *places):
         """Return sums, whose range is one piece in any order: a processor is slow to read what it wrote in pieces."""
-        place = Value(self.builder, self.position) * (2 if self.halves else 1) + place
-        self.check(array, place, self.width)
-        return Vector(self.builder, self.builder.gep(array.pointer, [place.value]), self.width)
+        position = Value(self.builder, self.position) * (2 if self.halves else 1)
+        return Vector(self.builder, self._pointer(array, position, *places), self.width)
 
-    def codes(self, array, place):
+    def codes(self, array, *places):
         """Return codes as floats: those at a place of the records, which count elements of 4 bytes."""
         b, width = self.builder, self.width // (2 if self.halves else 1)
-        bits = array.pointer.type.pointee.width
-        place = place * (32 // bits) + Value(b, self.position)
-        self.check(array, place, width)
-        pointer, wide = b.gep(array.pointer, [place.value]), ir.VectorType(WORD, width)
-        codes = b.load(b.bitcast(pointer, ir.VectorType(array.pointer.type.pointee, width).as_pointer()), align=1)
+        element = array.pointer.type.pointee
+        places = [Value(b, self.position), *(place * (32 // element.width) for place in places)]
+        start, wide = self._pointer(array, *places, count=width), ir.VectorType(WORD, width)
+        if self.halves and self.width >= TABLE_LANES and has_avx512():
+            return Value(b, joined(b, [self._looked_up(b.gep(start, [WORD(at)])) for at in range(0, width, 8)]))
+        codes = b.load(b.bitcast(start, ir.VectorType(element, width).as_pointer()), align=1)
         if not self.halves:
             return Value(b, b.sitofp(b.sext(codes, wide), ir.VectorType(self.element, width)))
         words, parts = b.zext(codes, wide), []
         for up in (28, 24):  # to the upper end of the word, then back to the lower one with the sign
-            shifted = b.shl(words, ir.Constant(wide, [up] * width))
-            signed = b.ashr(shifted, ir.Constant(wide, [28] * width))
+            signed = b.ashr(b.shl(words, ir.Constant(wide, [up] * width)), ir.Constant(wide, [28] * width))
             parts.append(b.sitofp(signed, ir.VectorType(self.element, width)))
-        both = ir.Constant(ir.VectorType(WORD, 2 * width), [*range(2 * width)])
-        return Value(b, b.shuffle_vector(*parts, both))
+        return Value(b, joined(b, parts))
+
+    def _looked_up(self, start):
+        """Return the numbers of the halves of 8 bytes, from a register that holds all sixteen numbers."""
+        b, kind, words = self.builder, ir.VectorType(self.element, TABLE_LANES), ir.VectorType(WORD, TABLE_LANES)
+        eight = b.load(b.bitcast(start, INT.as_pointer()), align=1)
+        # all 8 bytes in each pair of lanes, which costs nothing while loading; then each lane has another code lowest
+        copies = b.bitcast(broadcast(b, eight, TABLE_LANES // 2), words)
+        places = b.lshr(copies, ir.Constant(words, [4 * (lane // 2) for lane in range(TABLE_LANES)]))
+        lookup = ir.FunctionType(kind, [kind, words])
+        lookup = cgutils.get_or_insert_function(b.module, lookup, "llvm.x86.avx512.permvar.sf.512")
+        table = ir.Constant(kind, [float(code - 16 * (code > 7)) for code in range(16)])
+        return b.call(lookup, [table, places])  # which only looks at the lowest 4 bits
 
 
 class Halves(Codes):
@@ -248,6 +263,14 @@ def pieces(builder, term, width):
     masks = (range(start, start + width) for start in range(0, term.type.count, width))
     masks = (ir.Constant(ir.VectorType(WORD, width), list(mask)) for mask in masks)
     return [builder.shuffle_vector(term, term, mask) for mask in masks]
+
+
+def joined(builder, parts):
+    """Join vectors of the same width, a power of two of them."""
+    while len(parts) > 1:
+        mask = ir.Constant(ir.VectorType(WORD, 2 * parts[0].type.count), [*range(2 * parts[0].type.count)])
+        parts = [builder.shuffle_vector(*pair, mask) for pair in zip(parts[::2], parts[1::2])]
+    return parts[0]
 
 
 def call(b, name, x, kind=None):
@@ -302,6 +325,13 @@ def _all(like, number):
     return ir.Constant(like.type, [number] * like.type.count)
 
 
+def has_avx512():
+    """Tell whether code is compiled for 32 long registers, which also serve as tables of 16 floats."""
+    if config.CPU_FEATURES is not None or config.CPU_NAME is not None:
+        return "+avx512f" in (config.CPU_FEATURES or "").split(",")
+    return get_host_cpu_features().get("avx512f", False)
+
+
 class Loops:
     """Emits a formula over all elements: width lanes at a time, then the remainder with halved lanes down to 4."""
 
@@ -330,7 +360,7 @@ class Loops:
 
     def _slots(self, width):
         lanes = width * (2 if self.kind is Halves else 1)
-        kind = ir.VectorType(self.element, min(lanes, SLOT_LANES))
+        kind = ir.VectorType(self.element, min(lanes, 64 if has_avx512() else 32))
         slots = [cgutils.alloca_once(self.builder, kind) for _ in self.totals]
         for slot in slots:
             self.builder.store(ir.Constant(kind, [0.0] * kind.count), slot)
@@ -360,10 +390,12 @@ def operation(parameters, n_terms, width, kind, formula):
             array = context.make_array(kind)(context, builder, value)
             return Array(array.data, array.nitems)
 
-        def check(array, place, count):
+        def check(array, places, count):
             if not config.BOUNDSCHECK:
                 return
-            last = builder.add(place.value, place.value.type(count))
+            last = INT(count)
+            for place in places:
+                last = builder.add(last, place.value)
             is_out = builder.icmp_unsigned(">", last, array.size)
             with builder.if_then(is_out, likely=False):
                 context.call_conv.return_user_exc(builder, IndexError, ("a vector is out of bounds",))

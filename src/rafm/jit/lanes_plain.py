@@ -55,11 +55,11 @@ class Lanes:
     def register(self, value):
         return Register(value)
 
-    def at(self, array, place):
-        return Vector(array, place, self.size)
+    def at(self, array, *places):
+        return Vector(array, sum(places), self.size)
 
-    def item(self, array, place):
-        return array[place]
+    def item(self, array, *places):
+        return array[sum(places)]
 
     def add(self, left, right, slot=0):
         self.totals[slot] += np.add.reduce(left * right, dtype=self.element)
@@ -89,15 +89,15 @@ class Lanes:
 class Codes(Lanes):
     """Vectors that are stored as codes."""
 
-    def codes(self, array, place):
-        return Vector(array, place * (4 // array.itemsize), self.size).get().astype(self.element)
+    def codes(self, array, *places):
+        return Vector(array, sum(places) * (4 // array.itemsize), self.size).get().astype(self.element)
 
 
 class Halves(Lanes):
     """Vectors of two codes in each byte: code f in the lower half of byte f, f + n / 2 in the upper one."""
 
-    def codes(self, array, place):
-        both = Vector(array, place * 4, self.size // 2).get().astype(np.int64)
+    def codes(self, array, *places):
+        both = Vector(array, sum(places) * 4, self.size // 2).get().astype(np.int64)
         numbers = np.concatenate([both & 15, both >> 4])
         return ((numbers ^ 8) - 8).astype(self.element).view(Sum)  # 8 .. 15 are negative
 

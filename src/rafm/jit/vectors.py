@@ -90,7 +90,7 @@ def direct(o, out, sums, j, k, vector, v, w, y, c, d):
     """Set out[:n] to u = sums[j:] - w * sums[k:]; return v . (sums[k:] - y * v) and |c u + d v|^2 of the vector v."""
     taken, own = o.at(sums, k).get(), o.at(vector, v).get()
     direction = o.at(sums, j).get() - taken * w
-    o.at(out, 0).set(direction)
+    o.at(out).set(direction)
     gradient = direction * c + own * d
     o.add(own, taken - own * y)
     o.add(gradient, gradient, 1)
@@ -107,93 +107,52 @@ def add_direction(o, heads, h, sums, j, k, vector, v, w, y, c):
 # ---- Listed vectors
 
 
-def _listed(is_anew, is_pairs):
-    """Return a formula that sums listed vectors, anew or not; its term is their squared norms or their pairs."""
+def _sums(is_anew, is_pairs=True, is_twice=False, codes=None):
+    """Return an operation that sums listed vectors, anew or not; its term is their squared norms, or their pairs.
 
-    def formula(o, records, places, q, values, e, count, shift, sums, j):
-        out = o.at(sums, j)
-        total = o.register(o.zero() if is_anew else out.get())
-        for k in o.turns(count):
-            term = o.at(records, o.item(places, q + k) + shift).get() * o.item(values, e + k)
-            before = total.get()
-            total.set(before + term)
-            o.add(term, before if is_pairs else term)
-        out.set(total.get())
+    Pairs are the sum of products of each vector with the sums before it. (|sum v x|^2 - sum |v x|^2) / 2 is the same,
+    but loses all digits if one value is large, because its square occurs in both terms.
 
-    return operation("records places #q values #e #count #shift sums #j #n", n_terms=1)(formula)
-
-
-def _listed_twice(is_anew, is_pairs):
-    """Return one that sums them with two sets of values; its term is the difference of the norms, or the pairs.
-
-    For pairs, the values are x and y = (1 - t) x: a pair of features a and b counts 1 - t_a t_b, which is
-    (1 - t_b) + (1 - t_a) t_b, of which nothing is negative.
+    is_twice: with two sets of values; the term is the difference of the norms, or the pairs if the values are x and
+    y = (1 - t) x: a pair of features a and b counts 1 - t_a t_b, which is (1 - t_b) + (1 - t_a) t_b, and nothing of it
+    is negative. codes: the kind of vectors that are integers in the memory of the records, times a scale before them.
     """
+    twice, stored = ("others ", " #k") if is_twice else ("", ""), "codes " if codes else ""
 
-    def formula(o, records, places, q, values, e, others, count, shift, sums, j, k):
-        outs = o.at(sums, j), o.at(sums, k)
+    def formula(o, records, *rest):
+        held, (places, q, values, e, *rest) = (rest[0], rest[1:]) if codes else (None, rest)
+        others, (count, shift, sums, *starts) = (rest[0], rest[1:]) if is_twice else (None, rest)
+        outs = [o.at(sums, j) for j in starts]
         totals = [o.register(o.zero() if is_anew else out.get()) for out in outs]
-        for c in o.turns(count):
-            v = o.at(records, o.item(places, q + c) + shift).get()
-            x, y = o.item(values, e + c), o.item(others, q + c)
-            first, second = (total.get() for total in totals)
-            totals[0].set(first + v * x)
-            totals[1].set(second + v * y)
-            o.add(v, first * y + second * (x - y) if is_pairs else v * (x * x - y * y))
-        for out, total in zip(outs, totals):
-            out.set(total.get())
-
-    return operation("records places #q values #e others #count #shift sums #j #k #n", n_terms=1)(formula)
-
-
-def _pairs_of_codes(is_anew, kind):
-    """Return a formula of pairs of vectors that are integers in the memory of the records, times a scale."""
-
-    def formula(o, records, codes, places, q, values, e, count, shift, sums, j):
-        out = o.at(sums, j)
-        total = o.register(o.zero() if is_anew else out.get())
         for k in o.turns(count):
-            place = o.item(places, q + k) + shift
-            term = o.codes(codes, place) * (o.item(values, e + k) * o.item(records, place - 1))
-            before = total.get()
-            total.set(before + term)
-            o.add(term, before)
-        out.set(total.get())
-
-    return operation("records codes places #q values #e #count #shift sums #j #n", n_terms=1, kind=kind)(formula)
-
-
-def _pairs_of_codes_twice(is_anew, kind):
-    """Return one with field weights, see _listed_twice."""
-
-    def formula(o, records, codes, places, q, values, e, others, count, shift, sums, j, k):
-        outs = o.at(sums, j), o.at(sums, k)
-        totals = [o.register(o.zero() if is_anew else out.get()) for out in outs]
-        for c in o.turns(count):
-            place = o.item(places, q + c) + shift
-            v, scale = o.codes(codes, place), o.item(records, place - 1)
-            x, y = o.item(values, e + c) * scale, o.item(others, q + c) * scale
-            first, second = (total.get() for total in totals)
-            totals[0].set(first + v * x)
-            totals[1].set(second + v * y)
-            o.add(v, first * y + second * (x - y))
+            place = o.item(places, q, k)
+            v = o.codes(held, shift, place) if codes else o.at(records, shift, place).get()
+            given = [o.item(values, e, k), *([o.item(others, q, k)] if is_twice else [])]
+            if codes:
+                given = [x * o.item(records, shift - 1, place) for x in given]
+            before, terms = [total.get() for total in totals], [v * x for x in given]
+            for total, sum_before, term in zip(totals, before, terms):
+                total.set(sum_before + term)
+            if not is_twice:
+                o.add(terms[0], before[0] if is_pairs else terms[0])
+            else:
+                (x, y), (first, second) = given, before
+                o.add(v, first * y + second * (x - y) if is_pairs else v * (x * x - y * y))
         for out, total in zip(outs, totals):
             out.set(total.get())
 
-    parameters = "records codes places #q values #e others #count #shift sums #j #k #n"
-    return operation(parameters, n_terms=1, kind=kind)(formula)
+    parameters = f"records {stored}places #q values #e {twice[0]}#count #shift sums #j{twice[1]} #n"
+    return operation(parameters, n_terms=1, kind=codes or "Lanes")(formula)
 
 
-# Pairs are the sum of products of each vector with the sums before it. (|sum v x|^2 - sum |v x|^2) / 2 is the same, but
-# loses all digits if one value is large, because its square occurs in both terms.
-add_listed, sum_listed = _listed(False, False), _listed(True, False)
-pair_more, pair_listed = _listed(False, True), _listed(True, True)
-add_listed_twice, sum_listed_twice = _listed_twice(False, False), _listed_twice(True, False)
-pair_more_twice, pair_listed_twice = _listed_twice(False, True), _listed_twice(True, True)
-pair_more_codes, pair_codes = _pairs_of_codes(False, "Codes"), _pairs_of_codes(True, "Codes")
-pair_more_halves, pair_halves = _pairs_of_codes(False, "Halves"), _pairs_of_codes(True, "Halves")
-pair_more_codes_twice, pair_codes_twice = (_pairs_of_codes_twice(is_anew, "Codes") for is_anew in (False, True))
-pair_more_halves_twice, pair_halves_twice = (_pairs_of_codes_twice(is_anew, "Halves") for is_anew in (False, True))
+add_listed, sum_listed = (_sums(is_anew, is_pairs=False) for is_anew in (False, True))
+add_listed_twice, sum_listed_twice = (_sums(is_anew, is_pairs=False, is_twice=True) for is_anew in (False, True))
+pair_more, pair_listed = _sums(False), _sums(True)
+pair_more_twice, pair_listed_twice = _sums(False, is_twice=True), _sums(True, is_twice=True)
+pair_more_codes, pair_codes = _sums(False, codes="Codes"), _sums(True, codes="Codes")
+pair_more_halves, pair_halves = _sums(False, codes="Halves"), _sums(True, codes="Halves")
+pair_more_codes_twice, pair_codes_twice = (_sums(is_anew, is_twice=True, codes="Codes") for is_anew in (False, True))
+pair_more_halves_twice, pair_halves_twice = (_sums(is_anew, is_twice=True, codes="Halves") for is_anew in (False, True))
 
 
 @operation("sums places #shift cs ds #count vector #o out #n", n_terms=1)
@@ -204,10 +163,10 @@ def sum_gradients(o, sums, places, shift, cs, ds, count, vector, v, out):
     """
     own, total = o.at(vector, v).get(), o.register(o.zero())
     for k in o.turns(count):
-        z = o.at(sums, o.item(places, k) + shift).get() * o.item(cs, k) + own * o.item(ds, k)
+        z = o.at(sums, shift, o.item(places, k)).get() * o.item(cs, k) + own * o.item(ds, k)
         total.set(total.get() + z)
         o.add(z, z)
-    o.at(out, 0).set(total.get())
+    o.at(out).set(total.get())
 
 
 @operation("sums places #shift #other .w cs ds #count vector #o out #n", n_terms=2)
@@ -219,12 +178,12 @@ def sum_weighted_gradients(o, sums, places, shift, other, w, cs, ds, count, vect
     own, total = o.at(vector, v).get(), o.register(o.zero())
     for k in o.turns(count):
         place, c = o.item(places, k), o.item(cs, k)
-        taken = o.at(sums, place + other).get()
+        taken = o.at(sums, other, place).get()
         o.add(taken * c, own, 1)
-        z = (o.at(sums, place + shift).get() - taken * w) * c + own * o.item(ds, k)
+        z = (o.at(sums, shift, place).get() - taken * w) * c + own * o.item(ds, k)
         total.set(total.get() + z)
         o.add(z, z)
-    o.at(out, 0).set(total.get())
+    o.at(out).set(total.get())
 
 
 # ---- Several vectors of one record, for field-aware models
@@ -235,7 +194,7 @@ def _spread(is_anew):
 
     def formula(o, records, v, shifts, count, x, sums, j, stride):
         for k in o.turns(count):
-            out, term = o.at(sums, j + k * stride), o.at(records, v + o.item(shifts, k)).get() * x
+            out, term = o.at(sums, j, k * stride), o.at(records, v, o.item(shifts, k)).get() * x
             out.set(term if is_anew else out.get() + term)
 
     return operation("records #o shifts #count .x sums #j #stride #n")(formula)
@@ -248,7 +207,7 @@ spread, add_spread = _spread(True), _spread(False)
 def strided_products(o, left, i, j, left_stride, right_stride, count):
     """Return the sum of inner products of the vectors at i + k * left_stride and at j + k * right_stride, k < count."""
     for k in o.turns(count):
-        o.add(o.at(left, i + k * left_stride).get(), o.at(left, j + k * right_stride).get())
+        o.add(o.at(left, i, k * left_stride).get(), o.at(left, j, k * right_stride).get())
 
 
 @operation("heads #h records #o shifts #first #count sums #j #stride .c .d #n")
@@ -260,8 +219,8 @@ def add_gradients(o, heads, h, records, v, shifts, first, count, sums, j, stride
     for turn in o.turns(count):
         k = first + turn
         shift = o.item(shifts, k)
-        out = o.at(heads, h + shift)
-        out.set(out.get() + (o.at(sums, j + k * stride).get() * c + o.at(records, v + shift).get() * d))
+        out = o.at(heads, h, shift)
+        out.set(out.get() + (o.at(sums, j, k * stride).get() * c + o.at(records, v, shift).get() * d))
 
 
 @operation("records #o shifts states #first #count sums #j #stride .c .d .share .rate #n")
@@ -269,9 +228,9 @@ def _short_adagrad_steps(o, records, v, shifts, states, first, count, sums, j, s
     """Step vectors that are as long as the lanes."""
     for turn in o.turns(count):
         k = first + turn
-        own, state = o.at(records, v + o.item(shifts, k)), v + o.item(states, k)
+        own, state = o.at(records, v, o.item(shifts, k)), v + o.item(states, k)
         before = own.get()
-        gradient = o.at(sums, j + k * stride).get() * c + before * d
+        gradient = o.at(sums, j, k * stride).get() * c + before * d
         after = o.item(records, state) + o.norm(gradient) * share
         o.set_item(records, state, after)
         own.set(before - gradient * (rate / o.root(after)))
