@@ -50,7 +50,7 @@ def least_errors(n_pairs: int) -> float:
     """Return how many standard errors a gain must exceed, so that luck is as rare among many pairs as with one.
 
     >>> [round(least_errors(n), 2) for n in (1, 3, 36, 741)]
-    [2.0, 2.43, 3.23, 4.01]
+    [2.0, 2.43, 3.22, 4.01]
     """
     normal = NormalDist()
     return -normal.inv_cdf(normal.cdf(-ERRORS) / n_pairs)
