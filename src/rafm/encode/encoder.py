@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ..errors import DataValueError, RafmError, caller_level
 from ..files.terminal import printable
-from ..rows.arrow import arrays_of_batch, batch_of_arrays
+from ..rows.arrow import arrays_of_batch, batch_of_arrays, bytes_of_batch
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch
 from ..rows.fields import Fields
@@ -96,7 +96,7 @@ class TableEncoder:
 
         Until then the codes, but no texts, are kept in `room`.
         """
-        kept = Spill(room, arrays_of_batch, batch_of_arrays)
+        kept = Spill(room, arrays_of_batch, batch_of_arrays, bytes_of_batch)
         encoder, learners = cls._learn(batches, spec, report, kept)
         return encoder, encoder._replayed(learners, kept, targets)
 
@@ -112,7 +112,7 @@ class TableEncoder:
         before.
         """
         # others="ignore": columns that are new in these batches have no feature in the model
-        kept, spec = Spill(room, arrays_of_batch, batch_of_arrays), replace(self.spec, others="ignore")
+        kept, spec = Spill(room, arrays_of_batch, batch_of_arrays, bytes_of_batch), replace(self.spec, others="ignore")
         if not targets:
             spec = replace(spec, label=None, weight=None, clicks=None, impressions=None)
         _, learners = self._learn(self._checked(batches), spec, None, kept)
@@ -333,7 +333,7 @@ def take_sample(
     try:
         for block in blocks:
             taken.append(block)
-            n_rows, n_bytes = n_rows + block.num_rows, n_bytes + block.nbytes
+            n_rows, n_bytes = n_rows + block.num_rows, n_bytes + bytes_of_batch(block)
             if n_rows >= SAMPLE_ROWS or n_bytes >= SAMPLE_BYTES or block.schema != taken[0].schema:
                 break
     except (RafmError, OSError) as error:
