@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 import rafm
+import rafm.distributed
 from rafm import errors
 from rafm.cli.app import app
 from rafm.optimizers.optimizer import Optimizer
@@ -25,6 +26,17 @@ The settings are those of every optimiser:
 
 ::: rafm.optimizers.optimizer.Optimizer
     options: { members: [], show_root_heading: false, show_root_toc_entry: false, show_docstring_description: false }
+"""
+PUBLIC = """# What is public
+
+The [policy on versions](versions.md) holds for:
+
+* the names below, their documented parameters, methods and attributes;
+* the commands, their flags, exit codes, and what they print with `--json` and write with `--events`;
+* [files](files.md), and the routes of [`rafm serve`](../guide/serve.md).
+
+Everything else is internal and may change in any version: other modules of the package, although their names have no
+underscore, names that begin with one, the wording of messages, and the layout of what is printed for people.
 """
 WITH_MEMBERS = ("rafm.estimators", "rafm.encode")  # of other classes, users need the constructor alone
 
@@ -39,8 +51,8 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the generated pages, and the pictures that lie outside of this folder."""
     from mkdocs.structure.files import File
 
-    changelog = (ROOT / "CHANGELOG.md").read_text()
-    alone = {"decisions/index.md": decisions(), "changelog.md": changelog}
+    changelog = (ROOT / "CHANGELOG.md").read_text().replace("](docs/", "](")
+    alone = {"decisions/index.md": decisions(), "changelog.md": changelog, "policies/public.md": public_page()}
     for path, text in chain(alone.items(), *(pages.items() for pages in sections().values())):
         files.append(File.generated(config, path, content=text))
     for path in OUTSIDE.findall((ROOT / "docs" / "results.md").read_text()):
@@ -111,6 +123,20 @@ def name_pages() -> dict[str, str]:
     names.sort(key=lambda name: not getattr(rafm, name).__module__.startswith(WITH_MEMBERS))  # estimators first
     pages = {f"reference/python/{name}.md": name_page(name) for name in names}
     return pages | {"reference/python/errors.md": f"# Errors\n\n```text\n{inspect.getdoc(errors)}\n```\n"}
+
+
+def public_names() -> dict[str, list[str]]:
+    """Return all names that programs may import, by module."""
+    kinds = (errors.RafmError, Warning)
+    raised = [name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, kinds)]
+    names = {"rafm": rafm.__all__, "rafm.distributed": rafm.distributed.__all__, "rafm.errors": raised}
+    return {module: sorted(listed) for module, listed in names.items()}
+
+
+def public_page() -> str:
+    """Return the page of what is public."""
+    lists = (f"## {module}\n\n{', '.join(f'`{name}`' for name in names)}\n" for module, names in public_names().items())
+    return "\n".join([PUBLIC, *lists])
 
 
 def name_page(name: str) -> str:

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from worlds import make_world
 
 from rafm.compress.quantise import quantise
+from rafm.kernels.head import Network
 from rafm.losses import loss_named
 from rafm.model.file import Saved
+from rafm.model.head import Head, n_inputs
 from rafm.model.model import Model
 from rafm.model.parameters import Parameters
 from rafm.plan.fields import FeatureFields
@@ -49,6 +51,14 @@ def by_id(model, rows, extra=()):
     return check_batch(Batch(np.array(indptr), np.array(indices, int), np.array(values), 10**6))
 
 
+def random_head(rng, n_fields, n_units=5):
+    """Return a head of random numbers."""
+    n = n_inputs(n_fields)
+    shapes = [(n,), (n,), (n, n_units), (n_units,), (n_units,), (1,)]
+    arrays = [rng.normal(0, 0.7, shape).astype(np.float32) for shape in shapes]
+    return Head(Network(arrays[0], np.abs(arrays[1]), *arrays[2:]), n_fields)
+
+
 WORLDS = {  # name: family, ranks, levels, number of fields, loss, bits, index base
     "rafm": ("rafm", (3, 5, 70), [3, 3, 3, 2, 2, 1, 1, 0, 0], 0, "log", None, 1),
     "rafm with field weights": ("rafm", (2, 9), [2, 2, 2, 2, 1, 1, 1, 0], 3, "squared", None, 0),
@@ -61,6 +71,9 @@ WORLDS = {  # name: family, ranks, levels, number of fields, loss, bits, index b
     "8 bits": ("fm", (7,), [1] * 9, 0, "log", 8, 0),
     "6 bits": ("difacto", (3, 7), [2, 2, 1, 1, 0], 0, "log", 6, 0),
     "4 bits": ("rafm", (3, 6, 9), [3, 3, 3, 2, 2, 1, 1], 2, "log", 4, 1),
+    "rafm with a head": ("rafm", (3, 5, 9), [3, 3, 2, 2, 2, 1, 1, 0], 3, "log", None, 1),
+    "fm of many fields with a head": ("fm", (4,), [1] * 23, 21, "squared", None, 0),
+    "8 bits with a head": ("difacto", (2, 5), [2, 2, 2, 1, 1, 1, 0], 3, "log", 8, 0),
     "no features": ("fm", (4,), [], 0, "log", None, 0),
 }
 
@@ -77,6 +90,8 @@ def saved_world(name):
     model = model_of(make_world(family, ranks, levels, seed=3, n_fields=n_fields), loss)
     shorter = [block * np.float32(0.25) for block in model.parameters.factors]
     model = replace(model, parameters=replace(model.parameters, factors=shorter))
+    if name.endswith("with a head"):
+        model = replace(model, head=random_head(np.random.default_rng(4), n_fields))
     saved = Saved(model if bits is None else quantise(model, bits), index_base=base)
     # Scored once, so that nothing is imported later: Hypothesis draws constants that it finds in imported modules.
     saved.model.predict(as_batch([dict.fromkeys(model.numbering.ids[:2].tolist(), 1.0)]))

@@ -115,6 +115,32 @@ def pair_product(model, i, j):
     return score(without, ([i, j], [1.0, 1.0]))
 
 
+def account(model, row, counts, n_fields):
+    """Return what a head takes in: score, pairs of each two fields, linear terms and counts of each field."""
+    fields, plain = model["fields"], {name: part for name, part in model.items() if name != "t"}
+    between, own, known = np.zeros((n_fields, n_fields)), np.zeros(n_fields), np.zeros(n_fields)
+    for i, j, xx in pairs(row):
+        a, b = fields[i], fields[j]
+        if a != b:
+            between[a, b] += pair_product(plain, i, j) * xx
+    for i, x in zip(*row):
+        own[fields[i]] += model["w"][i] * x
+        known[fields[i]] += np.log(1 + counts[i])
+    between = between + between.T
+    each = [between[a, b] for a in range(n_fields) for b in range(a + 1, n_fields)]
+    return np.array([score(model, row), *(each if n_fields <= 20 else between.sum(axis=1)), *own, *known])
+
+
+def network_output(network, account):
+    """Return what a head adds to the score."""
+    total = float(network["output_bias"][0])
+    taken = [min(max((a - m) * s, -6.0), 6.0) for a, m, s in zip(account, network["means"], network["scales"])]
+    for u, output in enumerate(network["output"]):
+        unit = network["hidden_bias"][u] + sum(t * network["hidden"][k][u] for k, t in enumerate(taken))
+        total += max(unit, 0.0) * output
+    return total
+
+
 def pair_counts(rows, weights, n_features):
     """Return how often each pair meets in rows, by weights and squared values."""
     met = np.zeros((n_features, n_features))

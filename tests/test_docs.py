@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ from warm import run_script
 from worlds import run_python
 
 import rafm
+from rafm import errors
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE, EXTENDING = (ROOT / "docs" / f"{name}.md" for name in ("architecture", "extending"))
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", EXTENDING.read_text(), re.MULTILINE | re.DOTALL))
+IMPORT = re.compile(r"\bfrom (rafm[\w.]*) import|\bimport (rafm\b[\w.]*)")
+GENERATED = re.compile(r"(reference/(commands|python)|^../examples)/|changelog.md$|decisions/index.md$|public.md$")
 FILE = re.compile(r"<!-- (file|new): (\S+) -->\n```python\n(.*?)```", re.DOTALL)
 
 
@@ -124,7 +128,10 @@ def test_every_section_with_a_change_is_tried():
 @cache
 def generated_pages():
     """Return the pages that the site generates, by their places in its navigation."""
-    program = "import json, generated_pages; print(json.dumps(generated_pages.sections()))"
+    program = """
+import json, generated_pages
+print(json.dumps({**generated_pages.sections(), "PUBLIC": {"policies/public.md": generated_pages.public_page()}}))
+"""
     return json.loads(run_python("-c", program, path=ROOT / "docs"))
 
 
@@ -139,11 +146,31 @@ def test_generated_pages_name_every_flag_that_help_shows_and_every_public_name()
     assert names == {name for name in rafm.__all__ if not name.startswith("__")} | {"errors"}
 
 
+def test_the_page_of_public_names_lists_those_of_the_public_modules():
+    """The modules that the page names are read as they are; errors by their docstring, which draws the tree."""
+    lists = dict(re.findall(r"^## (rafm\S*)\n\n(.*)$", generated_pages()["PUBLIC"]["policies/public.md"], re.MULTILINE))
+    listed = {module: set(re.findall(r"`(\w+)`", names)) for module, names in lists.items()}
+    assert listed.pop("rafm.errors") == set(re.findall(r"^\W*(\w+(?:Error|Warning)) ", errors.__doc__, re.MULTILINE))
+    assert listed == {name: set(import_module(name).__all__) for name in ("rafm", "rafm.distributed")}
+
+
+def test_pages_for_users_and_examples_import_public_names_only():
+    pages = [
+        path for path in (ROOT / "docs").rglob("*.md") if path.name != "extending.md" and "decisions" not in path.parts
+    ]
+    pages += [ROOT / "README.md", *(ROOT / "examples").iterdir()]
+    public = set(re.findall(r"^## (rafm\S*)$", generated_pages()["PUBLIC"]["policies/public.md"], re.MULTILINE))
+    imports = [(page.name, *found) for page in pages for found in re.findall(IMPORT, page.read_text())]
+    assert len(imports) > 20
+    assert not [found for found in imports if (found[1] or found[2]) not in public]
+
+
 def test_pages_have_no_link_that_leads_to_no_file():
     for page in (*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             is_generated = re.search(
-                r"(reference/(commands|python)|^../examples)/|^(\.\./)?changelog.md|decisions/index.md", target
+                r"(reference/(commands|python)|^../examples)/|^(\.\./)?changelog.md|decisions/index.md|public.md$",
+                target,
             )
             assert is_generated or (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
 

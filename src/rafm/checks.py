@@ -30,6 +30,7 @@ CALIBRATE_HELP = (
     "Clicks: fit a scale and an offset of the scores to the validation rows and apply them to the parameters: on, off, "
     "or auto (if the gain is significant)."
 )
+OFF, MOST_UNITS = "off", 4096  # of a head
 MEASURED = "rafm"  # the family that measured ranks need
 USUAL_OPTIMIZER, SAMPLED_RANK = "adagrad", 8  # the rank of sampled models, if none is given
 SIZES = ("max_parameters", "max_bytes")  # of measured ranks
@@ -380,3 +381,18 @@ def calibrate(name: str, value: Any, chosen: dict[str, Any]) -> str:
     if found == "on" and chosen["negative_rate"] < 1:
         raise ConfigError(f"{name} 'on' would undo negative_rate, if validation rows lack negatives too", key=name)
     return found
+
+
+def head(name: str, value: Any, chosen: dict[str, Any]) -> int | str:
+    """Check the units of a head, which needs pairs of fields."""
+    if value in (AUTO, OFF):
+        return value
+    is_whole = isinstance(value, Real) and float(value).is_integer()
+    if not is_whole or not 1 <= value <= MOST_UNITS:
+        raise ConfigError(
+            f"{name} must be 'auto', 'off' or a whole number from 1 to {MOST_UNITS}, found {value!r}", name
+        )
+    if not FAMILIES[chosen["model"]].can_have_head or chosen["loss"].is_pairwise:
+        model = "task='ranking'" if chosen["loss"].is_pairwise else f"model {chosen['model']!r}"
+        raise ConfigError(f"{model} has no {name}; use {name}='off'", key=name)
+    return int(value)

@@ -71,6 +71,11 @@ class Family:
         """
         return not (self.has_mixture or self.has_field_vectors)
 
+    @property
+    def can_have_head(self) -> bool:
+        """Whether a network on the scores of a row's pairs of fields can be added to the score."""
+        return not self.has_mixture and self.max_ranks != 0
+
     def scores_pairs_of(self, n_known: int) -> bool:
         """Return whether a row with this number of known features has pair terms."""
         return self.features_per_row in (None, n_known)

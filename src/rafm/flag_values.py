@@ -88,6 +88,14 @@ def number_or_auto(text: str, name: str) -> str | float:
         raise ConfigError(f"{flag_name(name)} must be a number or auto, found {text!r}", key=name) from None
 
 
+def number_or_word(text: str, name: str) -> str | float:
+    """Parse one number, or leave a word to the check of the option."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def loss_setting(text: str, name: str) -> Any:
     """Parse the name of a loss, optionally with its setting, such as "huber:0.5"."""
     loss, colon, setting = text.partition(":")

@@ -276,6 +276,16 @@ class Options:
         float,
     )
     calibrate: str = option("auto", checks.CALIBRATE_HELP, checks.calibrate, "str", str, is_kept=False)
+    head: int | str = option(
+        "auto",
+        "Small network on the scores of a row's pairs of fields, fitted to at least 1,000 validation rows: off, its "
+        "number of hidden units, or auto (chosen by folds, if the gain is significant).",
+        checks.head,
+        'int or "auto" or "off"',
+        str,
+        parse=flag_values.number_or_word,
+        is_kept=False,
+    )
     seed: int = option(
         0,
         "Random seed. Equal seeds give equal models.",

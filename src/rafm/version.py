@@ -1,3 +1,3 @@
-"""The version of rafm, as in pyproject.toml."""
+"""The version of rafm: the one place where it stands."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -18,6 +18,7 @@ TYPES = {  # of annotations, by that of the declaration
     "int or None": "int | None",
     'int or "auto"': "int | str",
     'int, sequence of int or "auto"': "int | str | Sequence[int]",
+    'int or "auto" or "off"': "int | str",
     "int, RandomState or None": "int | np.random.RandomState | None",
     "rule or array of int": "LevelRule | np.ndarray | Sequence[int]",
     "str": "str",

@@ -1,15 +1,16 @@
-"""Write the golden model files of the current format version, with what a reader must find in them.
+"""Write the golden model files of all format versions, with what a reader must find in them.
 
     python tests/golden/make.py [FOLDER]
 
-For each family NAME: `v1-NAME.rafm`, and `v1-NAME.json` with every number of the model and the scores of some rows.
-Nothing is trained: all numbers are drawn, so that the files do not depend on the kernels. The scores are those of
-tests/naive.py, with the size of the numbers that add up to them. Files of a version that was released are never
-written again; a new version gets new ones.
+For each NAME in PLANS, a family or what else a file may hold: `v1-NAME.rafm` (`v2-` with a head), and a `.json`
+beside it with every number of the model and the scores of some rows. Nothing is trained: all numbers are drawn, so that
+the files do not depend on the kernels. The scores are those of tests/naive.py, with the size of the numbers that add up
+to them. Files of a version that was released are never written again; a new version gets new ones.
 """
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +21,22 @@ sys.path.insert(0, str(HERE.parent))
 
 import naive  # noqa: E402
 
+from rafm.compress.quantise import quantise  # noqa: E402
 from rafm.encode.coders import Bins, Buckets, Clock, Lists, LogBins, Number, Words  # noqa: E402
 from rafm.encode.column import Column  # noqa: E402
 from rafm.encode.encoder import TableEncoder  # noqa: E402
 from rafm.encode.spec import ColumnSpec, TableSpec  # noqa: E402
 from rafm.encode.strings import StringTable  # noqa: E402
+from rafm.kernels.head import Network  # noqa: E402
 from rafm.losses import loss_for  # noqa: E402
 from rafm.model.file import Saved, save  # noqa: E402
+from rafm.model.head import Head, n_inputs  # noqa: E402
 from rafm.model.model import Model  # noqa: E402
-from rafm.model.parameters import Parameters  # noqa: E402
+from rafm.model.parameters import Parameters, States  # noqa: E402
 from rafm.plan.fields import FeatureFields  # noqa: E402
 from rafm.plan.ranks import RankPlan  # noqa: E402
 from rafm.rows.numbering import Numbering  # noqa: E402
 
-VERSION = 1
 PLANS = {
     "rafm": RankPlan("rafm", (2, 3, 7), (12, 11, 6, 2, 0)),
     "fm": RankPlan("fm", (5,), (12, 12, 0)),
@@ -42,8 +45,13 @@ PLANS = {
     "mrma": RankPlan("mrma", (2, 3), (12, 12, 12, 0)),
     "table": RankPlan("rafm", (2, 3), (9, 9, 4, 0)),
     "ffm": RankPlan("ffm", (3,), (12, 11, 0), n_field_vectors=2),
+    "times": RankPlan("fm", (3,), (12, 12, 0)),  # whose encoder has version 2
+    "states": RankPlan("rafm", (2, 3), (12, 9, 4, 0)),  # with optimiser state
+    "packed": RankPlan("rafm", (2, 3), (12, 9, 4, 0)),  # of 6 bits
+    "head": RankPlan("rafm", (2, 3), (12, 11, 5, 0)),
 }
-SEEDS = ("difacto", "fm", "lr", "mrma", "rafm", "table", "ffm")  # a new name goes last
+# a new name goes last
+SEEDS = ("difacto", "fm", "lr", "mrma", "rafm", "table", "ffm", "times", "states", "packed", "head")
 
 
 def words(*texts: str) -> Words:
@@ -75,6 +83,26 @@ ENCODER = TableEncoder(
         Column(SPECS["visits"], "number", LogBins("visits", (-1.0, 0.0, 47.0)), False, True),
     ),
 )
+TIMES = {"city": ColumnSpec("city"), "when": ColumnSpec("when", "datetime")}
+TIMES_ENCODER = TableEncoder(
+    TableSpec(tuple(TIMES.values())),
+    (
+        Column(TIMES["city"], "text", words("Oslo", "Rome"), False, False),
+        Column(TIMES["when"], "time", Clock("when", None), False, True, times="aware"),
+    ),
+)
+ENCODERS = {"table": ENCODER, "times": TIMES_ENCODER}
+
+
+def draw_states(plan: RankPlan, draw: np.random.Generator) -> States:
+    """Return the state of AdaGrad: a sum of squares per weight and vector, and scales that are powers of 2."""
+
+    def squares(*shape: int) -> np.ndarray:
+        return draw.uniform(1, 3, shape).astype(np.float32)
+
+    n, factors = plan.n_features, [squares(size, 1) for size in plan.sizes[1:-1]]
+    scales = np.float32(2) ** draw.integers(-2, 3, n).astype(np.float32)
+    return States(squares(4), squares(n, 1), factors, np.array([4], np.float32), scales)
 
 
 def draw_parameters(plan: RankPlan, draw: np.random.Generator) -> Parameters:
@@ -88,10 +116,18 @@ def draw_parameters(plan: RankPlan, draw: np.random.Generator) -> Parameters:
     return Parameters(numbers(1), numbers(plan.n_features), factors, mixture if plan.family == "mrma" else None)
 
 
+def draw_head(draw: np.random.Generator) -> Head:
+    """Return a head of three fields and four units."""
+    n = n_inputs(3)
+    shapes = [(n,), (n,), (n, 4), (4,), (4,), (1,)]
+    return Head(Network(*(np.abs(draw.normal(0, 0.7, shape)).astype(np.float32) for shape in shapes)), 3)
+
+
 def make_saved(name: str) -> Saved:
     """Return the model of a name; ids are not in order, and some were never seen."""
     plan, draw = PLANS[name], np.random.default_rng(SEEDS.index(name))
-    n_inputs = ENCODER.n_features if name == "table" else 2**31 + 5 if name == "lr" else 30
+    encoder = ENCODERS.get(name)
+    n_inputs = encoder.n_features if encoder else 2**31 + 5 if name == "lr" else 30
     ids = draw.permutation(min(n_inputs, 30))[: plan.n_features].astype(np.int64)
     if name == "lr":
         ids[0] = n_inputs - 1  # needs 8 bytes
@@ -108,8 +144,13 @@ def make_saved(name: str) -> Saved:
         options={"optimizer": "adagrad", "learning_rate": 0.2, "l2": 0.003, "patience": None, "n_epochs": 1},
         fields=FeatureFields(("user", "item"), np.arange(12, dtype=np.int32) % 3 % 2) if name == "ffm" else None,
     )
+    if name == "head":
+        fields = FeatureFields(("user", "item", "day"), np.arange(12, dtype=np.int32) % 3)
+        model = replace(model, fields=fields, head=draw_head(draw))
     classes = {"table": ["no", "yes"], "rafm": [False, True]}.get(name)
-    return Saved(model, ENCODER if name == "table" else None, int(name == "difacto"), classes)
+    if name == "states":
+        model = replace(model, parameters=replace(model.parameters, states=draw_states(plan, draw)))
+    return Saved(quantise(model, 6) if name == "packed" else model, encoder, int(name == "difacto"), classes)
 
 
 def make_rows(model: Model, draw: np.random.Generator) -> list[dict[int, float]]:
@@ -126,7 +167,7 @@ def make_rows(model: Model, draw: np.random.Generator) -> list[dict[int, float]]
 
 def naive_score(model: Model, row: dict[int, float]) -> tuple[float, float]:
     """Return the score of a row by the definition of the family, and the size of what adds up to it."""
-    plan, found = model.plan, model.parameters
+    plan, found = model.plan, model.parameters.as_floats()
     blocks, levels = found.factors, plan.levels()
     if plan.n_field_vectors:
         blocks, levels = np.split(blocks[0], plan.n_field_vectors, axis=1), levels * plan.n_field_vectors
@@ -143,18 +184,27 @@ def naive_score(model: Model, row: dict[int, float]) -> tuple[float, float]:
     }
     known = naive.numbered((list(row), list(row.values())), model.numbering.ids)
     row = ([i for i, _ in known], [x for _, x in known])
-    return naive.score(twin, row), naive.score_size(twin, row)
+    score, size = naive.score(twin, row), naive.score_size(twin, row)
+    if model.head is None:
+        return score, size
+    account = naive.account(twin, row, model.counts, model.head.n_fields)
+    added = naive.network_output(model.head.network._asdict(), account)
+    return score + added, size + abs(added)
 
 
 def contents(saved: Saved) -> dict:
     """Return everything a reader must find, each array as type, shape and the hexadecimal digits of its bytes."""
-    model, found = saved.model, saved.model.parameters
+    model, found = saved.model, saved.model.parameters.as_floats()
     arrays = {"bias": found.bias, "weights": found.weights, "ids": model.numbering.ids, "counts": model.counts}
     arrays |= {f"factors.{level}": block for level, block in enumerate(found.factors, start=1)}
     if found.mixture is not None:
         arrays["mixture"] = found.mixture
+    if found.states is not None:
+        arrays |= found.states.arrays()
     if model.fields is not None:
         arrays["fields"] = model.fields.numbers
+    if model.head is not None:
+        arrays |= model.head.arrays()
     columns = saved.encoder.spec.to_dict() if saved.encoder else {}
     return {
         "family": model.plan.family,
@@ -174,12 +224,18 @@ def contents(saved: Saved) -> dict:
     }
 
 
+def golden_path(folder: Path, name: str) -> Path:
+    """Return the file of a name; its prefix is the version of its format."""
+    return folder / f"v{2 if name == 'head' else 1}-{name}.rafm"
+
+
 def main(folder: Path) -> None:
     """Write all files."""
     for name in PLANS:
         saved = make_saved(name)
         rows = make_rows(saved.model, np.random.default_rng(0))
-        save(folder / f"v{VERSION}-{name}.rafm", saved)
+        path = golden_path(folder, name)
+        save(path, saved)
         scores, sizes = zip(*(naive_score(saved.model, row) for row in rows))
         told = {
             "contents": contents(saved),
@@ -187,7 +243,7 @@ def main(folder: Path) -> None:
             "scores": [np.float32(score).tobytes().hex() for score in scores],
             "sizes": [round(float(size), 3) for size in sizes],
         }
-        (folder / f"v{VERSION}-{name}.json").write_text(json.dumps(told) + "\n")
+        path.with_suffix(".json").write_text(json.dumps(told) + "\n")
 
 
 if __name__ == "__main__":

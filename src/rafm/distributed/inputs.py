@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..checks import AUTO, OFF
 from ..encode.encoder import TableEncoder
 from ..errors import ConfigError, DataValueError
 from ..files.terminal import counted
@@ -117,6 +118,7 @@ def check_options(options: Options) -> None:
         "--rate-drops": bool(options.rate_drops),
         "--keep-state": options.keep_state,
         "--calibrate on": options.calibrate == "on",
+        f"--head {options.head}": options.head not in (AUTO, OFF),
         "--step-rows 0": options.step_rows == 0,
         "one level per feature": options.levels is not None and not callable(options.levels),
     }

@@ -65,6 +65,7 @@ class RaFMRegressor(RegressorMixin, FactorizationMachine):
         max_seconds: float | None = None,
         negative_rate: float = 1.0,
         calibrate: str = "auto",
+        head: int | str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
         columns: Mapping[str, Any] | TableSpec | None = None,

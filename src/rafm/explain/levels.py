@@ -49,7 +49,7 @@ def level_losses(model: Model, batch: CheckedRows) -> list[LevelLoss]:
     found: list[LevelLoss] = []
     for level in levels:
         is_all = level == n_levels
-        scores = model.score_numbered(rows, None if is_all else level)
+        scores = model.base_scores(rows, None if is_all else level)
         loss = evaluate(model.loss, np.asarray(batch.labels), scores, weights, [name])[name]
         assert loss is not None
         gain = found[-1].loss - loss if found else 0.0

@@ -100,6 +100,10 @@ def shapley_values(
             f"model {model.plan.family!r} has no Shapley values: it cannot score rows with columns left out",
             key="model",
         )
+    if model.head is not None:
+        raise ConfigError(
+            "a model with a network has no exact Shapley values: use explain, or train with head='off'", key="head"
+        )
     game = _Game(model, names, background)
     values = [game.own(row) + game.mixed(row) - game.own_mean for row in game.entries(batch)]
     base = float(model.parameters.bias[0]) + game.own_mean.sum()

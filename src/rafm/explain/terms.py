@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..kernels.tables import Rows
+from ..model.head import input_names
 from ..model.model import Model, naming_rows
 from ..model.pairs import pair_levels, pair_products
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
 from .names import FeatureNames
+
+NETWORK = "network"  # name of the term of a head
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,9 @@ class Explanation:
         All nonzero terms, largest absolute value first.
     unseen : tuple of str
         Features or columns of the row that training never saw; they add 0.
+    network : dict of str to float
+        The term of the network, if the model has one, split over what it takes in: the score, pairs of fields, linear
+        terms and counts of fields. Each adds its value, standardised, times the slope of the network there.
     """
 
     score: float
@@ -66,13 +73,15 @@ class Explanation:
     bias: float
     terms: tuple[Term, ...]
     unseen: tuple[str, ...] = ()
+    network: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """Return the explanation as plain values, with the `top` largest terms (default: all)."""
         shown = [asdict(term) for term in self.terms[:top]]
         rest = sum(term.value for term in self.terms[len(shown) :])
         plain = {"score": self.score, "prediction": self.prediction, "bias": self.bias}
-        return plain | {"terms": shown, "rest": rest, "unseen": list(self.unseen)}
+        split = {"network": self.network} if self.network else {}
+        return plain | {"terms": shown, "rest": rest, "unseen": list(self.unseen)} | split
 
     def to_text(self, top: int | None = None) -> str:
         """Return a table for reading, with the `top` largest terms (default: all)."""
@@ -131,13 +140,25 @@ def explain_rows(model: Model, batch: CheckedRows, names: FeatureNames) -> Itera
         scores = model.scores(batch)
         predictions = model.link(scores.astype(float), batch)
     rows, bias = number_rows(batch, model.numbering), float(model.parameters.bias[0])
-    for r in range(batch.n_rows):
+    for r, split in enumerate(_network_splits(model, rows)):
         known, given = slice(*rows.indptr[r : r + 2]), slice(*batch.indptr[r : r + 2])
         numbers, values = rows.indices[known], rows.values[known]
         terms = [*_linear_terms(model, numbers, values, names), *_pair_terms(model, numbers, values, names)]
+        terms += [Term((NETWORK,), sum(split.values()))] if split else []
         terms.sort(key=lambda term: (-abs(term.value), term.features))
         unseen = names.unseen(batch.indices[given], batch.values[given])
-        yield Explanation(float(scores[r]), float(predictions[r]), bias, tuple(terms), unseen)
+        yield Explanation(float(scores[r]), float(predictions[r]), bias, tuple(terms), unseen, split)
+
+
+def _network_splits(model: Model, rows: Rows) -> Iterator[dict[str, float]]:
+    """Yield what each input of the head adds to the score of each row; nothing without a head."""
+    if model.head is None or model.fields is None:
+        yield from ({} for _ in rows.labels)
+        return
+    inputs = input_names(model.fields.names[: model.head.n_fields])
+    for account in model.accountant.accounts(rows, model.base_scores(rows)):
+        amounts, constant = model.head.split(account)
+        yield {"constant": constant} | {name: float(amount) for name, amount in zip(inputs, amounts) if amount}
 
 
 def _linear_terms(model: Model, numbers: np.ndarray, values: np.ndarray, names: FeatureNames) -> Iterator[Term]:

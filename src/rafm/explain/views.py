@@ -53,7 +53,7 @@ def overview(model: Model, batch: CheckedRows, names: FeatureNames) -> Overview:
     columns, column_pairs, pairs, levels = sums
     for row in explain_rows(model, batch, names):
         for term in row.terms:
-            owners = tuple(sorted(names.column_of_feature(feature) for feature in term.ids))
+            owners = tuple(sorted(names.column_of_feature(feature) for feature in term.ids)) or term.features
             size = abs(term.value) / batch.n_rows
             levels[term.level or 0] += size
             if len(owners) == 1:

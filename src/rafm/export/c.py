@@ -8,7 +8,9 @@ from importlib import resources
 import numpy as np
 
 from ..errors import ConfigError
+from ..kernels.head import LIMIT
 from ..model.file import Saved
+from ..model.head import MOST_PAIRED_FIELDS, n_inputs
 from ..model.model import Model
 from ..model.packed import PackedVectors
 
@@ -41,6 +43,10 @@ def c_source(saved: Saved) -> Iterator[str]:
     yield from _table("float", "weights", model.parameters.weights)
     yield from _numbering(model)
     yield from _vectors(model, bits)
+    if model.head is not None:
+        yield from _table("float", "log_counts", np.log1p(model.counts).astype(np.float32))
+        for name, array in model.head.arrays().items():
+            yield from _table("float", name.replace(".", "_"), array.ravel())
     yield "\n" + resources.files(__package__).joinpath("program.c").read_text()
 
 
@@ -67,6 +73,21 @@ def _settings(saved: Saved, bits: int) -> dict[str, object]:
         "N_FIELD_WEIGHTS": plan.n_field_weights,
         "BITS": bits,
         "LINK": LINKS[saved.model.loss.link_name],
+        **_head_settings(saved.model),
+    }
+
+
+def _head_settings(model: Model) -> dict[str, object]:
+    """Return the sizes of the network; without one, it has no fields."""
+    if model.head is None:
+        return {"HEAD_FIELDS": 0}
+    n = model.head.n_fields
+    return {
+        "HEAD_FIELDS": n,
+        "HEAD_PAIRED": int(n <= MOST_PAIRED_FIELDS),
+        "HEAD_INPUTS": n_inputs(n),
+        "HEAD_UNITS": model.head.n_units,
+        "HEAD_LIMIT": float(LIMIT),
     }
 
 
@@ -106,9 +127,8 @@ def _vectors(model: Model, bits: int) -> Iterator[str]:
     if found.mixture is not None:
         yield from _table("float", "mixture", found.mixture.ravel())
     else:  # without field weights: one table of one element, which is not read
-        weighted = found.fields is not None and model.fields is not None
-        yield from _table("float", "field_weights", found.fields if weighted else [0])  # type: ignore[arg-type]
-        yield from _table("int32_t", "fields", model.fields.numbers if weighted else [0])  # type: ignore[union-attr]
+        yield from _table("float", "field_weights", [0] if found.fields is None else found.fields)
+        yield from _table("int32_t", "fields", [0] if model.fields is None else model.fields.numbers)
 
 
 def _stored(block: np.ndarray | PackedVectors, bits: int) -> np.ndarray:

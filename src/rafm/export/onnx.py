@@ -16,6 +16,7 @@ from ..model.model import Model
 from ..model.packed import PackedVectors
 from .graph import Graph
 from .onnx_columns import column_inputs, unsupported
+from .onnx_head import network_output
 
 MAX_BYTES = 2**31 - 2**24  # of a protocol buffer, less some room
 LINKS = {"sigmoid": "Sigmoid", "exp": "Exp", "identity": "Identity"}
@@ -39,7 +40,10 @@ def onnx_model(saved: Saved) -> Iterator[bytes]:
         ids, values = column_inputs(graph, saved.encoder)
     else:
         ids, values = (graph.input(name, kind, "entries") for name, kind in (("ids", np.int64), ("values", np.float32)))
-    score = Scoring(graph, model, ids, values).score()
+    scoring = Scoring(graph, model, ids, values)
+    score = scoring.score()
+    if model.head is not None:
+        score = graph.add(score, network_output(scoring, model.head, score))
     graph.output("Identity", [score], "score")
     graph.output(LINKS[model.loss.link_name], [score], "prediction")
     about = {"family": model.plan.family, "task": model.loss.task, "index_base": str(saved.index_base)}
@@ -63,14 +67,14 @@ class Scoring:
     def score(self) -> str:
         """Return the name of the scores."""
         g, found = self.graph, self.model.parameters
-        weights = self._look_up(np.append(found.weights, np.float32(0)), self.numbers)
+        weights = self.look_up(np.append(found.weights, np.float32(0)), self.numbers)
         score = g.add(g.sum(g.mul(weights, self.values), 1), np.float32(found.bias[0]))
         if self.model.plan.traits.has_mixture:
             return g.add(score, self._mixture())
         weighted = None
         if found.fields is not None and self.model.fields is not None:
             rest = np.append(1 - found.fields[self.model.fields.numbers], np.float32(0))
-            weighted = g.mul(self.values, self._look_up(rest, self.numbers))
+            weighted = g.mul(self.values, self.look_up(rest, self.numbers))
         for block in range(self.model.plan.n_levels):
             score = g.add(score, self._pairs(block, weighted))
         return score
@@ -90,9 +94,10 @@ class Scoring:
         table[numbering.ids] = np.arange(self.n)
         last = np.int64(numbering.n_inputs)
         outside = g.node("Or", [g.node("Less", [ids, np.int64(0)]), g.node("GreaterOrEqual", [ids, last])])
-        return self._look_up(table, g.node("Where", [outside, last, ids]))
+        return self.look_up(table, g.node("Where", [outside, last, ids]))
 
-    def _look_up(self, table: np.ndarray, places: str) -> str:
+    def look_up(self, table: np.ndarray, places: str) -> str:
+        """Return the lines of a table at these places."""
         return self.graph.node("Gather", [table, places], axis=0)
 
     def _vectors(self, block: int) -> str:
@@ -100,10 +105,10 @@ class Scoring:
         g, stored, size = self.graph, self.model.parameters.factors[block], self.model.plan.sizes[block + 1]
         places = g.node("Min", [self.numbers, np.int64(size)])
         if not isinstance(stored, PackedVectors):
-            return self._look_up(np.pad(stored, ((0, 1), (0, 0))), places)
+            return self.look_up(np.pad(stored, ((0, 1), (0, 0))), places)
         codes = stored.integers() if stored.bits == 16 else stored.integers().astype(np.int8)
-        floats = g.cast(self._look_up(np.pad(codes, ((0, 1), (0, 0))), places), np.float32)
-        scales = self._look_up(np.append(stored.scales(), np.float32(0)), places)
+        floats = g.cast(self.look_up(np.pad(codes, ((0, 1), (0, 0))), places), np.float32)
+        scales = self.look_up(np.append(stored.scales(), np.float32(0)), places)
         return g.mul(floats, g.expand(scales, 2))
 
     def _pairs(self, block: int, weighted: str | None = None) -> str:
@@ -136,7 +141,7 @@ class Scoring:
         is_zero = g.node("Equal", [self.values, np.float32(0)])
         places = g.node("Where", [is_zero, np.int64(self.n), self.numbers])
         count = g.sum(g.cast(g.node("Less", [places, np.int64(self.n)]), np.float32), 1)
-        shares = self._look_up(np.vstack([mixture, np.ones_like(mixture[:1])]), places)
+        shares = self.look_up(np.vstack([mixture, np.ones_like(mixture[:1])]), places)
         shares = g.node("ReduceProd", [shares, np.array([1])], keepdims=0)
         products = [g.expand(self._pairs(block), 1) for block in range(self.model.plan.n_levels)]
         joined = g.node("Concat", products, axis=1)

@@ -114,6 +114,70 @@ static double pairs_of_block(size_t p, const int32_t *row, const double *x, cons
 }
 #endif
 
+#if HEAD_FIELDS
+/* Return the product of the vectors of features i and j, of which j has the lower level. */
+static double product_of(int32_t i, int32_t j)
+{
+    double total = 0, left[CHUNK], right[CHUNK];
+    size_t level = 0;
+    while (level < N_BLOCKS && j < sizes[level])
+        level++;
+    for (size_t p = NESTED && level > 0 ? level - 1 : 0; p < level; p++)
+        for (size_t from = 0; from < ranks[p]; from += CHUNK) {
+            size_t width = ranks[p] - from < CHUNK ? ranks[p] - from : CHUNK;
+            read_vector(p, i, from, width, left);
+            read_vector(p, j, from, width, right);
+            for (size_t c = 0; c < width; c++)
+                total += left[c] * right[c];
+        }
+    return total;
+}
+
+/* Add the pair of two fields to what the network takes in: one sum for every two, or one for each of many. */
+static void add_pair(double *account, size_t a, size_t b, double amount)
+{
+#if HEAD_PAIRED
+    size_t low = a < b ? a : b, high = a < b ? b : a;
+    account[1 + low * (2 * HEAD_FIELDS - low - 1) / 2 + high - low - 1] += amount;
+#else
+    account[1 + a] += amount;
+    account[1 + b] += amount;
+#endif
+}
+
+/* Return what the network adds to the score of a row. */
+static double network_output(double score, const int32_t *row, const double *x, size_t n)
+{
+    const size_t linear = HEAD_INPUTS - 2 * HEAD_FIELDS, counts = HEAD_INPUTS - HEAD_FIELDS;
+    double account[HEAD_INPUTS] = {0}, units[HEAD_UNITS], total = (double)head_output_bias[0];
+    account[0] = score;
+    for (size_t q = 0; q < n; q++) {
+        size_t a = (size_t)fields[row[q]];
+        if (a >= HEAD_FIELDS)
+            continue;
+        account[linear + a] += (double)weights[row[q]] * x[q];
+        account[counts + a] += (double)log_counts[row[q]];
+        for (size_t d = 0; d < q; d++) {
+            size_t b = (size_t)fields[row[d]];
+            if (b < HEAD_FIELDS && a != b)
+                add_pair(account, a, b, product_of(row[d], row[q]) * x[d] * x[q]);
+        }
+    }
+    for (size_t u = 0; u < HEAD_UNITS; u++)
+        units[u] = (double)head_hidden_bias[u];
+    for (size_t k = 0; k < HEAD_INPUTS; k++) {
+        double input = (account[k] - (double)head_means[k]) * (double)head_scales[k];
+        input = input > HEAD_LIMIT ? HEAD_LIMIT : input < -HEAD_LIMIT ? -HEAD_LIMIT : input;
+        for (size_t u = 0; u < HEAD_UNITS; u++)
+            units[u] += input * (double)head_hidden[k * HEAD_UNITS + u];
+    }
+    for (size_t u = 0; u < HEAD_UNITS; u++)
+        if (units[u] > 0)
+            total += units[u] * (double)head_output[u];
+    return total;
+}
+#endif
+
 /* Return what the pairs of a row add to its score. */
 static double pairs_of_row(const int32_t *row, const double *x, size_t n)
 {
@@ -187,6 +251,9 @@ int rafm_score(const int64_t *ids, const float *values, size_t n, double *score)
             x[kept++] = x[q];
         }
     total += pairs_of_row(row, x, kept);
+#if HEAD_FIELDS
+    total += network_output(total, row, x, kept);
+#endif
     if (!isfinite(total))
         return RAFM_NOT_FINITE;
     *score = total;

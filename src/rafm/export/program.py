@@ -20,6 +20,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from itertools import combinations
 from typing import Any
 
 MODEL: dict[str, Any] = {}
@@ -113,6 +114,43 @@ def pairs_of_row(model: dict[str, Any], known: list[tuple[int, float]]) -> float
     return total
 
 
+def lower_product(model: dict[str, Any], i: int, j: int) -> float:
+    """Return the product of the vectors of features i and j, of which j has the lower level."""
+    level = sum(j < size for size in model["sizes"])
+    blocks = range(max(level - 1, 0) if model["nested"] else 0, level)
+    return sum(a * b for p in blocks for a, b in zip(vector(model, p, i), vector(model, p, j)))
+
+
+def account_of(model: dict[str, Any], score: float, known: list[tuple[int, float]]) -> list[float]:
+    """Return what the network takes in: the score, pairs of fields, linear terms and log counts of fields."""
+    n, fields, is_paired = model["head_fields"], model["fields"], model["head_paired"]
+    pairs: dict[tuple[int, int], float] = dict.fromkeys(combinations(range(n), 2), 0.0)
+    linear, counts = [0.0] * n, [0.0] * n
+    for q, (j, z) in enumerate(known):
+        if fields[j] < n:
+            linear[fields[j]] += model["weights"][j] * z
+            counts[fields[j]] += model["log_counts"][j]
+            for i, x in known[:q]:
+                if fields[i] < n and fields[i] != fields[j]:
+                    low, high = sorted((fields[i], fields[j]))
+                    pairs[low, high] += lower_product(model, i, j) * x * z
+    sums = list(pairs.values())
+    if not is_paired:
+        sums = [sum(value for both, value in pairs.items() if field in both) for field in range(n)]
+    return [score, *sums, *linear, *counts]
+
+
+def network_output(model: dict[str, Any], account: list[float]) -> float:
+    """Return what the network adds to the score."""
+    means, scales, hidden = model["head.means"], model["head.scales"], model["head.hidden"]
+    limit, units = model["head_limit"], list(model["head.hidden_bias"])
+    for k, taken in enumerate(account):
+        value = min(max((taken - means[k]) * scales[k], -limit), limit)
+        for u in range(len(units)):
+            units[u] += value * hidden[k * len(units) + u]
+    return model["head.output_bias"][0] + sum(max(unit, 0.0) * w for unit, w in zip(units, model["head.output"]))
+
+
 def score(row: Row) -> float:
     """Return the score of a row of feature ids, from 0 on, and their values; unknown ids add nothing."""
     if not all(id >= 0 and math.isfinite(value) for id, value in row.items()):
@@ -122,6 +160,8 @@ def score(row: Row) -> float:
     known = sorted((number, x) for number, x in known if number >= 0 and x != 0)
     linear = sum(LOADED["weights"][number] * x for number, x in known)
     found = LOADED["bias"] + linear + pairs_of_row(LOADED, known)
+    if LOADED["head_fields"]:
+        found += network_output(LOADED, account_of(LOADED, found, known))
     if not math.isfinite(found):
         raise ValueError("the score is not finite")
     return float(found)

@@ -14,7 +14,9 @@ import numpy as np
 from ..encode.coders import Bins, Buckets, Clock, Coder, Lists, LogBins, Number, Words
 from ..encode.column import Column
 from ..errors import ConfigError
+from ..kernels.head import LIMIT
 from ..model.file import Saved
+from ..model.head import MOST_PAIRED_FIELDS
 from ..model.model import Model
 from ..model.packed import PackedVectors
 
@@ -47,6 +49,9 @@ def _content(saved: Saved) -> dict[str, Any]:
         "classes": saved.classes,
         "columns": None if saved.encoder is None else _columns(saved.encoder.columns),
         "missing": "feature" if saved.encoder is None else saved.encoder.spec.missing,
+        "head_fields": 0 if model.head is None else model.head.n_fields,
+        "head_paired": model.head is not None and model.head.n_fields <= MOST_PAIRED_FIELDS,
+        "head_limit": float(LIMIT),
         "arrays": {name: _packed(array) for name, array in _arrays(model).items()},
     }
 
@@ -63,8 +68,12 @@ def _arrays(model: Model) -> dict[str, np.ndarray]:
             found[f"vectors.{number}"] = block
     if model.parameters.mixture is not None:
         found["mixture"] = model.parameters.mixture
-    if model.parameters.fields is not None and model.fields is not None:
-        found |= {"field_weights": model.parameters.fields, "fields": model.fields.numbers}
+    if model.fields is not None and (model.parameters.fields is not None or model.head is not None):
+        found["fields"] = model.fields.numbers
+    if model.parameters.fields is not None:
+        found["field_weights"] = model.parameters.fields
+    if model.head is not None:
+        found |= {"log_counts": np.log1p(model.counts).astype(np.float32), **model.head.arrays()}
     return found
 
 

@@ -25,8 +25,8 @@ It is a safetensors file: the length of a JSON text in 8 bytes (little-endian), 
 
 The digest detects damage, not tampering: an attacker can write a new one. So all fields are treated as untrusted and
 checked before anything of their size is allocated, and nothing is ever executed. Every version begins like version 1,
-up to its number. A file that version 1 cannot express gets a new number, the major version of the first rafm that
-writes it; the readers of older versions stay in `_READERS`.
+up to its number. A file that version 1 cannot express has a higher one, so that older readers refuse it by name;
+version 2 is for models with a network, and laid out like version 1. Version n is of rafm 0.n.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ MAX_HEADER_BYTES = 16 * 2**20
 Header = dict[str, Any]
 Tensors = dict[str, np.ndarray]
 
+VERSIONS = 2  # of the format, that this rafm reads
 _MAGIC = b'{"__metadata__":{"format":"rafm","format_version":"'
 _NO_DIGEST = "0" * 64
 _MAX_QUOTES = 18 + 10 * MAX_TENSORS  # quotes of the metadata, and of each entry
@@ -63,8 +64,12 @@ _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 # Writing
 
 
-def write_container(path: PathLike, tensors: Tensors, header: Header, check: Callable[[str], Any] | None = None) -> int:
-    """Write arrays and header to `path` atomically; return the bytes written. check: see `write_atomically`.
+def write_container(
+    path: PathLike, tensors: Tensors, header: Header, version: int = 1, check: Callable[[str], Any] | None = None
+) -> int:
+    """Write arrays and header to `path` atomically; return the bytes written.
+
+    version: of the format, the lowest that can express the content. check: see `write_atomically`.
 
     The same arrays and header give the same bytes. Arrays may have any memory layout; `header` may contain everything
     that survives a JSON round trip: dicts with text keys, lists, text, finite numbers, booleans and None.
@@ -76,11 +81,11 @@ def write_container(path: PathLike, tensors: Tensors, header: Header, check: Cal
     ({'task': 'binary'}, {'weights': array([1., 2.], dtype=float32)})
     """
     with messages_starting_with(path):
-        chunks = container_chunks(tensors, header)
+        chunks = container_chunks(tensors, header, version)
     return write_atomically(path, chunks, check)
 
 
-def container_chunks(tensors: Tensors, header: Header) -> list[Chunk]:
+def container_chunks(tensors: Tensors, header: Header, version: int = 1) -> list[Chunk]:
     """Return the bytes of a container in chunks, to embed it in another file.
 
     >>> data = b"".join(container_chunks({"weights": np.float32([1, 2])}, {"task": "binary"}))
@@ -92,9 +97,9 @@ def container_chunks(tensors: Tensors, header: Header) -> list[Chunk]:
     text = _header_text(header)
     index = _index_of(arrays)
     check_index(index)
-    _check_head_size(len(_encode(text, _NO_DIGEST, index)))
+    _check_head_size(len(_encode(text, _NO_DIGEST, index, version)))
     views = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
-    head = _encode(text, _digest(_encode(text, _NO_DIGEST, index), views), index)
+    head = _encode(text, _digest(_encode(text, _NO_DIGEST, index, version), views), index, version)
     return [_length(head), head, *views]
 
 
@@ -142,9 +147,9 @@ def _index_of(arrays: Tensors) -> dict[str, Any]:
     return index
 
 
-def _encode(text: str, digest: str, index: dict[str, Any]) -> bytes:
+def _encode(text: str, digest: str, index: dict[str, Any], version: int = 1) -> bytes:
     """Return the JSON in front of the data, padded so that the data begin at a multiple of 8."""
-    metadata = {"format": "rafm", "format_version": "1", "header": text, "sha256": digest}
+    metadata = {"format": "rafm", "format_version": str(version), "header": text, "sha256": digest}
     head = json.dumps({"__metadata__": metadata, **index}, separators=(",", ":")).encode()  # escapes all but ASCII
     return head + b" " * (-len(head) % 8)
 
@@ -174,7 +179,7 @@ def read_container(path: PathLike) -> tuple[Header, Tensors]:
     with messages_starting_with(path), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = _read_head(file, size)
-        return _reader(head)(head, file, size)
+        return _read_checked(head, file, size)
 
 
 def parse_container(data: Chunk) -> tuple[Header, Tensors]:
@@ -182,7 +187,7 @@ def parse_container(data: Chunk) -> tuple[Header, Tensors]:
     file = BytesIO(data)
     size = file.getbuffer().nbytes
     head = _read_head(file, size)
-    return _reader(head)(head, file, size)
+    return _read_checked(head, file, size)
 
 
 def peek_container(path: PathLike, names: Iterable[str]) -> tuple[str, Tensors]:
@@ -197,7 +202,7 @@ def peek_container(path: PathLike, names: Iterable[str]) -> tuple[str, Tensors]:
     with messages_starting_with(path), open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = _read_head(file, size)
-        _reader(head)  # rejects other versions
+        _check_version(head)
         _, digest, index = _decode(head)
         places, found = check_index(index), {}
         _check_size(8 + len(head) + max((place.end for place in places.values()), default=0), size)
@@ -269,22 +274,23 @@ def _check_complete(expected: int, size: int) -> None:
         raise ModelFormatError(f"is truncated: {size} bytes, expected at least {expected}. Copy or save it again.")
 
 
-def _reader(head: bytes) -> Callable[[bytes, BinaryIO, int], tuple[Header, Tensors]]:
-    """Return the reader of the file's format version, which is at the same position in all versions."""
+def _check_version(head: bytes) -> int:
+    """Return the file's format version, which is at the same position in all versions; reject newer ones."""
     found = _VERSION.match(head, len(_MAGIC))
     if found is None:
         raise ModelFormatError("has no valid format version: it is damaged. Copy or save it again.")
     version = int(found[1])
-    if version not in _READERS:
+    if version > VERSIONS:
         raise ModelVersionError(
-            f"has format version {version}, but this rafm reads up to {max(_READERS)}. "
-            f"Upgrade rafm: it needs rafm >= {version}.0."
+            f"has format version {version}, but this rafm reads up to {VERSIONS}. "
+            f"Upgrade rafm: it needs rafm >= 0.{version}."
         )
-    return _READERS[version]
+    return version
 
 
-def _read_version_1(head: bytes, file: BinaryIO, size: int) -> tuple[Header, Tensors]:
+def _read_checked(head: bytes, file: BinaryIO, size: int) -> tuple[Header, Tensors]:
     """Check the structure, read the data, then check digest, canonical form and values."""
+    version = _check_version(head)
     text, digest, index = _decode(head)
     places = check_index(index)
     n_bytes = max((place.end for place in places.values()), default=0)
@@ -292,13 +298,10 @@ def _read_version_1(head: bytes, file: BinaryIO, size: int) -> tuple[Header, Ten
     data = _read_data(file, n_bytes)
     # The digest first: what follows reports crafted files, not damaged ones.
     _check_digest(digest, _digest(_without_digest(head, digest), [data.data]))
-    _check_spelling(head, _encode(text, digest, index))
+    _check_spelling(head, _encode(text, digest, index, version))
     tensors = {name: _view(data, place) for name, place in places.items()}
     _check_finite(tensors)
     return _parse_header(text), tensors
-
-
-_READERS = {1: _read_version_1}
 
 
 def _decode(head: bytes) -> tuple[str, str, dict[str, Any]]:

@@ -65,6 +65,11 @@ class Huber(Loss):
         """Return the scores."""
         return scores
 
+    def slopes(self, scores: np.ndarray, labels: np.ndarray, label_scale: float = 1.0) -> np.ndarray:
+        """Return the clipped errors."""
+        shape = self.shape(label_scale)
+        return np.clip(scores - labels, -shape, shape)
+
     def prior(self, mean: float, total: float) -> float:
         """Return the mean, which is close to the best constant."""
         return mean

@@ -63,6 +63,10 @@ class Loss:
         """Convert scores to predictions."""
         raise NotImplementedError
 
+    def slopes(self, scores: np.ndarray, labels: np.ndarray, label_scale: float = 1.0) -> np.ndarray:
+        """Return the slope of the loss of each row, as `slope` does for one."""
+        return self.predict(scores) - labels
+
     def prior(self, mean: float, total: float) -> float:
         """Return the best constant score for labels of this mean and total weight; finite even if both are 0."""
         raise NotImplementedError

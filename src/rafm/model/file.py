@@ -23,6 +23,7 @@ from ..plan.fields import FeatureFields
 from ..plan.ranks import RankPlan, Thresholds, check_ranks
 from ..rows.classes import are_classes
 from ..rows.numbering import Numbering
+from .head import Head, head_shapes, is_head
 from .model import Model, naming_rows
 from .names import are_names, feature_name, put_names, take_names
 from .packed import BITS, read_packed, stored_shapes
@@ -65,7 +66,7 @@ class Saved:
 
 def save(path: PathLike, saved: Saved) -> int:
     """Write a model file atomically; return its size in bytes."""
-    return write_container(path, *_content(saved), _read_back(path))
+    return write_container(path, *_content(saved), check=_read_back(path))
 
 
 def file_bytes(saved: Saved) -> int:
@@ -80,8 +81,8 @@ def extra_bytes(encoder: TableEncoder | None, *others: Any) -> int:
     return len(text.encode()) + sum(array.nbytes + TENSOR_BYTES for array in tensors.values()) + TENSOR_BYTES
 
 
-def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the tensors and the header of a model file."""
+def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any], int]:
+    """Return the tensors, the header and the format version of a model file."""
     model = saved.model
     tensors = without_zero_vectors(model.parameters.arrays()) | {
         "ids": _short(model.numbering.ids),
@@ -116,10 +117,13 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         tensors |= put_names("columns", saved.columns, header, tensors)
     if model.samples is not None:
         tensors |= model.samples.arrays()
+    if model.head is not None:
+        tensors |= model.head.arrays()
+        header["head"] = {"n_fields": model.head.n_fields}
     if model.fields is not None:
         tensors["fields"] = model.fields.numbers
         tensors |= put_names("fields", list(model.fields.names), header, tensors)
-    return tensors, header
+    return tensors, header, 1 if model.head is None else 2
 
 
 def _short(numbers: np.ndarray) -> np.ndarray:
@@ -167,6 +171,7 @@ def load_file(path: PathLike) -> Saved:
         encoder = _read_encoder(header["encoder"], header["n_inputs"], tensors)
         if encoder is not None and "columns" in header and not _has_columns(header["columns"], encoder):
             raise _invalid(header, "columns")
+        parameters = _read_parameters(plan, header, tensors)
     except (ModelFormatError, ModelVersionError) as error:
         raise type(error)(f"{Path(path).name}: {error}") from None
     model = Model(
@@ -174,7 +179,7 @@ def load_file(path: PathLike) -> Saved:
         numbering=Numbering(tensors["ids"].astype(np.int64), header["n_inputs"]),
         counts=tensors["counts"].astype(np.int64),
         loss=_read_loss(header),
-        parameters=_read_parameters(plan, header, tensors),
+        parameters=parameters,
         n_rows=header["n_rows"],
         history=header["history"],
         best_epoch=header["best_epoch"],
@@ -182,6 +187,7 @@ def load_file(path: PathLike) -> Saved:
         n_dropped=header.get("dropped", 0),
         fields=FeatureFields(tuple(header["fields"]), tensors["fields"]) if "fields" in header else None,
         samples=Samples.from_arrays(tensors),
+        head=Head.from_arrays(tensors, header["head"]["n_fields"]) if "head" in header else None,
     )
     return Saved(model, encoder, header["index_base"], header["classes"], header.get("columns"))
 
@@ -275,6 +281,9 @@ def _check_header(header: dict[str, Any]) -> None:
         raise _invalid(header, "dropped")
     if "columns" in header and not _are_columns(header["columns"], header["encoder"], header["n_inputs"]):
         raise _invalid(header, "columns")
+    can_have_head = FAMILIES[header["family"]].can_have_head
+    if "head" in header and not (can_have_head and is_head(header["head"], len(header.get("fields", ())))):
+        raise _invalid(header, "head")
     if "fields" in header and not (are_names(header["fields"]) and len(header["fields"]) < 2**31):
         raise _invalid(header, "fields")
 
@@ -368,6 +377,9 @@ def _wanted(plan: RankPlan, header: dict[str, Any], tensors: dict[str, np.ndarra
         wanted["mixture"] = ((n, plan.n_levels), reals)
     if "fields" in header:
         wanted["fields"] = ((n,), ("int32",))
+    if "head" in header:
+        shapes = head_shapes(header["head"]["n_fields"], tensors.get("head.output", np.zeros(0)).size)
+        wanted |= {name: (shape, reals) for name, shape in shapes.items()}
     if plan.n_field_weights:
         wanted["field_weights"] = ((plan.n_field_weights,), reals)
     if (kept := tensors.get("samples.bias")) is not None and kept.ndim == 1 and kept.size:

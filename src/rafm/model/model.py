@@ -23,6 +23,7 @@ from ..plan.ranks import RankPlan
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import Numbering, number_rows
+from .head import Accountant, Head
 from .parameters import Parameters
 from .samples import Samples
 from .scores import score, score_field_aware, score_mixture, score_packed
@@ -69,6 +70,7 @@ class Model:
     n_dropped: int = 0  # features that were dropped because all their parameters are 0
     fields: FeatureFields | None = None
     samples: Samples | None = None  # sampled models that this one was distilled from, if some were kept
+    head: Head | None = None  # a small network whose output is added to the score
 
     @cached_property
     def _layout(self) -> RecordLayout:
@@ -77,22 +79,28 @@ class Model:
         return PackedLayout(self.plan, with_states=False, bits=self.parameters.bits)
 
     @cached_property
-    def _tables(self) -> Tables:
+    def tables(self) -> Tables:
         return self._layout.tables()
 
     @cached_property
-    def _records(self) -> np.ndarray:
+    def records(self) -> np.ndarray:
         records = self._layout.pack(self.parameters.weights, self.parameters.factors)
         if self.fields is not None and self._layout.has_fields:
             self._layout.put_fields(records, self.fields.numbers)
         return records
 
+    @cached_property
+    def accountant(self) -> Accountant:
+        """Computes what a head takes in."""
+        assert self.fields is not None
+        return Accountant(self, self.fields.n_fields if self.head is None else self.head.n_fields)
+
     @property
     def n_parameters(self) -> int:
-        return self.plan.n_parameters
+        return self.plan.n_parameters + (0 if self.head is None else self.head.n_parameters)
 
     def scores(self, batch: CheckedRows, level: int | None = None, threads: int = 1) -> np.ndarray:
-        """Return the score of every row; with a level p (RaFM only), the paper's B_{1,p}.
+        """Return the score of every row; with a level p (RaFM only), the paper's B_{1,p}, without the head.
 
         The scores are bit-identical for any number of threads.
         """
@@ -119,15 +127,20 @@ class Model:
 
     def score_numbered(self, rows: Rows, level: int | None = None) -> np.ndarray:
         """Return the scores of rows of feature numbers."""
+        scores = self.base_scores(rows, level)
+        return scores if self.head is None or level is not None else self.accountant.add(self.head, rows, scores)
+
+    def base_scores(self, rows: Rows, level: int | None = None) -> np.ndarray:
+        """Return the scores of rows of feature numbers without the head."""
         bias = self.parameters.bias[0]
         if self.parameters.mixture is not None:
-            return score_mixture(rows, self._tables, self._records, bias, self.parameters.mixture)
+            return score_mixture(rows, self.tables, self.records, bias, self.parameters.mixture)
         if self.plan.n_field_vectors:
-            return score_field_aware(rows, self._layout, self._tables, self._records, bias)
+            return score_field_aware(rows, self._layout, self.tables, self.records, bias)
         if isinstance(self._layout, PackedLayout):
-            codes = self._layout.codes(self._records)
-            return score_packed(rows, self._tables, (self._records, codes), bias, level, self.parameters.fields)
-        return score(rows, self._tables, self._records, bias, level, self.parameters.fields)
+            codes = self._layout.codes(self.records)
+            return score_packed(rows, self.tables, (self.records, codes), bias, level, self.parameters.fields)
+        return score(rows, self.tables, self.records, bias, level, self.parameters.fields)
 
     def predict(self, batch: CheckedRows) -> np.ndarray:
         """Return the prediction of every row: a probability, a value or an expected count."""

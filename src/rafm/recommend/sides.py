@@ -17,6 +17,7 @@ with the opposite signs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -55,8 +56,8 @@ def refuse_field_vectors(model: Model, what: str) -> None:
 
 
 def own_scores(model: Model, batch: CheckedRows) -> np.ndarray:
-    """Return what each row adds to a score by itself: its linear terms and the pairs within it."""
-    return model.scores(batch) - model.parameters.bias[0]
+    """Return what each row adds to a score by itself: its linear terms and the pairs within it; without a head."""
+    return replace(model, head=None).scores(batch) - model.parameters.bias[0]
 
 
 def signed_sums(model: Model, batch: CheckedRows) -> Iterator[tuple[int, np.ndarray]]:

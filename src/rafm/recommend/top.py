@@ -22,11 +22,13 @@ from ..model.pairs import pair_products
 from ..rows.blocks import take_rows
 from ..rows.checked import CheckedRows
 from ..rows.numbering import number_rows
+from .rerank import LEADING, reranked
 from .select import add_candidates, drop_beaten, exact_products
 from .sides import coordinates_by_level, own_scores, refuse_field_vectors, row_levels, side_vectors
 
 CHUNK_ROWS = 1 << 14  # contexts whose vectors are kept at a time
 BLOCK_ROWS, TILE_ITEMS = 256, 2048  # contexts and items of a tile
+LEADING_ROWS = 1 << 10  # the same, if the leading items of each are scored again
 LIST_ROOM = 1024  # entries of a list of candidates beyond a tile
 ROUNDING = 4 * np.finfo(np.float32).eps
 
@@ -94,15 +96,28 @@ class Catalogue:
         """
         self._check(contexts, top, exclude)
         found = Recommended(np.full((contexts.n_rows, top), -1), np.full((contexts.n_rows, top), np.nan))
+        chunk = CHUNK_ROWS if self.model.head is None else LEADING_ROWS
         with ThreadPoolExecutor(max(1, threads), "rafm") as pool, threadpool_limits(1, "blas"):
-            for first in range(0, contexts.n_rows, CHUNK_ROWS):
-                some = slice(first, min(first + CHUNK_ROWS, contexts.n_rows))
-                part = Recommended(found.items[some], found.scores[some])
+            for first in range(0, contexts.n_rows, chunk):
+                some = slice(first, min(first + chunk, contexts.n_rows))
                 seen = None if exclude is None else exclude[some]
-                scorer = self._scorer(take_rows(contexts, some.start, some.stop))
-                blocks = np.array_split(scorer.order, range(BLOCK_ROWS, scorer.order.size, BLOCK_ROWS))
-                [*pool.map(lambda rows: self._fill(part, rows, scorer, seen), blocks)]  # noqa: B023
+                found.items[some], found.scores[some] = self._best(
+                    take_rows(contexts, some.start, some.stop), top, seen, pool
+                )
         return found
+
+    def _best(
+        self, contexts: CheckedRows, top: int, seen: Sequence[np.ndarray] | None, pool: ThreadPoolExecutor
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return items and scores of the best of a chunk of contexts."""
+        n = top if self.model.head is None else max(top, LEADING)
+        part = Recommended(np.full((contexts.n_rows, n), -1), np.full((contexts.n_rows, n), np.nan))
+        scorer = self._scorer(contexts)
+        blocks = np.array_split(scorer.order, range(BLOCK_ROWS, scorer.order.size, BLOCK_ROWS))
+        [*pool.map(lambda rows: self._fill(part, rows, scorer, seen), blocks)]
+        if self.model.head is None:
+            return part.items, part.scores
+        return reranked(self.model, contexts, self.items, part.items, top)
 
     def _scorer(self, contexts: CheckedRows) -> Scorer:
         """Return what scores these contexts against all items."""

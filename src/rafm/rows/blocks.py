@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from .checked import Batch, CheckedRows
+from .checked import Batch, CheckedRows, check_batch
 
 BLOCK_ROWS, BLOCK_ENTRIES = 1 << 21, 1 << 23  # size limits of a block, the unit that training loads at a time
 AnyRows = TypeVar("AnyRows", bound=Batch)
@@ -35,6 +35,28 @@ def pick_rows(rows: AnyRows, chosen: np.ndarray) -> AnyRows:
     labels = None if rows.labels is None else rows.labels[chosen]
     weights = None if rows.weights is None else rows.weights[chosen]
     return rows._derived(indptr, rows.indices[entries], rows.values[entries], rows.n_features, labels, weights)
+
+
+def join_sides(left: CheckedRows, left_rows: np.ndarray, right: CheckedRows, right_rows: np.ndarray) -> CheckedRows:
+    """Return rows that have the entries of a row on the left, then those of a row on the right.
+
+    >>> rows = check_batch(Batch(np.array([0, 2, 3]), np.array([5, 1, 5]), np.ones(3), 9))
+    >>> other = check_batch(Batch(np.array([0, 1, 2]), np.array([7, 8]), np.ones(2), 9))
+    >>> join_sides(rows, np.array([1, 0]), other, np.array([0, 1])).indices
+    array([5, 7, 5, 1, 8])
+    """
+    a, b = pick_rows(left, left_rows), pick_rows(right, right_rows)
+    parts = [np.diff(a.indptr), np.diff(b.indptr)]
+    indptr = np.concatenate([[0], np.cumsum(parts[0] + parts[1])])
+    starts = np.stack([indptr[:-1], indptr[:-1] + parts[0]])
+    places = [
+        np.repeat(start - part.indptr[:-1], lengths) + np.arange(part.indices.size)
+        for start, part, lengths in zip(starts, (a, b), parts)
+    ]
+    order = np.argsort(np.concatenate(places))
+    indices = np.concatenate([a.indices, b.indices])[order]
+    values = np.concatenate([a.values, b.values])[order]
+    return check_batch(Batch(indptr, indices, values, max(left.n_features, right.n_features)))
 
 
 def keep_rows(rows: AnyRows, kept: np.ndarray) -> AnyRows:

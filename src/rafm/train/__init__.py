@@ -6,6 +6,7 @@
     for each recipe:
         try it; again with a lower learning rate if its best epoch came early; give up what is far behind (trial.py)
     take the best; others must be better than the first by more than luck
+    fit a small network to its account of the rows that judge, if that gains more than luck (head.py)
     train it on all rows, if some were held out (refit.py)
 
 A run is one pass of a recipe through `dispatch.py`: by gradient steps (steps/) or by sampling (gibbs/). Everything that
@@ -23,6 +24,7 @@ from ..rows.checked import CheckedRows
 from ..rows.source import RowSource
 from .dispatch import run_recipe
 from .events import Chosen, Decided, Event, HeldOut, NotHeldOut, OneClass, Planned, Trying
+from .head import find_head, with_head
 from .outcome import GIVEN_UP, Outcome
 from .policy import TIME_FOR_OTHERS, decide, is_worth_more, safe_epochs
 from .recipe import Recipe
@@ -81,7 +83,7 @@ def _events(
         yield OneClass(n_rows)
     validation = split(found, usual, judges, resources.room)
     if validation.parts:
-        yield from _compare(decision.recipes, found, validation, resources, start)
+        yield from _compare(options, decision.recipes, found, validation, resources, start)
         return
     if validation.is_held_out:
         yield HeldOut(n_rows, 0)
@@ -92,7 +94,12 @@ def _events(
 
 
 def _compare(
-    recipes: tuple[Recipe, ...], found: ScannedRows, validation: Validation, resources: Resources, start: Model | None
+    options: Options,
+    recipes: tuple[Recipe, ...],
+    found: ScannedRows,
+    validation: Validation,
+    resources: Resources,
+    start: Model | None,
 ) -> Iterator[Event]:
     """Try all recipes and finish the best one; others than the first must be clearly better."""
     usual, *others = recipes
@@ -117,7 +124,8 @@ def _compare(
     if len(values) > 1:
         yield Chosen(usual.metric, values, winner)
     best.seconds = spent
-    yield from refit(best, winner, found, validation, resources, start)
+    head = yield from find_head(best.model, validation, options)
+    yield from with_head(refit(best, winner, found, validation, resources, start), head)
 
 
 def _named(trial: Generator[Event, None, Outcome], name: str) -> Generator[Event, None, Outcome]:

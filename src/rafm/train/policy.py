@@ -24,7 +24,7 @@ from .resources import Resources
 # ---- What an option leaves to the rows
 
 # Options that say nothing about the model or its steps: ratings may be sampled although they are given
-NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "seed", "threads")
+NEUTRAL = ("loss", "metric", "validation_fraction", "max_seconds", "head", "seed", "threads")
 NEUTRAL_FOR_CLICKS = (*NEUTRAL, "field_weights", "calibrate", "negative_rate")  # ranks may be measured all the same
 PASSED_ON = (*NEUTRAL, "calibrate", "field_weights")  # to further candidates
 SAMPLER = next(iter(SAMPLERS))

@@ -6,7 +6,7 @@ Names of options stand in backticks in the lines, so that each consumer can spel
 from .choices import Chosen, Decided, HeldOut, NotHeldOut, NotRetrained, OneClass, Selected, Slowed, Trying
 from .epochs import CheckpointWritten, EpochFinished, PieceFinished, StartEvaluated, table_header
 from .event import Event
-from .results import Calibrated, Distilled, Finished
+from .results import Calibrated, Distilled, Finished, HeadFitted, HeadTrial
 from .starts import Begun, Continued, Cut, Measuring, Planned, Resumed, Searched, level_lines
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "EpochFinished",
     "Event",
     "Finished",
+    "HeadFitted",
+    "HeadTrial",
     "HeldOut",
     "Measuring",
     "NotHeldOut",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...model.model import Model
+from ..head_policy import HeadShape
 from ..schedule import Schedule
 from .event import Event
 
@@ -77,6 +78,46 @@ class Calibrated(Event):
         shift = f"{'plus' if self.offset >= 0 else 'less'} {abs(self.offset):.3f}"
         change = f"their log loss {self.before:.5f} -> {self.after:.5f}"
         return [f"calibrated on {self.rows} validation rows: scores times {self.scale:.3f}, {shift}; {change}"]
+
+
+@dataclass(frozen=True)
+class HeadTrial:
+    """What a shape of a head gains on folds of the validation rows, in the first metric of the loss."""
+
+    shape: HeadShape
+    gain: float
+    error: float
+
+
+@dataclass(frozen=True)
+class HeadFitted(Event):
+    """A network on the scores of pairs of fields was fitted to the validation rows, or none gained enough.
+
+    trials: what was compared; without any, the shape was given. shape: that of the network, None without one.
+    """
+
+    kind = "head_fitted"
+    level = logging.INFO
+    n_rows: int
+    trials: list[HeadTrial]
+    shape: HeadShape | None
+    seconds: float
+
+    def lines(self) -> list[str]:
+        """Return the line that says what was gained."""
+        if self.shape is not None and not self.trials:
+            return [f"network of {self.shape.units} units fitted to {self.n_rows} validation rows"]
+        best = max(self.trials, key=lambda trial: trial.gain)
+        gained = f"gain {best.gain:.5f} +- {best.error:.5f} on folds of {self.n_rows} validation rows"
+        if self.shape is None:
+            return [f"no network on the pairs of fields: {gained}"]
+        return [f"network of {self.shape.units} units on the pairs of fields: {gained}"]
+
+    def values(self) -> dict[str, Any]:
+        """Return the record."""
+        trials = [{"units": one.shape.units, "gain": one.gain, "error": one.error} for one in self.trials]
+        units = None if self.shape is None else self.shape.units
+        return {"rows": self.n_rows, "trials": trials, "units": units, "seconds": self.seconds}
 
 
 @dataclass(frozen=True)

@@ -164,5 +164,6 @@ def model_of(run: Run, features: PlannedFeatures, n_rows: int, start: Model | No
         best_epoch=len(past) + run.best_epoch(),
         options=recipe.summary() | ({} if run.weight_scale == 1 else {"weight_scale": run.weight_scale}),
         fields=features.fields,
+        head=None if start is None else start.head,
     )
     return model if recipe.keep_state else model.for_scoring()
