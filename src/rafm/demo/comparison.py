@@ -1,4 +1,4 @@
-"""The demo: several models on a generated click log, a table and a plot."""
+"""The demo: several models on a generated click log, a table and a chart."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from ..charts import STYLE, Axis, Series, chart
 from ..metrics.evaluation import evaluate
 from ..model.file import Saved, save
 from ..model.model import Model
@@ -69,7 +70,7 @@ def write_rows(folder: str, n_rows: int = N_ROWS, seed: int = 0) -> tuple[ClickL
 
 
 def run_demo(folder: str, n_rows: int = N_ROWS, seed: int = 0, out: TextIO | None = None) -> list[Result]:
-    """Train all models on a generated log and compare them; rows, models and plot are written to the folder."""
+    """Train all models on a generated log and compare them; rows, models and chart are written to the folder."""
     out = out or sys.stdout
     log, parts = write_rows(folder, n_rows, seed)
     print(_introduction(log, parts), file=out)
@@ -81,8 +82,9 @@ def run_demo(folder: str, n_rows: int = N_ROWS, seed: int = 0, out: TextIO | Non
     print("\n".join(result.line() for result in results), file=out)
     # The log loss of the true probabilities.
     print(f"{'best possible':15} {parts[2].bayes_log_loss:9.5f}", file=out)
-    picture = Path(folder, "comparison.png")
-    print(draw(results, picture), file=out)
+    picture = Path(folder, "comparison.svg")
+    draw(results, picture)
+    print(f"figure: {picture}", file=out)
     return results
 
 
@@ -120,34 +122,16 @@ def _train_one(name: str, sources: list[InMemory], folder: str, seed: int, out: 
     return Result(name, last.model, found, n_bytes, seconds)
 
 
-def draw(results: list[Result], path: Path) -> str:
-    """Plot test loss against size and validation loss by epoch; return a line with the path, or the reason for none."""
-    try:
-        import matplotlib
-    except ImportError:
-        return "no figure: matplotlib is missing; run `pip install '.[report]'` in a checkout of rafm"
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (sizes, epochs) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    linear, *factorized = results  # the linear model is far off and would compress the scale
-    colors = pyplot.cm.viridis(np.linspace(0, 0.85, len(factorized)))
-    least = min(result.metrics["log_loss"] or 0.0 for result in factorized)
-    for result, marker, color in zip(factorized, "vs^DoXP", colors):
-        style = {"marker": marker, "color": "crimson" if result.name == "default" else color}
-        place = (result.model.n_parameters, result.metrics["log_loss"])
-        sizes.plot(*place, linestyle="", markersize=9, **style)
-        below = place[1] == least or result.name.startswith("RaFM")  # so that labels do not cover each other
-        sizes.annotate(result.name, place, textcoords="offset points", xytext=(6, -14 if below else 8), fontsize=9)
-        losses = [entry["valid_log_loss"] for entry in result.model.history]
-        epochs.plot(range(1, len(losses) + 1), losses, markersize=4, label=result.name, **style)
-    title = f"Test loss against size (LR: {linear.metrics['log_loss']:.3f})"
-    sizes.set(xscale="log", xlabel="parameters", ylabel="test log loss", title=title)
-    sizes.margins(x=0.3, y=0.25)
-    epochs.set(
-        xscale="log", xlabel="epoch, or sweep of a sampled model", ylabel="validation log loss", title="While training"
-    )
-    epochs.legend(fontsize=8)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
-    return f"figure: {path}"
+def draw(results: list[Result], path: Path) -> None:
+    """Write a chart of test loss against size as SVG."""
+    families: dict[str, list[Result]] = {}
+    for result in results[1:]:  # without the linear model, which is far off and would compress the scale
+        families.setdefault(result.name.split()[0], []).append(result)
+    series = []
+    for style, group in enumerate(families.values(), 1):
+        names = [result.name for result in group]
+        sizes, losses = zip(*((result.model.n_parameters, result.metrics["log_loss"] or 0.0) for result in group))
+        series.append(Series(", ".join(names), sizes, losses, "marks", style, names))
+    title = f"Test loss against size (LR: {results[0].metrics['log_loss']:.3f})"
+    axes = Axis("parameters", is_log=True), Axis("test log loss")
+    path.write_text(chart(title, *axes, series, style=STYLE + "svg{background:#fff}"), encoding="utf-8")
