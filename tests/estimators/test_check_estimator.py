@@ -12,7 +12,7 @@ CHECKED = [
     RaFMRegressor((2, 8), model="difacto", n_epochs=10, validation_fraction=0),
 ]
 
-SAME_LABELS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 7)  # before, the order of rows made the classes
+SAME_LABELS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 7)  # before, the order of rows made classes
 REASON = (
     "Rows are visited in an order drawn by the seed: a row of weight 2 and the same row twice are visited at different "
     "moments, so the models agree in what they minimise but not number by number."
