@@ -441,9 +441,9 @@ def test_a_column_without_one_of_its_keys_is_refused(path, key):
 
 def test_an_encoder_of_a_newer_version_says_so(path):
     header, tensors = parts("table")
-    header["encoder"]["version"] = 3
+    header["encoder"]["version"] = 4
     write_container(path, tensors, header)
-    with pytest.raises(ModelVersionError, match=r"^m\.rafm: its encoder has version 3"):
+    with pytest.raises(ModelVersionError, match=r"^m\.rafm: its encoder has version 4"):
         load(path)
 
 

@@ -194,7 +194,7 @@ def test_a_model_without_weights_goes_on_without_them():
 DAMAGE = {
     "above 1": (
         lambda header, tensors: tensors["field_weights"].__setitem__(0, 1.5),
-        "weights must be between 0 and 1",
+        "weights must be between -1 and 1",
     ),
     "too few": (lambda header, tensors: tensors.update(field_weights=np.zeros(1, "f4")), "must have shape"),
     "no names": (
