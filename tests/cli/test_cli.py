@@ -46,7 +46,7 @@ def test_train_shows_plan_and_epochs_and_saves_the_model(folder, tmp_path):
     lines = ran.out.splitlines()
     assert lines[0].startswith("level  rank  features")
     header = next(i for i, line in enumerate(lines) if line.startswith("epoch"))
-    table = [line.split() for line in lines[header + 1 : -1]]
+    table = [line.split() for line in lines[header + 1 : -2]]  # what was trained, and where it is, follow
     assert [int(row[0]) for row in table] == list(range(len(table)))
     start, *table = table
     assert float(start[2]) == pytest.approx(np.log(2), abs=0.02)  # of a constant
