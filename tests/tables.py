@@ -7,6 +7,8 @@ from rafm.encode.column import MISSING
 from rafm.encode.encoder import TableEncoder
 from rafm.encode.spec import TableSpec
 
+STORES_VIEWS = int(pa.__version__.split(".")[0]) >= 21  # Arrow before writes no text views to Parquet
+
 
 class Capsule:
     """What DuckDB and others hand out: an object that exports Arrow data and is nothing else."""

@@ -27,7 +27,7 @@ FILE = re.compile(r"<!-- (file|new): (\S+) -->\n```python\n(.*?)```", re.DOTALL)
 def test_the_picture_names_every_folder_once():
     picture = re.search(r"```text\n(.*?)```", ARCHITECTURE.read_text(), re.DOTALL)[1]
     folders = [path.name for path in (ROOT / "src" / "rafm").rglob("*") if (path / "__init__.py").is_file()]
-    assert sorted(re.findall(r"\b([a-z]+)/", picture)) == sorted(folders)
+    assert sorted(re.findall(r"\b([a-z_]+)/", picture)) == sorted(folders)
 
 
 def test_modules_that_the_page_names_at_the_top_are_there():

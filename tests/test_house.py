@@ -48,6 +48,7 @@ CALLED_BY_OTHERS = {  # defined here and called by nobody here, and who calls it
     "predict_proba": "scikit-learn, of a classifier",
     "pid": "tests that kill an actor",
     "read_rows": "benchmarks, experiments and tests",
+    "train_model": "benchmarks, experiments and tests",
     "train_sizes": "experiments.paper",
     "train_sampled_sizes": "experiments.paper",
 }

@@ -35,9 +35,7 @@ def canvas(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any
     try:
         import matplotlib
     except ImportError:
-        raise ConfigError(
-            "figures need matplotlib: pip install '.[report]' in a checkout of rafm", key="paper"
-        ) from None
+        raise ConfigError("figures need matplotlib: pip install matplotlib", key="paper") from None
     matplotlib.use("Agg")  # works without a display
     from matplotlib import pyplot
 

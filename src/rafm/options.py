@@ -408,8 +408,7 @@ def resolve(
     # In the order of the fields: a check may use the values of earlier options.
     for name, one in declared.items():
         chosen[name] = one.check(name, given.get(name, one.default), chosen)
-    asked = {name: value for name, value in given.items() if not _is_default(value, declared[name].default)}
-    checks.refuse_unused(asked, chosen)
+    checks.refuse_unused({name: given[name] for name in asked}, chosen)
     free = (name for name in ADAPTABLE if given.get(name) is None or name in chosen["searched"])
     return Options(
         **{name: chosen[name] for name in declared},

@@ -19,7 +19,7 @@ from rafm.encode import screening
 from rafm.encode.crosses import LEAST_COUNT, Cross, KeyCounts
 from rafm.encode.encoder import TableEncoder
 from rafm.encode.raw_rows import TableRows
-from rafm.encode.screening import LEAST_ROWS, MOST_CROSSES, choose_pairs
+from rafm.encode.screening import ERRORS, LEAST_ROWS, MOST_CROSSES, choose_pairs
 from rafm.encode.serialize import encoder_parts, read_encoder
 from rafm.encode.spec import TableSpec, parse_cross
 from rafm.errors import ConfigError, DataValueError, ModelFormatError
@@ -330,14 +330,14 @@ def test_rows_of_weight_zero_choose_nothing(habits):
 @pytest.mark.parametrize(("n", "chosen"), [(LEAST_ROWS - 1, []), (LEAST_ROWS, [(0, 1)])])
 def test_few_rows_choose_nothing(n, chosen):
     draw = np.random.default_rng(0)
-    codes = [draw.integers(0, 2, n) for _ in range(3)]
-    assert choose_pairs(codes, codes[0] ^ codes[1]) == chosen
+    codes = [draw.integers(0, 8, n) for _ in range(3)]
+    assert choose_pairs(codes, draw.normal(size=(8, 8))[codes[0], codes[1]]) == chosen
 
 
 def test_no_more_than_the_most_pairs_are_taken(monkeypatch):
     draw = np.random.default_rng(0)
-    codes = [draw.integers(0, 2, 3000) for _ in range(5)]
-    labels = sum(a ^ b for a, b in itertools.combinations(codes, 2)) + draw.normal(size=3000)
+    codes = [draw.integers(0, 12, 20_000) for _ in range(6)]
+    labels = sum(draw.normal(size=(12, 12))[a, b] for a, b in itertools.combinations(codes, 2))
     found = choose_pairs(codes, labels)
     assert len(found) == MOST_CROSSES == len(set(found))
     monkeypatch.setattr(screening, "MOST_CROSSES", 3)
@@ -350,6 +350,17 @@ def test_a_gain_must_exceed_its_error(monkeypatch, habits, times, chosen):
     mean, error = screening.Screen(codes_of(X), y, None).gain((0, 1))
     monkeypatch.setattr(screening, "least_errors", lambda n_pairs: times * mean / error)
     assert choose_pairs(codes_of(X), y) == chosen
+
+
+def test_a_pair_that_products_of_vectors_predict_better_is_left_to_them():
+    draw, n = np.random.default_rng(0), 12000
+    user, item = draw.integers(0, 200, n), draw.integers(0, 100, n)
+    odds = 2.5 * draw.normal(size=200)[user] * draw.normal(size=100)[item]
+    labels = draw.logistic(size=n) < odds
+    screen = screening.Screen([user, item], labels * 1.0, None)
+    mean, error = screen.gain((0, 1))
+    assert ERRORS * error < mean < screen.product_gain((0, 1))
+    assert choose_pairs([user, item], labels) == []
 
 
 TRAIN = """

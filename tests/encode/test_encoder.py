@@ -185,7 +185,7 @@ def test_an_encoder_can_be_copied_to_another_process():
         (pa.array([1, 2], pa.int8()), "category"),
         (pa.array([1, 2], pa.uint64()), "category"),
         (pa.array([1, 2], pa.float32()), "category"),
-        (pa.array([1.5, None], pa.float16()), "bins"),
+        (pa.array([np.float16(1.5), None], pa.float16()), "bins"),
         (pa.array([decimal.Decimal("1.50"), None]), "bins"),
         (pa.array(["a", "b"]), "category"),
         (pa.array([b"a", b"b"]), "category"),

@@ -11,7 +11,7 @@ import pytest
 from commands import run
 from fitted import make, scores_of
 from pyarrow import parquet
-from tables import features_of
+from tables import STORES_VIEWS, features_of
 
 from rafm import Scorer, load
 from rafm.encode.encoder import TableEncoder
@@ -69,6 +69,8 @@ def test_cells_of_an_odd_type_score_as_the_same_cells_of_a_common_one(odd, commo
     fitted = [make("binary", "lr").fit(table, LABELS) for table in tables]
     assert fitted[0].encoder_.feature_names() == fitted[1].encoder_.feature_names()
     np.testing.assert_array_equal(*(scores_of(model, table) for model, table in zip(fitted, tables)))
+    if "view" in str(odd.type) and not STORES_VIEWS:
+        return
     path = tmp_path / "t.parquet"
     parquet.write_table(tables[0].append_column("y", pa.array(LABELS)), path)
     trained = run("train", path, "--label", "y", "--out", tmp_path / "m.rafm", "--model", "lr", "--epochs", "1")

@@ -25,7 +25,7 @@ TYPES = {  # of annotations, by that of the declaration
     "str or sequence of str": "str | Sequence[str]",
 }
 SETTINGS = {"loss": "str | Loss", "optimizer": "str | Optimizer"}
-OTHERS = {"columns", "fields", "callbacks", "verbose"}
+OTHERS = {"columns", "cross", "fields", "callbacks", "verbose"}
 
 
 def of_options(kind):

@@ -481,7 +481,7 @@ def test_without_matplotlib_the_command_says_what_to_install(data, tmp_path, mon
     import sys
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigError, match=r"'\.\[report\]'"):
+    with pytest.raises(ConfigError, match="pip install matplotlib"):
         make(tmp_path, data, ["figure1"])
 
 

@@ -210,7 +210,7 @@ def test_cells_that_are_not_finite_or_no_times_are_named(tmp_path):
     ("cells", "kind", "values", "top"),
     [
         (pa.array([True, None, True, False]), "category", 2, "true"),
-        (pa.array([1.5, None, 1.5, 2], pa.float16()), "bins", 2, "1.5"),
+        (pa.array([np.float16(1.5), None, np.float16(1.5), np.float16(2)], pa.float16()), "bins", 2, "1.5"),
         (pa.array([-0.0, None, 0.0, 2]), "category", 2, "0"),
         (pa.array([decimal.Decimal("1.5"), None, decimal.Decimal("1.5"), decimal.Decimal("2.5")]), "bins", 2, "1.5"),
         (pa.array([2**63 + 5, None, 2**63 + 5, 1], pa.uint64()), "category", 2, str(2**63 + 5)),

@@ -11,8 +11,10 @@ from worlds import changed_rows, one_hot, planted
 from rafm import RaFMClassifier, load
 from rafm.checks import effective
 from rafm.errors import ConfigError, DataValueError
+from rafm.losses import loss_named
 from rafm.options import resolve
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.course import divergence
 from rafm.train.dispatch import run_recipe, train_model
 from rafm.train.events import CheckpointWritten, EpochFinished, Finished, PieceFinished, Resumed
 from rafm.train.resources import Resources
@@ -273,3 +275,9 @@ def test_finished_by_patience_is_told(clicks):
     assert last.reason == "patience"
     assert not events[-1].best
     assert isinstance(events[-1], EpochFinished)
+
+
+def test_infinite_sums_of_squares_are_divergence_even_if_the_loss_is_finite():
+    for total, what in ((3e38, None), (np.inf, "the squared gradients of epoch 3 are not finite")):
+        bias = np.array([0.5, total], np.float32)
+        assert divergence(loss_named("squared"), 1.0, 1.0, {}, bias, 3) == what

@@ -16,9 +16,9 @@ from rafm.rows.source import InMemory
 from rafm.rows.stats import count_rows
 from rafm.train import train
 from rafm.train.checkpoint import Checkpoint
+from rafm.train.decision import Facts, decide
 from rafm.train.dispatch import run_recipe
 from rafm.train.events import CheckpointWritten, Chosen, EpochFinished, Finished
-from rafm.train.policy import Facts, decide
 from rafm.train.recipe import Recipe
 from rafm.train.resources import Resources
 from rafm.train.steps.job import Job

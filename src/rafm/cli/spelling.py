@@ -15,7 +15,8 @@ MOVED = {  # commands of a checkout, not of the package
     "datasets": "experiments.datasets",
     "bench": "benchmarks.bench",
 }
-NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"  # as typer says it
+# as versions of typer say it
+NO_INTEGER = r"Input should be a valid integer, unable to parse string as an integer|'.*' is not a valid integer\."
 READING = ("index_base", "min_count", "max_features", "max_line_bytes", "memory", "checkpoint_seconds", "duplicates")
 FIRST_WORDS = ("level", "bits", "to")  # common words, which are names only at the start of a rule
 RECOMMENDING = ("exclude_by",)
@@ -104,4 +105,4 @@ def usage_message(error: Any) -> str:
         return no_such_command(found[1], context.command.list_commands(context), context.command_path)
     if found := re.match(r"Got unexpected extra argument\S* \((.*)\)", message):
         return unexpected_argument(found[1], context)
-    return message.replace(NO_INTEGER, "expected a whole number, such as 100000")
+    return re.sub(NO_INTEGER, "expected a whole number, such as 100000", message)

@@ -380,7 +380,7 @@ class ClusterRun:
     def _check_divergence(self, mean: float, metrics: dict[str, float | None]) -> None:
         loss, scale, epoch = self.spec.options.loss, self.spec.label_scale, self.at.epoch
         baseline = loss.baseline(self.found.label_mean / scale, self.found.label_spread / scale)
-        if what := divergence(loss, mean, baseline, metrics, epoch):
+        if what := divergence(loss, mean, baseline, metrics, self.state.common.bias, epoch):
             raise self._divergence(what, epoch, None)
 
     def _divergence(self, what: str, epoch: int, row: int | None) -> DivergenceError:

@@ -77,6 +77,11 @@ def without_views(cells: pa.Array) -> pa.Array:
     return cells.cast(pa.large_binary()) if pa.types.is_binary_view(cells.type) else cells
 
 
+def without_halves(cells: pa.Array) -> pa.Array:
+    """Convert half-precision numbers, of which Arrow can do little but this, to float32."""
+    return cells.cast(pa.float32()) if pa.types.is_float16(cells.type) else cells
+
+
 def plain(cells: pa.Array) -> pa.Array:
     """Return the cells without dictionary encoding."""
     return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
@@ -164,9 +169,7 @@ def as_numbers(cells: pa.Array) -> np.ndarray:
     >>> as_numbers(pa.array([1, None, 3]))
     array([ 1., nan,  3.])
     """
-    if pa.types.is_float16(cells.type):  # Arrow casts it to float32 only
-        cells = cells.cast(pa.float32())
-    return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(without_halves(cells).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 
 def precision_of(kind: pa.DataType) -> type[np.floating]:

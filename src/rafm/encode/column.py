@@ -13,7 +13,16 @@ from ..errors import DataValueError
 from ..rows.arrow import array_of, numbers_of
 from ..rows.checked import read_only
 from .assemble import Slot, finalize, take_codes
-from .casts import as_booleans, as_number_text, as_numbers, cell_type, is_bytes, naming_column, without_views
+from .casts import (
+    as_booleans,
+    as_number_text,
+    as_numbers,
+    cell_type,
+    is_bytes,
+    naming_column,
+    without_halves,
+    without_views,
+)
 from .coders import Coder, Lists, Number, Words
 from .infer import FEW, is_prose
 from .learners import CodeLearner, WordLearner, first_place, learner_of
@@ -267,7 +276,7 @@ def without_type(cells: pa.Array, expected: str) -> pa.Array:
     >>> without_type(pa.array([float("nan"), None]), "text").type
     DataType(null)
     """
-    if cell_type(cells.type) == expected or not pc.all(pc.is_null(cells, nan_is_null=True)).as_py():
+    if cell_type(cells.type) == expected or not pc.all(pc.is_null(without_halves(cells), nan_is_null=True)).as_py():
         return cells
     return pa.nulls(len(cells))
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ..errors import DataValueError, caller_level
 from ..files.terminal import printable
-from ..rows.arrow import arrays_of_batch, batch_of_arrays
+from ..rows.arrow import arrays_of_batch, batch_of_arrays, bytes_of_batch
 from ..rows.blocks import join_rows
 from ..rows.checked import Batch
 from ..rows.fields import Fields
@@ -103,7 +103,7 @@ class TableEncoder:
         Until then the codes, but no texts, are kept in `room`. chosen_by: labels and weights that choose conjunctions,
         if they are not columns of the table.
         """
-        kept = Spill(room, arrays_of_batch, batch_of_arrays)
+        kept = Spill(room, arrays_of_batch, batch_of_arrays, bytes_of_batch)
         encoder, learners = cls._learn(batches, spec, report, kept)
         if encoder.spec.cross == "auto":
             encoder = encoder._with_pairs(learners, kept, chosen_by)
@@ -125,7 +125,7 @@ class TableEncoder:
         before.
         """
         # others="ignore": columns that are new in these batches have no feature in the model
-        kept, spec = Spill(room, arrays_of_batch, batch_of_arrays), replace(self.spec, others="ignore")
+        kept, spec = Spill(room, arrays_of_batch, batch_of_arrays, bytes_of_batch), replace(self.spec, others="ignore")
         if not targets:
             spec = replace(spec, label=None, weight=None, clicks=None, impressions=None)
         _, learners = self._learn(self._checked(batches), spec, None, kept)

@@ -8,6 +8,7 @@ from itertools import chain
 import pyarrow as pa
 
 from ..errors import RafmError
+from ..rows.arrow import bytes_of_batch
 
 BLOCK_ROWS = 1 << 16  # rows encoded at once, so that a column fits the cache
 FEW_ROWS = 1 << 13  # smaller chunks of a table are joined
@@ -56,7 +57,7 @@ def take_sample(
     try:
         for block in blocks:
             taken.append(block)
-            n_rows, n_bytes = n_rows + block.num_rows, n_bytes + block.nbytes
+            n_rows, n_bytes = n_rows + block.num_rows, n_bytes + bytes_of_batch(block)
             if n_rows >= SAMPLE_ROWS or n_bytes >= SAMPLE_BYTES or block.schema != taken[0].schema:
                 break
     except (RafmError, OSError) as error:

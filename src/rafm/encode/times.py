@@ -23,6 +23,7 @@ SECONDS_PER_DAY = 86_400
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, since 1970
 SENTINELS = (2**63 - 1, -(2**63))  # written for "never" by other programs; as nanoseconds they look like valid times
 HAS_ZONE = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
+AN_OFFSET = r"[+-]\d\d:\d\d"
 HAS_HOURS = r"%[-_^0#]*[HIMSTRcXsrklp]"  # in a format
 YEAR_LAST = r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}( \d{1,2}:\d\d(:\d\d)?)?$"
 MONTH_FIRST = r"^\d{1,2}[./-](1[3-9]|[23]\d)"
@@ -120,7 +121,7 @@ def in_utc(times: pa.Array) -> pa.Array:
 
 def read_times(cells: pa.Array, format: str | None, name: str, row: int, learning: bool = False) -> Times:
     """Return cells as timestamps, in the zone that they have, and their kinds; other arguments: as for `as_times`."""
-    cells = plain(cells)
+    cells = _with_known_zone(plain(cells))
     times = as_times(cells, format, name, row, learning)
     if times.type.tz is not None or (format in ("unix", "unix_ms") and cell_type(cells.type) != "time"):
         kinds = np.full(len(cells), AWARE, np.int8)
@@ -181,6 +182,13 @@ def _known_times(cells: pa.Array, name: str, row: int) -> pa.Array:
     counts = cells.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     _check_years(counts, cells.type.unit, name, row)
     return cells
+
+
+def _with_known_zone(cells: pa.Array) -> pa.Array:
+    """Return times with an offset such as +02:00 in UTC if this version of Arrow, before 22, takes it for no zone."""
+    zone = cells.type.tz if pa.types.is_timestamp(cells.type) else None
+    is_foreign = zone is not None and re.fullmatch(AN_OFFSET, zone) and not _is_zone(zone)
+    return in_utc(cells) if is_foreign else cells
 
 
 @lru_cache(maxsize=256)

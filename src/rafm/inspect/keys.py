@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ..encode.casts import cell_type
+from ..encode.casts import cell_type, without_halves
 from ..encode.interning import Strings
 from ..encode.strings import as_strings, hash_strings
 from ..rows.hashes import mixed, row_sums, unmixed
@@ -69,7 +69,7 @@ def cell_keys(cells: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def _number_keys(cells: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     known = np.asarray(cells.is_valid())
-    numbers = cells.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = without_halves(cells).fill_null(0).to_numpy(zero_copy_only=False)
     if np.issubdtype(numbers.dtype, np.floating):
         known = known & ~np.isnan(numbers)
     keys = hash_numbers(numbers)

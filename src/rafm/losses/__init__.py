@@ -17,14 +17,8 @@ if TYPE_CHECKING:
     from .loss import Loss
 
 # The file of each loss, and its task.
-LOSSES = {
-    "log": "binary",
-    "squared": "regression",
-    "poisson": "count",
-    "huber": "regression",
-    "bpr": "ranking",
-    "whole-data": "ranking",
-}
+LOSSES = {"log": "binary", "squared": "regression", "poisson": "count", "huber": "regression", "bpr": "ranking"}
+LOSSES |= {"whole-data": "ranking"}  # of all pairs, trained by an engine of its own
 SAME_CODE = {"bpr": "log", "whole-data": "squared"}  # losses whose code in kernels is that of another
 KERNELS = [name for name in LOSSES if name not in SAME_CODE]  # in the order of their codes
 TASKS = tuple(dict.fromkeys(LOSSES.values()))

@@ -39,7 +39,7 @@ def loss_heading(metric: str) -> str:
     """Return the heading of the training loss, given the first metric of the loss.
 
     >>> loss_heading("log_loss"), loss_heading("ndcg")
-    ('log loss', 'loss')
+    ('loss', 'loss')
     """
     first = metric_class(metric)
     return "loss" if first.is_rising else first.heading

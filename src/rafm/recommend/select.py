@@ -3,12 +3,12 @@
 # mypy: ignore-errors
 from __future__ import annotations
 
-from ..jit.compile import kernel
+from ..jit.compile import helper, kernel
 
 LANES = 64  # scores that are compared at a time
 
 
-@kernel()
+@helper()
 def _sink(heap, score):
     """Replace the smallest of a heap, which is its first, and restore the order."""
     place, n = 0, heap.size
@@ -23,7 +23,7 @@ def _sink(heap, score):
     heap[place] = score
 
 
-@kernel()
+@helper()
 def _has_any(scores, least):
     """Return whether a score reaches the least; without a branch inside, so that it is done by vectors."""
     found = False
@@ -32,7 +32,7 @@ def _has_any(scores, least):
     return found
 
 
-@kernel()
+@helper()
 def _collect(scores, first, slack, heap, columns, kept, n):
     """Add the entries that are within the slack of the best so far to a list of n; return its new length."""
     least = heap[0] - slack
@@ -50,7 +50,7 @@ def _collect(scores, first, slack, heap, columns, kept, n):
     return n
 
 
-@kernel()
+@helper()
 def _drop_beaten(slack, heap, columns, kept, n):
     """Keep the entries of a list that are still within the slack; return how many there are."""
     left = 0

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .checked import Batch
+from .expansion import expanded_bytes
 from .memory import OwnedMemory
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# Arrow's names of its types of numbers. Its own translation, `to_pandas_dtype`, imports pandas before version 26.
+KINDS = {f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
+KINDS |= {"halffloat": np.dtype(np.float16), "float": np.dtype(np.float32), "double": np.dtype(np.float64)}
 
 
 def array_of(numbers: np.ndarray, kind: type = np.float32) -> pa.Array:
@@ -38,10 +43,19 @@ def numbers_of(cells: pa.Array) -> np.ndarray:
     >>> numbers_of(array_of(np.array([1, 2, 3]), np.int32)[1:])
     array([2, 3], dtype=int32)
     """
-    kind = np.dtype(cells.type.to_pandas_dtype())  # imports nothing, unlike `to_numpy`, which imports pandas
+    kind = KINDS[str(cells.type)]  # not `to_numpy`: it imports pandas
     if not len(cells):
         return np.zeros(0, kind)
     return np.frombuffer(cells.buffers()[1], kind, len(cells), cells.offset * kind.itemsize)
+
+
+def bytes_of_batch(batch: pa.RecordBatch) -> int:
+    """Return the size of a record batch."""
+    try:
+        size: int = batch.nbytes
+    except TypeError:  # before version 24 Arrow cannot tell for text views
+        size = expanded_bytes(batch)
+    return size
 
 
 def arrays_of_batch(batch: pa.RecordBatch) -> list[np.ndarray | None]:

@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import IO, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -74,7 +75,7 @@ class _Stored(NamedTuple):
 class Spill(Generic[Item]):
     """A sequence that moves to a temporary file once it exceeds the memory limit.
 
-    to_arrays: convert an item to arrays for the file; from_arrays: the inverse.
+    to_arrays: convert an item to arrays for the file; from_arrays: the inverse; size: the bytes of an item.
 
     >>> spill = Spill(SpillOptions(megabytes=0), lambda array: [array], lambda arrays: arrays[0])
     >>> for number in range(3):
@@ -84,9 +85,13 @@ class Spill(Generic[Item]):
     """
 
     def __init__(
-        self, options: SpillOptions, to_arrays: Callable[[Item], Arrays], from_arrays: Callable[[Arrays], Item]
+        self,
+        options: SpillOptions,
+        to_arrays: Callable[[Item], Arrays],
+        from_arrays: Callable[[Arrays], Item],
+        size: Callable[[Item], int] = attrgetter("nbytes"),
     ):
-        self._options, self._to_arrays, self._from_arrays = options, to_arrays, from_arrays
+        self._options, self._to_arrays, self._from_arrays, self._size = options, to_arrays, from_arrays, size
         self._held: list[Item] = []
         self._n_bytes = 0
         self._file: IO[bytes] | None = None
@@ -107,7 +112,7 @@ class Spill(Generic[Item]):
 
     def append(self, item: Item) -> None:
         """Add an item at the end."""
-        self._n_bytes += item.nbytes  # type: ignore[attr-defined]
+        self._n_bytes += self._size(item)
         self._held.append(item)
         if self._file is None and self._n_bytes > self._options.megabytes * MEGABYTE:
             self._file = self._options.open_file()

@@ -48,11 +48,19 @@ class Course:
         return "patience" if is_stalled else "time"
 
 
-def divergence(loss: Loss, mean: float, baseline: float, metrics: dict[str, float | None], epoch: int) -> str | None:
-    """Return what says that training has diverged, None if nothing does; mean: of the loss of the training rows."""
+def divergence(
+    loss: Loss, mean: float, baseline: float, metrics: dict[str, float | None], bias: np.ndarray, epoch: int
+) -> str | None:
+    """Return what says that training has diverged, None if nothing does.
+
+    mean: of the loss of the training rows; bias: with its optimiser states.
+    """
     shown = loss.report(mean)
     if shown > DIVERGED_RATIO * max(baseline, 0.1):  # the baseline is 0 if all labels are equal
         return f"the training loss of epoch {epoch} is {shown:.4g}; a constant would reach {baseline:.4g}"
     if any(value is not None and not np.isfinite(value) for value in metrics.values()):
         return f"the validation loss of epoch {epoch} is not finite"
+    # A step divided by an infinite sum of squares is NaN or, as older versions of LLVM compile it, 0: nothing moves.
+    if not np.isfinite(bias).all():
+        return f"the squared gradients of epoch {epoch} are not finite"
     return None

@@ -21,6 +21,7 @@ import pyarrow as pa
 from ...errors import DataError, DataFormatError, DataValueError, ModelFileError, RowError
 from ...files.atomic import PathLike
 from ...files.container import Header, Tensors, parse_container
+from ...rows.arrow import KINDS
 from ...rows.checked import Batch, CheckedRows, check_batch
 from ...rows.classes import are_classes
 from ...rows.expansion import is_compressed
@@ -309,7 +310,7 @@ def _check_schema(schema: pa.Schema) -> None:
 def _numbers_of(cells: pa.Array, memory: np.ndarray) -> np.ndarray:
     """Return an array of numbers as a view of the memory it was read into."""
     _check_no_nulls(cells)
-    return _view(cells.buffers()[1], np.dtype(cells.type.to_pandas_dtype()), len(cells), memory)
+    return _view(cells.buffers()[1], KINDS[str(cells.type)], len(cells), memory)
 
 
 def _list_of(cells: pa.ListArray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -309,7 +309,7 @@ def sort_long_row(ids, values, fields):
             fields[at] = old_fields[order[at]]
 
 
-@helper()
+@helper(makes_arrays=True)
 def sort_row(ids, values, fields):
     """Sort the entries of one row by id, stably."""
     if ids.size > 64:  # insertion sort is quadratic, but faster for short and nearly sorted rows

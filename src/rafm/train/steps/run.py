@@ -348,7 +348,7 @@ class Run:
         return found
 
     def _check_divergence(self, mean: float, metrics: dict[str, float | None], epoch: int) -> None:
-        if what := divergence(self.recipe.loss, mean, self.baseline, metrics, epoch):
+        if what := divergence(self.recipe.loss, mean, self.baseline, metrics, self.engine.state()["bias"], epoch):
             raise self._divergence(what, epoch, None)
 
     def _advice(self) -> str:

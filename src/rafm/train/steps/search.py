@@ -164,7 +164,7 @@ def best_loss(events: Iterable[Event], name: str, rival: float) -> float:
 
     >>> epochs = (EpochFinished(k, 0.5, {"log_loss": 0.5 + 0.1 / k}, 1.0, True) for k in range(1, 9))
     >>> round(best_loss(epochs, "log_loss", rival=0.4), 3), next(epochs).epoch
-    (0.533, 4)
+    (0.55, 3)
     """
     losses: list[float] = []
     for event in events:
