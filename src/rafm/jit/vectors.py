@@ -283,7 +283,7 @@ def exp_neg_abs(o, left, i, exps, j, logs, k):
 @compiled
 def count_below(array, n, number):
     """Return how many of array[:n] are less than number."""
-    count = np.uintp(0)
+    count = np.int32(0)  # as wide as the elements, so that both fill the same lanes
     for k in range(np.uintp(n)):
-        count += array[k] < number
+        count = np.int32(count + np.int32(array[k] < number))
     return np.intp(count)
