@@ -414,11 +414,11 @@ def test_numbers_that_are_not_finite_stay_visible(bad):
     assert np.flatnonzero(~np.isfinite(right)).tolist() == [33]
 
 
-@pytest.mark.skipif(not PLAIN, reason="compiled vectors check no bounds; run with NUMBA_BOUNDSCHECK=1")
-def test_plain_twins_notice_an_index_out_of_bounds():
+@pytest.mark.skipif(not PLAIN, reason="bounds are not checked; run with NUMBA_BOUNDSCHECK=1")
+def test_operations_notice_an_index_out_of_bounds():
     assert config.BOUNDSCHECK or config.DISABLE_JIT
     with pytest.raises(IndexError):
-        njit(vectors.combined_norm)(np.ones(7), 0, np.ones(8), 0, 8, 1.0, 0.0)
+        combined_norm(np.ones(7), 0, np.ones(8), 0, 8, 1.0, 0.0)
 
 
 NORM = """

@@ -12,7 +12,7 @@ import numpy as np
 from rafm import RaFMClassifier
 from rafm.kernels.training import train_rows
 RaFMClassifier(model="fm", ranks=16, n_epochs=1, validation_fraction=0).fit(np.eye(40), np.arange(40) % 2)
-print(*sorted(set(re.findall(r"%([xyz]mm)\\d", "".join(train_rows.inspect_asm().values())))))
+print(*sorted(set(re.findall(r"%([xyz]mm)\\d", "".join(train_rows.dispatcher.inspect_asm().values())))))
 """
 
 

@@ -569,7 +569,7 @@ CHECKED = {  # training takes long to compile, and finds the same errors of boun
 def test_the_kernels_pass_with_bounds_checked_and_without_compilation(mode, tmp_path):
     """Not optimised, compiling takes half as long; such code cannot be kept, which Numba warns of."""
     where, *options = CHECKED[mode]
-    vectors = HERE.parent / "jit" / "test_vectors.py::test_plain_twins_notice_an_index_out_of_bounds"
+    vectors = HERE.parent / "jit" / "test_vectors.py::test_operations_notice_an_index_out_of_bounds"
     arguments = ("-m", "pytest", "-q", "-W", "ignore:Cannot cache", HERE / where, vectors, *options)
     printed = run_python(*arguments, NUMBA_CACHE_DIR=str(tmp_path), NUMBA_OPT="0", **{mode: "1"})
     assert " passed" in printed

@@ -223,17 +223,28 @@ def add_gradients(o, heads, h, records, v, shifts, first, count, sums, j, stride
         out.set(out.get() + (o.at(sums, j, k * stride).get() * c + o.at(records, v, shift).get() * d))
 
 
-@operation("records #o shifts states #first #count sums #j #stride .c .d .share .rate #n")
-def _short_adagrad_steps(o, records, v, shifts, states, first, count, sums, j, stride, c, d, share, rate):
-    """Step vectors that are as long as the lanes."""
-    for turn in o.turns(count):
-        k = first + turn
-        own, state = o.at(records, v, o.item(shifts, k)), v + o.item(states, k)
-        before = own.get()
-        gradient = o.at(sums, j, k * stride).get() * c + before * d
-        after = o.item(records, state) + o.norm(gradient) * share
-        o.set_item(records, state, after)
-        own.set(before - gradient * (rate / o.root(after)))
+def _short_steps(few):
+    """Return a formula for AdaGrad steps of vectors that are as long as the lanes, so many at a time.
+
+    All are loaded before one is stored, so that their roots and quotients overlap.
+    """
+
+    def formula(o, records, v, shifts, states, first, count, sums, j, stride, c, d, share, rate):
+        for turn in o.turns(count):
+            listed = [first + turn * few + each for each in range(few)]
+            vectors = [o.at(records, v, o.item(shifts, k)) for k in listed]
+            places, before = [v + o.item(states, k) for k in listed], [vector.get() for vector in vectors]
+            gradients = [o.at(sums, j, k * stride).get() * c + own * d for k, own in zip(listed, before)]
+            after = [o.item(records, place) + o.norm(z) * share for place, z in zip(places, gradients)]
+            for vector, place, own, z, state in zip(vectors, places, before, gradients, after):
+                o.set_item(records, place, state)
+                vector.set(own - z * (rate / o.root(state)))
+
+    return operation("records #o shifts states #first #count sums #j #stride .c .d .share .rate #n")(formula)
+
+
+FEW = 4  # vectors that step at once
+_few_short_steps, _one_short_step = _short_steps(FEW), _short_steps(1)
 
 
 @compiled
@@ -243,7 +254,10 @@ def adagrad_steps(records, o, shifts, states, first, count, sums, j, stride, c, 
     k goes from first to first + count - 1; share * the squared gradient is added to the state at o + states[k].
     """
     if n == 4 or n == 8 or n == 16:
-        _short_adagrad_steps(records, o, shifts, states, first, count, sums, j, stride, c, d, share, rate, n)
+        times = count // FEW
+        _few_short_steps(records, o, shifts, states, first, times, sums, j, stride, c, d, share, rate, n)
+        begin, rest = first + FEW * times, count - FEW * times
+        _one_short_step(records, o, shifts, states, begin, rest, sums, j, stride, c, d, share, rate, n)
         return
     for k in range(first, first + count):
         place, state = o + shifts[k], o + states[k]
@@ -269,7 +283,7 @@ def exp_neg_abs(o, left, i, exps, j, logs, k):
 @compiled
 def count_below(array, n, number):
     """Return how many of array[:n] are less than number."""
-    count = np.uintp(0)
+    count = np.int32(0)  # as wide as the elements, so that both fill the same lanes
     for k in range(np.uintp(n)):
-        count += array[k] < number
+        count = np.int32(count + np.int32(array[k] < number))
     return np.intp(count)
