@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from rafm.checks import effective
 from rafm.distributed.group import LocalGroup
 from rafm.distributed.inputs import open_training
 from rafm.distributed.lanes import SlotPlan, hold_out
@@ -49,7 +50,8 @@ def write_table(path, n_rows=600, seed=0, group=90):
 
 
 def options_of(**chosen):
-    return resolve(**{"task": "binary", "ranks": (4, 8), "n_epochs": 2, "rank_scale": 0.5, **chosen})
+    task, usual = chosen.pop("task", "binary"), {"ranks": (4, 8), "n_epochs": 2, "rank_scale": 0.5}
+    return resolve(task=task, **effective({**usual, **chosen}))
 
 
 def job_of(path, share=0.1, folder=None, hook=no_hook, seconds=1e9, slots=SLOTS, max_failures=9, spec=None, **chosen):
