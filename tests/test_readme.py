@@ -47,10 +47,10 @@ def session(tmp_path_factory):
     found = []
     for part in text.split("$ ")[1:]:
         command, _, shown = part.partition("\n")
-        words = shlex.split(command.partition(" > ")[0])
-        ran = run(*words[1:])
+        typed, redirected, _ = command.partition(" > ")
+        ran = run(*shlex.split(typed)[1:])
         assert ran.code == 0, ran
-        found.append((shown, ran.out))
+        found.append((shown, "" if redirected else ran.out))
     monkeypatch.undo()
     return found
 
