@@ -16,6 +16,7 @@ OTHERS = {
     "NAME=KIND",
     "MB",
     "K,...",
+    "A*B,...",
     "CONTEXT,ITEM",
     "NAME",
     "NAMES",

@@ -16,7 +16,8 @@ from pyarrow import csv, parquet
 from tables import Capsule, OneBatch, spec_of
 
 from rafm import DataWarning, TableSpec
-from rafm.encode.encoder import SAMPLE_ROWS, TableEncoder
+from rafm.encode.encoder import TableEncoder
+from rafm.encode.table_blocks import SAMPLE_ROWS
 from rafm.errors import DataValueError
 from rafm.read.frames import as_table, is_frame
 from rafm.read.open import read_table

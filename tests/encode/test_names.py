@@ -64,7 +64,7 @@ def test_booleans_are_no_ids_and_other_text_is_unseen(learned):  # case 135
 def test_booleans_and_times_may_be_text_as_in_a_csv_file(tmp_path):
     days = [date(2024, 3, 31), date(2024, 4, 1)] * 40
     frame = pd.DataFrame({"paid": [True, False] * 40, "day": pd.Categorical(pd.to_datetime(days))})
-    model = RaFMClassifier(model="lr", n_epochs=2, l2=0.01, validation_fraction=0).fit(frame, [1, 0] * 40)
+    model = RaFMClassifier(model="lr", n_epochs=2, validation_fraction=0).fit(frame, [1, 0] * 40)
     expected = model.predict_proba(frame)[:2, 1]
     model.save(tmp_path / "m.rafm")
     for name, cells in {"pandas": ("True", "False"), "arrow": ("true", "false"), "sql": ("TRUE", "FALSE")}.items():
@@ -92,7 +92,7 @@ def test_a_quantity_still_takes_numbers_only():  # case 135
 def fitted(ids):
     table = pd.DataFrame({"id": np.repeat(ids, 30)})
     labels = np.tile(np.repeat([0, 1], 30), len(ids) // 2)
-    return RaFMClassifier(model="lr", n_epochs=3, l2=0.01, validation_fraction=0).fit(table, labels)
+    return RaFMClassifier(model="lr", n_epochs=3, validation_fraction=0).fit(table, labels)
 
 
 @pytest.mark.parametrize("learned", [[196, 7, LONG, -3], ["196", "7", str(LONG), "-3"]], ids=["integers", "text"])
@@ -128,7 +128,7 @@ def test_numbers_of_a_file_are_known_however_it_writes_them(tmp_path, cells):
     """Training reads them as numbers, prediction as text, from which it takes the names of numbers."""
     (tmp_path / "t.csv").write_text("id,y\n" + "".join(f"{cell},{place}\n" for place, cell in enumerate(cells)) * 40)
     model = tmp_path / "m.rafm"
-    options = ("--label", "y", "--model", "lr", "--epochs", 5, "--l2", 0.01, "--valid-share", 0)
+    options = ("--label", "y", "--model", "lr", "--epochs", 5, "--valid-share", 0)
     assert run("train", tmp_path / "t.csv", *options, "--out", model).code == 0
     predicted = run("predict", model, tmp_path / "t.csv")
     assert (predicted.code, predicted.err) == (0, "")

@@ -129,7 +129,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("times")
     hours = pd.date_range("2014-10-20", periods=96, freq="h")
     table = pd.DataFrame({"at": hours, "y": (hours.hour < 12).astype(int)})
-    model = RaFMClassifier(model="lr", n_epochs=2, l2=0.01, validation_fraction=0).fit(table[["at"]], table["y"])
+    model = RaFMClassifier(model="lr", n_epochs=2, validation_fraction=0).fit(table[["at"]], table["y"])
     model.save(folder / "m.rafm")
     return folder, table, model
 
