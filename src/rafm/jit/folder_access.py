@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -36,14 +36,15 @@ def _is_open(about: os.stat_result, may_be_sticky: bool) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file against other processes."""
+    """Hold the lock of a file against other processes, where the system has locks."""
     with open(path, "ab") as file:
         try:
             import fcntl
-        except ImportError:  # Windows
-            import msvcrt
+        except ImportError:
+            with suppress(ImportError):
+                import msvcrt  # of Windows
 
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
+                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
         else:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield  # closing the file unlocks it
