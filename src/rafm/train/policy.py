@@ -379,7 +379,7 @@ def is_as_good(loss: float, whole: float) -> bool:
 # ---- Candidates
 
 MOST_ROWS_TO_COMPARE = 400_000  # beyond these the usual model has not been seen to lose, and others take their time
-SOLVED_RANKS = (64, 256)  # of FMs by the loss over all pairs, besides 128: decision 0043
+SOLVED_RANKS = (64, 256)  # of FMs by the loss over all pairs, besides 128: decision 0041
 MOST_NONZEROS_TO_SOLVE = 40_000_000  # beyond these three trials take many minutes
 SMALL_MODEL, SMALL_RANK = "fm", 8  # that competes with the usual model, and the only one of a quick training
 QUICK_EPOCHS = 10  # in all, on the rows that judge and again on all, no longer than twice an FM of twice the rank
